@@ -1,0 +1,157 @@
+//! What the planner sees of a device. Real ones run, recorded ones look up. Operands never pass through here.
+
+use crate::{
+    Bytes, Decline, Failure, KernelVersion, Nanos, Operation, Point, Problem, Sample, Space, State, VariantClass, Work,
+};
+use std::fmt;
+
+/// A kernel's position in its device's table. Never leaves the process; wisdom uses the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KernelId(pub u32);
+
+/// The identity of a device for wisdom: everything that changes what is fast, never just the vendor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(pub String);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The kind of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeviceKind {
+    /// The processor this process runs on.
+    Cpu,
+    /// A graphics processor.
+    Gpu,
+    /// Recorded measurements of a machine.
+    Recorded,
+}
+
+impl DeviceKind {
+    /// The name shown to people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Gpu => "gpu",
+            DeviceKind::Recorded => "recorded",
+        }
+    }
+}
+
+/// One level of cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// 1, 2, 3.
+    pub level: u8,
+    /// Size of one instance.
+    pub size: Bytes,
+    /// Hardware threads that share one instance.
+    pub shared_by: u32,
+    /// Bytes of a line.
+    pub line: u32,
+}
+
+/// What is fixed about a device while the process runs. What cannot be read is absent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceFacts {
+    /// The short name a person pins a device by: `cpu`, `gpu0`.
+    pub id: String,
+    /// The model name.
+    pub name: String,
+    /// What kind it is.
+    pub kind: DeviceKind,
+    /// The identity for wisdom.
+    pub fingerprint: Fingerprint,
+    /// Physical cores or compute units.
+    pub cores: Option<u32>,
+    /// Threads kernels may use at once on this device (for a CPU: hardware threads, or the cap the user set).
+    pub threads: u32,
+    /// Data and unified caches, smallest level first.
+    pub caches: Vec<Cache>,
+    /// Bytes of the widest usable vector register.
+    pub vector_bytes: Option<u32>,
+    /// Instruction-set or device features, sorted.
+    pub features: Vec<String>,
+    /// NUMA nodes.
+    pub numa_nodes: Option<u32>,
+    /// Memory of the device.
+    pub memory: Option<Bytes>,
+    /// Other probed facts, for people: (name, value).
+    pub notes: Vec<(String, String)>,
+}
+
+impl DeviceFacts {
+    /// The size of the data cache of that level.
+    pub fn cache(&self, level: u8) -> Option<Bytes> {
+        self.caches.iter().find(|cache| cache.level == level).map(|cache| cache.size)
+    }
+
+    /// Whether a feature was found.
+    pub fn has(&self, feature: &str) -> bool {
+        self.features.iter().any(|known| known == feature)
+    }
+}
+
+/// Measured speeds of a device: what the analytic estimate divides by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// f32 operations a second of one thread with the widest vectors.
+    pub flops_per_s: f64,
+    /// Lanes of f32 those vectors have; scalar code runs at `flops_per_s / lanes`.
+    pub lanes: u32,
+    /// Bytes a second one thread moves to and from memory.
+    pub bytes_per_s: f64,
+    /// Bytes a second all threads together move to and from memory.
+    pub bytes_per_s_all: f64,
+    /// Bytes a second one thread moves within the cache, and the size up to which that holds.
+    pub cached_bytes_per_s: f64,
+    /// The working set up to which `cached_bytes_per_s` holds.
+    pub cached_up_to: Bytes,
+    /// Cost of handing work to another thread or queue and waiting for it.
+    pub launch: Nanos,
+}
+
+/// A kernel as the planner sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelInfo {
+    /// Its name, the key in wisdom.
+    pub name: String,
+    /// Its version, part of the key.
+    pub version: KernelVersion,
+    /// The operation it does.
+    pub operation: Operation,
+    /// What sort of implementation it is.
+    pub class: VariantClass,
+}
+
+/// What the planner sees of a device.
+pub trait Device: Send + Sync {
+    /// Fixed facts: fingerprint, limits, caches.
+    fn facts(&self) -> &DeviceFacts;
+    /// Measured speeds; measured once, when first asked for.
+    fn rates(&self) -> Rates;
+    /// What the machine is like now.
+    fn state(&self) -> State;
+    /// The kernels, frozen, in order of preference, references last. A [`KernelId`] is a position here.
+    fn kernels(&self) -> &[KernelInfo];
+    /// Why a kernel does not take a problem, or `None`.
+    fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline>;
+    /// The legal settings, the default first. Empty if the kernel declines.
+    fn space(&self, kernel: KernelId, problem: &Problem) -> Space;
+    /// What one launch does: the analytic prior and the resource needs.
+    fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work;
+    /// Runs a kernel on a small stand-in for the problem and compares with the reference, within the time-out.
+    fn verify(&self, kernel: KernelId, problem: &Problem, point: &Point, timeout: Nanos) -> Result<(), Failure>;
+    /// Prepares operands of its own for measuring, unless that would take longer than `limit`.
+    fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline>;
+}
+
+/// Measuring one problem on one device. Holds the operands for as long as rivals are compared.
+pub trait Bench {
+    /// Times a batch of `iterations` launches. The first run of each (kernel, point) is compared with the reference.
+    /// A run that takes longer than `timeout` is abandoned and reported as timed out.
+    fn run(&mut self, kernel: KernelId, point: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure>;
+}

@@ -1,0 +1,140 @@
+//! What a kernel author writes: a variant of one operation, typed by the context of its device.
+
+use crate::{Config, DeviceFacts, Kind, Work};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Why a kernel does not take a problem. Normal, never an error; `explain` prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decline(pub Cow<'static, str>);
+
+impl Decline {
+    /// A fixed reason.
+    pub const fn because(reason: &'static str) -> Decline {
+        Decline(Cow::Borrowed(reason))
+    }
+}
+
+impl From<String> for Decline {
+    fn from(reason: String) -> Decline {
+        Decline(Cow::Owned(reason))
+    }
+}
+
+impl fmt::Display for Decline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The version of a kernel's code, or of the library behind it. A new version forgets what was learned of that kernel only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KernelVersion(pub Cow<'static, str>);
+
+impl From<&'static str> for KernelVersion {
+    fn from(text: &'static str) -> Self {
+        KernelVersion(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for KernelVersion {
+    fn from(text: String) -> Self {
+        KernelVersion(Cow::Owned(text))
+    }
+}
+
+impl fmt::Display for KernelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What sort of implementation a kernel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VariantClass {
+    /// Plain loops; the yardstick of correctness. Never declines.
+    Reference,
+    /// Blocked for caches.
+    Tiled,
+    /// Built on vector instructions.
+    Vectorized,
+    /// Spread over threads.
+    Parallel,
+    /// From a library.
+    Library,
+    /// Brought by the user.
+    Custom,
+}
+
+impl VariantClass {
+    /// The name shown to people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            VariantClass::Reference => "reference",
+            VariantClass::Tiled => "tiled",
+            VariantClass::Vectorized => "vectorized",
+            VariantClass::Parallel => "parallel",
+            VariantClass::Library => "library",
+            VariantClass::Custom => "custom",
+        }
+    }
+}
+
+/// A launch that did not do its work. The call is answered by the next best plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The operands are not what the problem says.
+    #[error("operand `{operand}` has {found} elements of {dtype}, the problem needs {needed}")]
+    Operand {
+        /// Which operand.
+        operand: &'static str,
+        /// Its element type.
+        dtype: &'static str,
+        /// Elements it has.
+        found: usize,
+        /// Elements the problem needs.
+        needed: usize,
+    },
+    /// The exact result does not fit the element type.
+    #[error("the exact result does not fit in {dtype}; convert the operand to f64 first")]
+    Overflow {
+        /// The result's element type.
+        dtype: &'static str,
+    },
+    /// The settings are not this kernel's.
+    #[error("point {0} is not a setting of this kernel")]
+    Point(String),
+    /// The kernel said so itself.
+    #[error("{0}")]
+    Kernel(String),
+}
+
+/// What a kind of device hands to its kernels: slices on the CPU, an encoder on a GPU.
+pub trait Context: 'static {
+    /// The operands and services of one launch.
+    type Args<'a>;
+}
+
+/// One variant of one operation on one kind of device.
+pub trait Variant<C: Context>: Send + Sync + 'static {
+    /// The operation's problem type: `Matmul`, `Reduce`, …
+    type Problem: Kind;
+    /// The kernel's settings, written with [`config!`](crate::config).
+    type Config: Config;
+
+    /// The kernel's name, the key in wisdom: `cpu.matmul.blocked`.
+    fn name(&self) -> Cow<'static, str>;
+    /// The version of the code or of the library behind it.
+    fn version(&self) -> KernelVersion;
+    /// What sort of implementation this is.
+    fn class(&self) -> VariantClass;
+    /// Why it does not take this problem on this device, or `None`.
+    fn declines(&self, problem: &Self::Problem, device: &DeviceFacts) -> Option<Decline>;
+    /// The settings worth considering, the default first; never empty for a problem that is not declined.
+    fn configs(&self, problem: &Self::Problem, device: &DeviceFacts) -> Vec<Self::Config>;
+    /// What one launch with these settings does, counted.
+    fn work(&self, problem: &Self::Problem, config: Self::Config, device: &DeviceFacts) -> Work;
+    /// Computes.
+    fn launch(&self, problem: &Self::Problem, config: Self::Config, args: C::Args<'_>) -> Result<(), LaunchError>;
+}

@@ -1,0 +1,30 @@
+//! The nouns of trimtab as data, and the traits kernel and device authors implement.
+//!
+//! Nothing here does IO, reads a clock or the environment, starts a thread, takes a lock or uses `unsafe`.
+//! Callers of operations want the crate `trimtab`; authors of kernels and devices want this one.
+#![forbid(unsafe_code)]
+
+mod constraints;
+mod device;
+mod dtype;
+mod estimate;
+mod kernel;
+mod measurement;
+mod problem;
+mod space;
+mod state;
+mod units;
+
+pub use constraints::{Constraints, Objective, Patience, Terms, UnknownPatience};
+pub use device::{Bench, Cache, Device, DeviceFacts, DeviceKind, Fingerprint, KernelId, KernelInfo, Rates};
+pub use dtype::DType;
+pub use estimate::{Basis, Estimate, Work};
+pub use kernel::{Context, Decline, KernelVersion, LaunchError, Variant, VariantClass};
+pub use measurement::{Failure, FailureKind, Interference, Sample};
+pub use problem::{
+    BinaryOp, Custom, Elementwise, ElementwiseOp, Kind, Matmul, Operand, Operation, Problem, ProblemError,
+    Reduce, ReduceOp, Transpose, UnaryOp, MAX_NAME_BYTES, MAX_RANK, MAX_SIZES,
+};
+pub use space::{Config, Point, Space, MAX_AXES};
+pub use state::State;
+pub use units::{Bytes, Flops, Nanos};

@@ -1,0 +1,375 @@
+//! What is asked: operation, sizes, element type, layout. Small, `Copy`, and the same text everywhere.
+
+mod custom;
+mod elementwise;
+mod matmul;
+mod reduce;
+mod text;
+mod transpose;
+
+pub use custom::{Custom, MAX_NAME_BYTES, MAX_SIZES};
+pub use elementwise::{BinaryOp, Elementwise, ElementwiseOp, UnaryOp};
+pub use matmul::{Matmul, Operand};
+pub use reduce::{Reduce, ReduceOp};
+pub use transpose::Transpose;
+
+use crate::{Bytes, DType};
+use std::fmt;
+
+/// The most dimensions a problem keeps after merging those that behave alike.
+pub const MAX_RANK: usize = 6;
+
+/// What is asked. Its text form round-trips and is the same in the command, logs, tests and wisdom:
+///
+/// ```
+/// use trimtab_core::Problem;
+/// let problem: Problem = "matmul:f32:512x256x128".parse().unwrap();
+/// assert_eq!(problem.to_string(), "matmul:f32:512x256x128"); // m × n × k
+/// assert!(std::mem::size_of::<Problem>() <= 64);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Problem {
+    /// Matrix product, possibly batched.
+    Matmul(Matmul),
+    /// One result element per element, with broadcasting.
+    Elementwise(Elementwise),
+    /// Many elements to one, over everything or along an axis.
+    Reduce(Reduce),
+    /// Reordering of axes.
+    Transpose(Transpose),
+    /// The user's own operation, known by name and sizes.
+    Custom(Custom),
+}
+
+/// The operation of a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operation {
+    /// See [`Matmul`].
+    Matmul,
+    /// See [`Elementwise`].
+    Elementwise,
+    /// See [`Reduce`].
+    Reduce,
+    /// See [`Transpose`].
+    Transpose,
+    /// See [`Custom`].
+    Custom,
+}
+
+impl Operation {
+    /// Every operation.
+    pub const ALL: [Operation; 5] = [
+        Operation::Matmul,
+        Operation::Elementwise,
+        Operation::Reduce,
+        Operation::Transpose,
+        Operation::Custom,
+    ];
+
+    /// The name used on the command line and at the start of a problem's text.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Operation::Matmul => "matmul",
+            Operation::Elementwise => "elementwise",
+            Operation::Reduce => "reduce",
+            Operation::Transpose => "transpose",
+            Operation::Custom => "custom",
+        }
+    }
+
+    /// The operation of that name.
+    pub fn parse(name: &str) -> Option<Operation> {
+        Operation::ALL.into_iter().find(|operation| operation.name() == name)
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The typed problem of one operation.
+pub trait Kind: Copy + Eq + fmt::Debug + fmt::Display + Into<Problem> + Send + Sync + 'static {
+    /// Its operation.
+    const OPERATION: Operation;
+    /// The typed problem inside, if it is of this kind.
+    fn of(problem: &Problem) -> Option<&Self>;
+}
+
+macro_rules! kinds {
+    ($($name:ident),*) => {
+        $(
+            impl From<$name> for Problem {
+                fn from(problem: $name) -> Problem {
+                    Problem::$name(problem)
+                }
+            }
+            impl Kind for $name {
+                const OPERATION: Operation = Operation::$name;
+                #[inline]
+                fn of(problem: &Problem) -> Option<&$name> {
+                    match problem {
+                        Problem::$name(problem) => Some(problem),
+                        _ => None,
+                    }
+                }
+            }
+        )*
+        impl Problem {
+            /// The operation asked for.
+            pub fn operation(&self) -> Operation {
+                match self {
+                    $(Problem::$name(_) => Operation::$name,)*
+                }
+            }
+        }
+        impl fmt::Display for Problem {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Problem::$name(problem) => problem.fmt(f),)*
+                }
+            }
+        }
+    };
+}
+kinds!(Matmul, Elementwise, Reduce, Transpose, Custom);
+
+impl Problem {
+    /// The element type, where the operation has one.
+    pub fn dtype(&self) -> Option<DType> {
+        match self {
+            Problem::Matmul(p) => Some(p.dtype),
+            Problem::Elementwise(p) => Some(p.dtype),
+            Problem::Reduce(p) => Some(p.dtype),
+            Problem::Transpose(p) => Some(p.dtype),
+            Problem::Custom(_) => None,
+        }
+    }
+
+    /// Elements of each operand: left (or only) input, right input, output. Zero for what does not exist.
+    pub fn operand_lens(&self) -> [u64; 3] {
+        match self {
+            Problem::Matmul(p) => [p.lhs_len(), p.rhs_len(), p.out_len()],
+            Problem::Elementwise(p) => [p.lhs_len(), p.rhs_len(), p.out_len()],
+            Problem::Reduce(p) => [p.input_len(), 0, p.out_len()],
+            Problem::Transpose(p) => [p.len(), 0, p.len()],
+            Problem::Custom(_) => [0; 3],
+        }
+    }
+
+    /// Bytes of all operands together.
+    pub fn operand_bytes(&self) -> Bytes {
+        let size = self.dtype().map_or(0, DType::size);
+        Bytes(self.operand_lens().iter().fold(0u64, |sum, &len| sum.saturating_add(len.saturating_mul(size))))
+    }
+
+    /// Arithmetic operations the result needs at least (a transcendental function counts as one).
+    pub fn flops(&self) -> u64 {
+        match self {
+            Problem::Matmul(p) => p.flops(),
+            Problem::Elementwise(p) => p.out_len(),
+            Problem::Reduce(p) => p.input_len(),
+            Problem::Transpose(_) | Problem::Custom(_) => 0,
+        }
+    }
+
+    /// A bad problem's text, or the problem.
+    pub fn parse(text: &str) -> Result<Problem, ProblemError> {
+        text::parse(text)
+    }
+}
+
+impl std::str::FromStr for Problem {
+    type Err = ProblemError;
+    fn from_str(text: &str) -> Result<Problem, ProblemError> {
+        text::parse(text)
+    }
+}
+
+/// Why something is not a problem.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProblemError {
+    /// Text that cannot be read.
+    #[error(
+        "`{text}` is not a problem: {reason}; write for example matmul:f32:512x512x512 (m x n x k), \
+         elementwise.add:f32:1024x1024,1024, reduce.sum:f32:64x1024:axis1 or transpose:f32:512x256"
+    )]
+    Text {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Sizes whose bytes cannot be addressed.
+    #[error("sizes {sizes:?} of {dtype} are more bytes than this machine can address")]
+    TooLarge {
+        /// The sizes.
+        sizes: Vec<u64>,
+        /// The element type.
+        dtype: DType,
+    },
+    /// Shapes that do not fit each other.
+    #[error("shapes {lhs:?} and {rhs:?} do not fit: {reason}")]
+    Shapes {
+        /// Left shape.
+        lhs: Vec<u64>,
+        /// Right shape.
+        rhs: Vec<u64>,
+        /// Why they do not.
+        reason: String,
+    },
+    /// An operation that is not defined for an element type.
+    #[error("{operation} is not defined for {dtype}; {hint}")]
+    DType {
+        /// What was asked.
+        operation: String,
+        /// For which element type.
+        dtype: DType,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Axes that the shape does not have, or repeated ones.
+    #[error("axes {axes:?} do not fit shape {shape:?}: {reason}")]
+    Axes {
+        /// The axes given.
+        axes: Vec<usize>,
+        /// The shape.
+        shape: Vec<u64>,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A minimum, maximum or mean of nothing.
+    #[error("{op} of no elements is not defined (shape {shape:?})")]
+    Empty {
+        /// The reduction.
+        op: &'static str,
+        /// The shape.
+        shape: Vec<u64>,
+    },
+    /// More dimensions than a problem keeps.
+    #[error("shape {0:?} keeps more than {MAX_RANK} dimensions after merging; make the operand contiguous first")]
+    TooManyDimensions(Vec<u64>),
+    /// A custom problem's name or sizes out of bounds.
+    #[error("custom problem `{name}`: {reason}")]
+    Custom {
+        /// The name.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The product of `sizes` if that many elements can be addressed.
+pub(crate) fn element_count(sizes: &[u64], dtype: DType) -> Result<u64, ProblemError> {
+    // A zero makes the product zero whatever the others are.
+    if sizes.contains(&0) {
+        return Ok(0);
+    }
+    let limit = isize::MAX as u64 / dtype.size();
+    let count = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size));
+    count
+        .filter(|&count| count <= limit)
+        .ok_or_else(|| ProblemError::TooLarge { sizes: sizes.to_vec(), dtype })
+}
+
+/// Sizes joined by `x`.
+pub(crate) fn write_sizes(f: &mut fmt::Formatter<'_>, sizes: &[u64]) -> fmt::Result {
+    for (index, size) in sizes.iter().enumerate() {
+        if index > 0 {
+            f.write_str("x")?;
+        }
+        write!(f, "{size}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> String {
+        match Problem::parse(text) {
+            Ok(problem) => {
+                let shown = problem.to_string();
+                assert_eq!(Problem::parse(&shown), Ok(problem), "{text} → {shown} does not round-trip");
+                shown
+            }
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
+    #[test]
+    fn a_problem_fits_in_a_cache_line() {
+        assert!(std::mem::size_of::<Problem>() <= 64, "{}", std::mem::size_of::<Problem>());
+    }
+
+    #[test]
+    fn text_round_trips_and_merges_what_behaves_alike() {
+        for (given, shown) in [
+            ("matmul:f32:512x256x128", "matmul:f32:512x256x128"),
+            ("matmul:f64:1x2x3x4:ns,t", "matmul:f64:2x3x4:n,t"),
+            ("matmul:f64:5x2x3x4:n,ts", "matmul:f64:5x2x3x4:n,ts"),
+            ("matmul:f32:0x0x0", "matmul:f32:0x0x0"),
+            ("elementwise.exp:f32:4x5x6", "elementwise.exp:f32:120"),
+            ("elementwise.add:f32:4x5", "elementwise.add:f32:20"),
+            ("elementwise.add:f32:4x5,5", "elementwise.add:f32:4x5,1x5"),
+            ("elementwise.add:f32:2x3x4x5,2x3x1x1", "elementwise.add:f32:6x20,6x1"),
+            ("elementwise.max:i32:1,7", "elementwise.max:i32:1,7"),
+            ("elementwise.max:i32:1x1", "elementwise.max:i32:1"),
+            ("elementwise.add:f32:4x0,1x0", "elementwise.add:f32:4x0,1x0"),
+            ("reduce.sum:f32:16x32", "reduce.sum:f32:512"),
+            ("reduce.sum:f32:2x3x16x4x5:axis2", "reduce.sum:f32:6x16x20:axis1"),
+            ("reduce.max:i32:16x4:axis0", "reduce.max:i32:16x4:axis0"),
+            ("reduce.mean:f64:16x4:axis1", "reduce.mean:f64:16x4:axis1"),
+            ("reduce.sum:f32:0", "reduce.sum:f32:0"),
+            ("transpose:f32:512x256", "transpose:f32:512x256"),
+            ("transpose:f32:2x3x4:0.1.2", "transpose:f32:24:0"),
+            ("transpose:f32:8x512x64:0.2.1", "transpose:f32:8x512x64:0.2.1"),
+            ("transpose:f32:8x1x64", "transpose:f32:8x64"),
+            ("transpose:i32:2x3x4x5:2.3.0.1", "transpose:i32:6x20"),
+            ("custom.sort:1000", "custom.sort:1000"),
+            ("custom.a.b-c", "custom.a.b-c"),
+        ] {
+            assert_eq!(canonical(given), shown, "{given}");
+        }
+    }
+
+    #[test]
+    fn bad_text_says_what_is_wrong() {
+        for (given, part) in [
+            ("", "not an operation"),
+            ("gemm:f32:1x1x1", "use one of: matmul"),
+            ("matmul:f16:1x1x1", "use one of: f32, f64, i32"),
+            ("matmul:f32", "sizes are missing"),
+            ("matmul:f32:1x1", "m x n x k"),
+            ("matmul:f32:1x1x1:q,n", "a layout is two of"),
+            ("matmul:f32:1x1x1:n,n:more", "too much"),
+            ("matmul.fast:f32:1x1x1", "too much"),
+            ("matmul:f32:-1x1x1", "`-1` is not a size"),
+            ("matmul:f32:+1x1x1", "`+1` is not a size"),
+            ("matmul:f32:99999999999999999999x1x1", "is not a size"),
+            ("matmul:f32:4294967296x4294967296x1", "more bytes than this machine can address"),
+            ("matmul:i32:1x1x1", "not defined for i32"),
+            ("elementwise.exp:i32:1", "not defined for i32"),
+            ("elementwise:f32:1", "elementwise.OP"),
+            ("elementwise.exp:f32:1,1", "takes one operand"),
+            ("elementwise.add:f32:2x3,2", "neither equal nor one"),
+            ("reduce.min:f32:0", "of no elements"),
+            ("reduce.mean:i32:4", "not defined for i32"),
+            ("reduce.sum:f32:4:axis7", "no such axis"),
+            ("reduce.sum:f32:4:7", "not an axis"),
+            ("transpose:f32:2x3:0.0", "named twice"),
+            ("transpose:f32:2x3:0", "every axis once"),
+            ("transpose:f32:2x3:a.b", "not a permutation"),
+            ("custom:1", "custom.NAME"),
+            ("custom.a/b:1", "ASCII letters"),
+            ("custom.a:1x2x3x4x5", "at most 4 sizes"),
+        ] {
+            let shown = canonical(given);
+            assert!(shown.starts_with("error: ") && shown.contains(part), "{given}: {shown}");
+        }
+        assert!(canonical(&"x".repeat(10_000)).contains("longer than"));
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading a problem's text form. Writing is each kind's `Display`.
+
+use super::{
+    Custom, Elementwise, ElementwiseOp, Matmul, Operand, Operation, Problem, ProblemError, Reduce, ReduceOp, Transpose,
+};
+use crate::DType;
+
+/// The longest text that is looked at; far more than any problem needs.
+const MAX_TEXT_BYTES: usize = 512;
+
+pub(super) fn parse(text: &str) -> Result<Problem, ProblemError> {
+    let reader = Reader { text };
+    if text.len() > MAX_TEXT_BYTES {
+        let text = text.chars().take(40).chain("…".chars()).collect();
+        return Err(ProblemError::Text { text, reason: format!("longer than {MAX_TEXT_BYTES} bytes") });
+    }
+    let mut parts = text.trim().split(':');
+    let head = parts.next().unwrap_or_default();
+    let (operation, detail) = head.split_once('.').map_or((head, None), |(op, detail)| (op, Some(detail)));
+    let Some(operation) = Operation::parse(operation) else {
+        let known = Operation::ALL.map(Operation::name).join(", ");
+        return reader.wrong(format!("`{operation}` is not an operation; use one of: {known}"));
+    };
+    if operation == Operation::Custom {
+        let Some(name) = detail else { return reader.wrong("write custom.NAME:SIZES") };
+        let sizes = parts.next().map_or(Ok(vec![]), |sizes| reader.sizes(sizes))?;
+        reader.finish(parts)?;
+        return Custom::new(name, &sizes).map(Problem::from);
+    }
+    let dtype = parts.next().unwrap_or_default();
+    let Some(dtype) = DType::parse(dtype) else {
+        let known = DType::ALL.map(DType::name).join(", ");
+        return reader.wrong(format!("`{dtype}` is not an element type; use one of: {known}"));
+    };
+    let Some(sizes) = parts.next() else { return reader.wrong("the sizes are missing") };
+    let problem = match operation {
+        Operation::Matmul => reader.matmul(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Elementwise => reader.elementwise(dtype, sizes, detail)?.into(),
+        Operation::Reduce => reader.reduce(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Transpose | Operation::Custom => reader.transpose(dtype, sizes, detail, parts.next())?.into(),
+    };
+    reader.finish(parts)?;
+    Ok(problem)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn wrong<T>(&self, reason: impl Into<String>) -> Result<T, ProblemError> {
+        Err(ProblemError::Text { text: self.text.to_string(), reason: reason.into() })
+    }
+
+    fn finish<'p>(&self, mut parts: impl Iterator<Item = &'p str>) -> Result<(), ProblemError> {
+        match parts.next() {
+            Some(part) => self.wrong(format!("`{part}` is too much")),
+            None => Ok(()),
+        }
+    }
+
+    fn sizes(&self, text: &str) -> Result<Vec<u64>, ProblemError> {
+        text.split('x')
+            .map(|size| {
+                let digits = !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit());
+                match size.parse() {
+                    Ok(size) if digits => Ok(size),
+                    _ => self.wrong(format!("`{size}` is not a size; sizes look like 512x512")),
+                }
+            })
+            .collect()
+    }
+
+    fn no_detail(&self, detail: Option<&str>) -> Result<(), ProblemError> {
+        match detail {
+            Some(detail) => self.wrong(format!("`.{detail}` is too much")),
+            None => Ok(()),
+        }
+    }
+
+    fn matmul(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        layout: Option<&str>,
+    ) -> Result<Matmul, ProblemError> {
+        self.no_detail(detail)?;
+        let (batch, m, n, k) = match self.sizes(sizes)?[..] {
+            [m, n, k] => (1, m, n, k),
+            [batch, m, n, k] => (batch, m, n, k),
+            _ => return self.wrong("a matmul has sizes m x n x k or batch x m x n x k"),
+        };
+        let operands = match layout {
+            None => Some((Operand::PLAIN, Operand::PLAIN)),
+            Some(layout) => layout
+                .split_once(',')
+                .and_then(|(lhs, rhs)| Some((Operand::parse(lhs)?, Operand::parse(rhs)?))),
+        };
+        let Some((lhs, rhs)) = operands else {
+            return self.wrong("a layout is two of n (plain), t (transposed), ns, ts (one for the whole batch): n,t");
+        };
+        Matmul::batched(dtype, batch, m, n, k, lhs, rhs)
+    }
+
+    fn elementwise(&self, dtype: DType, sizes: &str, detail: Option<&str>) -> Result<Elementwise, ProblemError> {
+        let name = detail.unwrap_or_default();
+        let Some(op) = ElementwiseOp::parse(name) else {
+            let known: Vec<&str> = ElementwiseOp::names().collect();
+            return self.wrong(format!("`{name}` is not elementwise; write elementwise.OP with one of: {}", known.join(", ")));
+        };
+        match (op, sizes.split_once(',')) {
+            (ElementwiseOp::Unary(op), None) => Elementwise::unary(op, dtype, &self.sizes(sizes)?),
+            (ElementwiseOp::Unary(_), Some(_)) => self.wrong(format!("{name} takes one operand")),
+            (ElementwiseOp::Binary(op), None) => {
+                let shape = self.sizes(sizes)?;
+                Elementwise::binary(op, dtype, &shape, &shape)
+            }
+            (ElementwiseOp::Binary(op), Some((lhs, rhs))) => {
+                Elementwise::binary(op, dtype, &self.sizes(lhs)?, &self.sizes(rhs)?)
+            }
+        }
+    }
+
+    fn reduce(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        axis: Option<&str>,
+    ) -> Result<Reduce, ProblemError> {
+        let name = detail.unwrap_or_default();
+        let Some(op) = ReduceOp::parse(name) else {
+            let known: Vec<&str> = ReduceOp::ALL.iter().map(|op| op.name()).collect();
+            return self.wrong(format!("`{name}` is not a reduction; write reduce.OP with one of: {}", known.join(", ")));
+        };
+        let axis = match axis {
+            None => None,
+            Some(axis) => match axis.strip_prefix("axis").and_then(|digits| digits.parse().ok()) {
+                Some(axis) => Some(axis),
+                None => return self.wrong(format!("`{axis}` is not an axis; write axis0, axis1, …")),
+            },
+        };
+        Reduce::new(op, dtype, &self.sizes(sizes)?, axis)
+    }
+
+    fn transpose(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        permutation: Option<&str>,
+    ) -> Result<Transpose, ProblemError> {
+        self.no_detail(detail)?;
+        let shape = self.sizes(sizes)?;
+        let permutation: Vec<usize> = match permutation {
+            None => (0..shape.len()).rev().collect(),
+            Some(text) => match text.split('.').map(str::parse).collect() {
+                Ok(permutation) => permutation,
+                Err(_) => return self.wrong(format!("`{text}` is not a permutation; write for example 0.2.1")),
+            },
+        };
+        Transpose::new(dtype, &shape, &permutation)
+    }
+}

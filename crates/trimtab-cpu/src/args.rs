@@ -1,0 +1,176 @@
+//! What the CPU hands to its kernels: typed slices and the thread pool.
+
+use crate::pool::Pool;
+use trimtab_core::{Context, DType, LaunchError};
+
+/// The CPU as a kernel context.
+#[derive(Debug)]
+pub struct Cpu;
+
+impl Context for Cpu {
+    type Args<'a> = Args<'a>;
+}
+
+/// An input of some element type; `None` where the operation has no such operand.
+#[derive(Clone, Copy, Debug)]
+pub enum Slice<'a> {
+    /// No operand.
+    None,
+    /// 32-bit floats.
+    F32(&'a [f32]),
+    /// 64-bit floats.
+    F64(&'a [f64]),
+    /// 32-bit integers.
+    I32(&'a [i32]),
+}
+
+/// An output of some element type.
+#[derive(Debug)]
+pub enum SliceMut<'a> {
+    /// 32-bit floats.
+    F32(&'a mut [f32]),
+    /// 64-bit floats.
+    F64(&'a mut [f64]),
+    /// 32-bit integers.
+    I32(&'a mut [i32]),
+}
+
+/// The operands and services of one launch.
+#[derive(Debug)]
+pub struct Args<'a> {
+    /// The left or only input.
+    pub lhs: Slice<'a>,
+    /// The right input.
+    pub rhs: Slice<'a>,
+    /// The result; what it holds before is not read.
+    pub out: SliceMut<'a>,
+    /// Threads to share work with.
+    pub pool: &'a Pool,
+}
+
+/// The operands of a launch once their element type and lengths were checked against the problem.
+#[derive(Debug)]
+pub struct Typed<'a, T> {
+    /// The left or only input.
+    pub lhs: &'a [T],
+    /// The right input; empty where the operation has none.
+    pub rhs: &'a [T],
+    /// The result.
+    pub out: &'a mut [T],
+    /// Threads to share work with.
+    pub pool: &'a Pool,
+}
+
+/// A type tensors can hold.
+pub trait Element:
+    Copy + Default + PartialEq + PartialOrd + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static
+{
+    /// Its name in problems.
+    const DTYPE: DType;
+    /// A slice of it, erased.
+    fn erase(slice: &[Self]) -> Slice<'_>;
+    /// A mutable slice of it, erased.
+    fn erase_mut(slice: &mut [Self]) -> SliceMut<'_>;
+    /// The slice back, if it is of this type. No operand is the empty slice.
+    fn slice(slice: Slice<'_>) -> Option<&[Self]>;
+    /// The mutable slice back, if it is of this type.
+    fn slice_mut(slice: SliceMut<'_>) -> Option<&mut [Self]>;
+    /// From a double, rounded; used to make operands.
+    fn from_f64(value: f64) -> Self;
+    /// As a double, exact for every value.
+    fn to_f64(self) -> f64;
+}
+
+macro_rules! element {
+    ($($type:ty, $variant:ident;)*) => {
+        $(impl Element for $type {
+            const DTYPE: DType = DType::$variant;
+            #[inline]
+            fn erase(slice: &[Self]) -> Slice<'_> {
+                Slice::$variant(slice)
+            }
+            #[inline]
+            fn erase_mut(slice: &mut [Self]) -> SliceMut<'_> {
+                SliceMut::$variant(slice)
+            }
+            #[inline]
+            fn slice(slice: Slice<'_>) -> Option<&[Self]> {
+                match slice {
+                    Slice::$variant(slice) => Some(slice),
+                    Slice::None => Some(&[]),
+                    _ => None,
+                }
+            }
+            #[inline]
+            fn slice_mut(slice: SliceMut<'_>) -> Option<&mut [Self]> {
+                match slice {
+                    SliceMut::$variant(slice) => Some(slice),
+                    _ => None,
+                }
+            }
+            #[inline]
+            fn from_f64(value: f64) -> Self {
+                value as $type
+            }
+            #[inline]
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+        })*
+    };
+}
+element! { f32, F32; f64, F64; i32, I32; }
+
+impl Slice<'_> {
+    fn describe(&self) -> (&'static str, usize) {
+        match self {
+            Slice::None => ("nothing", 0),
+            Slice::F32(slice) => ("f32", slice.len()),
+            Slice::F64(slice) => ("f64", slice.len()),
+            Slice::I32(slice) => ("i32", slice.len()),
+        }
+    }
+}
+
+impl SliceMut<'_> {
+    fn describe(&self) -> (&'static str, usize) {
+        match self {
+            SliceMut::F32(slice) => ("f32", slice.len()),
+            SliceMut::F64(slice) => ("f64", slice.len()),
+            SliceMut::I32(slice) => ("i32", slice.len()),
+        }
+    }
+
+    /// The same slice for a shorter while.
+    pub fn reborrow(&mut self) -> SliceMut<'_> {
+        match self {
+            SliceMut::F32(slice) => SliceMut::F32(slice),
+            SliceMut::F64(slice) => SliceMut::F64(slice),
+            SliceMut::I32(slice) => SliceMut::I32(slice),
+        }
+    }
+}
+
+impl<'a> Args<'a> {
+    /// The operands as slices of `T` with exactly these lengths (left, right, out), as
+    /// [`Problem::operand_lens`](trimtab_core::Problem::operand_lens) gives them.
+    #[inline]
+    pub fn typed<T: Element>(self, lens: [u64; 3]) -> Result<Typed<'a, T>, LaunchError> {
+        let found = [self.lhs.describe(), self.rhs.describe(), self.out.describe()];
+        for ((operand, found), needed) in ["lhs", "rhs", "out"].into_iter().zip(found).zip(lens) {
+            let typed = found.0 == T::DTYPE.name() || (needed == 0 && found.0 == "nothing");
+            if found.1 as u64 != needed || !typed {
+                return Err(wrong_operand(operand, found, needed));
+            }
+        }
+        match (T::slice(self.lhs), T::slice(self.rhs), T::slice_mut(self.out)) {
+            (Some(lhs), Some(rhs), Some(out)) => Ok(Typed { lhs, rhs, out, pool: self.pool }),
+            _ => Err(wrong_operand("out", found[2], lens[2])),
+        }
+    }
+}
+
+#[cold]
+fn wrong_operand(operand: &'static str, found: (&'static str, usize), needed: u64) -> LaunchError {
+    LaunchError::Operand { operand, dtype: found.0, found: found.1, needed: needed as usize }
+}

@@ -1,0 +1,10 @@
+//! The CPU as a trimtab device: probe, kernels, the BLAS found on the machine, machine state.
+//!
+//! Unsafe code is confined to SIMD, foreign libraries, the thread pool and shared output slices, each with its reason.
+
+mod args;
+pub mod kernels;
+mod pool;
+
+pub use args::{Args, Cpu, Element, Slice, SliceMut, Typed};
+pub use pool::{MAX_THREADS, Pool};
