@@ -102,12 +102,22 @@ pub enum LaunchError {
         /// The result's element type.
         dtype: &'static str,
     },
+    /// The operands have values for which there is no answer (an integer divided by zero). The caller's, not the kernel's fault.
+    #[error("{0}")]
+    Data(String),
     /// The settings are not this kernel's.
     #[error("point {0} is not a setting of this kernel")]
     Point(String),
     /// The kernel said so itself.
     #[error("{0}")]
     Kernel(String),
+}
+
+impl LaunchError {
+    /// Whether another kernel would fail alike, because the operands are the reason.
+    pub fn is_callers(&self) -> bool {
+        matches!(self, LaunchError::Operand { .. } | LaunchError::Overflow { .. } | LaunchError::Data(_))
+    }
 }
 
 /// What a kind of device hands to its kernels: slices on the CPU, an encoder on a GPU.

@@ -94,6 +94,14 @@ impl ElementwiseOp {
         unary.or_else(|| BinaryOp::parse(name).map(ElementwiseOp::Binary))
     }
 
+    /// Whether each element costs a function call rather than an instruction.
+    pub const fn is_function(self) -> bool {
+        match self {
+            ElementwiseOp::Unary(op) => !matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu | UnaryOp::Sqrt),
+            ElementwiseOp::Binary(op) => matches!(op, BinaryOp::Pow),
+        }
+    }
+
     /// Every name, for error messages.
     pub fn names() -> impl Iterator<Item = &'static str> {
         UnaryOp::ALL.iter().map(|op| op.name()).chain(BinaryOp::ALL.iter().map(|op| op.name()))

@@ -1,0 +1,118 @@
+//! Measuring one problem on the CPU: operands of its own, on a thread that can be left behind.
+
+use crate::check::Expected;
+use crate::device::CpuDevice;
+use crate::kernels::Kernels;
+use crate::operands::Operands;
+use crate::pool::Pool;
+use crate::probe;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use trimtab_core::{Bench, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
+use trimtab_tune::{Sandbox, Stopwatch};
+
+/// Batches shorter than this are not asked for their energy: the counters step about once a millisecond.
+const ENERGY_BATCH: Nanos = Nanos::from_millis(10);
+
+/// What the measuring thread owns. After a time-out it stays with that thread and a new one is made.
+struct Bed {
+    operands: Operands,
+    expected: Expected,
+    pool: Pool,
+}
+
+/// A problem being measured.
+pub(crate) struct CpuBench<'a> {
+    device: &'a CpuDevice,
+    problem: Problem,
+    bed: Option<Arc<Mutex<Bed>>>,
+    checked: Vec<(KernelId, Point)>,
+    sandbox: Sandbox,
+}
+
+impl<'a> CpuBench<'a> {
+    pub(crate) fn new(device: &'a CpuDevice, problem: Problem) -> CpuBench<'a> {
+        let sandbox = Sandbox::new(Arc::clone(device.abandoned()));
+        CpuBench { device, problem, bed: None, checked: Vec::new(), sandbox }
+    }
+
+    fn bed(&mut self) -> Result<Arc<Mutex<Bed>>, Failure> {
+        if let Some(bed) = &self.bed {
+            return Ok(Arc::clone(bed));
+        }
+        let pool = Pool::new(self.device.pool().threads());
+        let operands = Operands::new(&self.problem);
+        let expected = Expected::new(self.device.table(), &self.problem, &operands, &pool)
+            .map_err(|message| Failure::new(FailureKind::Launch, format!("no reference: {message}")))?;
+        let bed = Arc::new(Mutex::new(Bed { operands, expected, pool }));
+        self.bed = Some(Arc::clone(&bed));
+        Ok(bed)
+    }
+}
+
+impl Bench for CpuBench<'_> {
+    fn run(&mut self, kernel: KernelId, point: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure> {
+        let bed = self.bed()?;
+        let kernels = Arc::clone(self.device.table());
+        let (problem, point) = (self.problem, *point);
+        let check = !self.checked.contains(&(kernel, point));
+        let energy_root = self.device.energy_root().cloned();
+        let outcome = self.sandbox.run(timeout, move || {
+            let Ok(mut bed) = bed.lock() else {
+                return Err(Failure::new(FailureKind::Launch, "an earlier candidate left the operands broken"));
+            };
+            batch(&kernels, kernel, &problem, &point, iterations.max(1), check, energy_root, &mut bed)
+        });
+        match outcome {
+            Ok(Ok(sample)) => {
+                if check {
+                    self.checked.push((kernel, point));
+                }
+                Ok(sample)
+            }
+            Ok(Err(failure)) => Err(failure),
+            Err(failure) => {
+                // The operands may be in use by a thread that hangs, or poisoned by one that panicked.
+                self.bed = None;
+                Err(failure)
+            }
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "one call site; a struct would only name the same things again")]
+fn batch(
+    kernels: &Kernels,
+    kernel: KernelId,
+    problem: &Problem,
+    point: &Point,
+    iterations: u32,
+    check: bool,
+    energy_root: Option<PathBuf>,
+    bed: &mut Bed,
+) -> Result<Sample, Failure> {
+    let Some(kernel) = kernels.get(kernel.0 as usize) else {
+        return Err(Failure::new(FailureKind::Launch, format!("there is no kernel {}", kernel.0)));
+    };
+    let launch_failed = |error: trimtab_core::LaunchError| Failure::new(FailureKind::Launch, error.to_string());
+    if check {
+        bed.operands.out.poison();
+        kernel.launch(problem, point, bed.operands.args(&bed.pool)).map_err(launch_failed)?;
+        bed.expected
+            .check(problem, &bed.operands.out)
+            .map_err(|message| Failure::new(FailureKind::Wrong, message))?;
+    }
+    let energy = || energy_root.as_deref().and_then(probe::energy_uj);
+    let watch = probe::Watch::start();
+    let energy_before = energy();
+    let stopwatch = Stopwatch::start();
+    for _ in 0..iterations {
+        kernel.launch(problem, point, bed.operands.args(&bed.pool)).map_err(launch_failed)?;
+    }
+    let elapsed = stopwatch.elapsed();
+    let energy_uj = match (energy_before, energy()) {
+        (Some(before), Some(after)) if after >= before && elapsed >= ENERGY_BATCH => Some(after - before),
+        _ => None,
+    };
+    Ok(Sample { elapsed, iterations, interference: watch.seen(), energy_uj })
+}

@@ -1,0 +1,204 @@
+//! The CPU as a device: what the planner asks, and the launch the facade makes.
+
+use crate::args::{Args, Slice, SliceMut};
+use crate::bench::CpuBench;
+use crate::blas;
+use crate::erase::AnyKernel;
+use crate::kernels::{self, Kernels};
+use crate::pool::Pool;
+use crate::probe;
+use crate::standin::stand_ins;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
+use trimtab_core::{
+    Bench, Bytes, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, LaunchError, Nanos, Point,
+    Problem, Rates, Space, State, VariantClass, Work,
+};
+use trimtab_tune::panic_message;
+
+/// Bytes a second at which operands are made: page faults included, measured 1.5 to 3 GB/s.
+const OPERAND_BYTES_PER_S: f64 = 1.5e9;
+/// Where Linux shows energy counters.
+const ENERGY_COUNTERS: &str = "sys/class/powercap";
+
+/// How to set up the CPU.
+#[derive(Default)]
+pub struct CpuOptions {
+    /// Most threads kernels may use; `None` for all the process may use.
+    pub threads: Option<u32>,
+    /// BLAS libraries to try before those in the usual places.
+    pub blas: Vec<PathBuf>,
+    /// Kernels the user brings; they compete like ours.
+    pub kernels: Vec<Box<dyn AnyKernel>>,
+}
+
+/// The processor this process runs on.
+pub struct CpuDevice {
+    facts: DeviceFacts,
+    kernels: Arc<Kernels>,
+    infos: Vec<KernelInfo>,
+    pool: Pool,
+    rates: OnceLock<Rates>,
+    root: PathBuf,
+    energy_root: Option<PathBuf>,
+    abandoned: Arc<AtomicU32>,
+    problems: Vec<String>,
+}
+
+impl std::fmt::Debug for CpuDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CpuDevice({}, {} kernels)", self.facts.fingerprint, self.kernels.len())
+    }
+}
+
+impl CpuDevice {
+    /// Probes the machine and freezes the table of kernels.
+    pub fn new(options: CpuOptions) -> CpuDevice {
+        let root = PathBuf::from("/");
+        let facts = probe::facts(&root, options.threads);
+        let (libraries, problems) = blas::find(&options.blas);
+        let kernels = kernels::all(libraries, options.kernels);
+        let energy_root =
+            root.join(ENERGY_COUNTERS).exists().then(|| root.clone()).filter(|root| probe::energy_uj(root).is_some());
+        CpuDevice {
+            infos: kernels.iter().map(|kernel| kernel.info()).collect(),
+            kernels: Arc::new(kernels),
+            pool: Pool::new(facts.threads),
+            facts,
+            rates: OnceLock::new(),
+            root,
+            energy_root,
+            abandoned: Arc::new(AtomicU32::new(0)),
+            problems,
+        }
+    }
+
+    /// What could not be set up, for people: a BLAS path that did not load and why.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Runs a kernel on the caller's operands. A panic inside a kernel is an error, not the end.
+    #[inline]
+    pub fn launch(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        lhs: Slice<'_>,
+        rhs: Slice<'_>,
+        out: SliceMut<'_>,
+    ) -> Result<(), LaunchError> {
+        let Some(found) = self.kernels.get(kernel.0 as usize) else {
+            return Err(LaunchError::Kernel(format!("there is no kernel {}", kernel.0)));
+        };
+        let args = Args { lhs, rhs, out, pool: &self.pool };
+        match catch_unwind(AssertUnwindSafe(|| found.launch(problem, point, args))) {
+            Ok(outcome) => outcome,
+            Err(panic) => Err(LaunchError::Kernel(format!("panicked: {}", panic_message(panic.as_ref())))),
+        }
+    }
+
+    /// The threads live launches share.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn table(&self) -> &Arc<Kernels> {
+        &self.kernels
+    }
+
+    pub(crate) fn abandoned(&self) -> &Arc<AtomicU32> {
+        &self.abandoned
+    }
+
+    pub(crate) fn energy_root(&self) -> Option<&PathBuf> {
+        self.energy_root.as_ref()
+    }
+
+    /// Where the operating system's files are looked for.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn kernel(&self, kernel: KernelId) -> Option<&dyn AnyKernel> {
+        self.kernels.get(kernel.0 as usize).map(|kernel| kernel.as_ref())
+    }
+}
+
+/// Time to make operands and their reference result, roughly; only used to refuse what would break a budget.
+fn preparation(problem: &Problem) -> Nanos {
+    let operands = problem.operand_bytes().0 as f64 / OPERAND_BYTES_PER_S;
+    let reference_ns_per_element = match problem {
+        Problem::Matmul(p) => return Nanos::from_secs_f64(operands + 1e-9 * p.flops().min(20_000_000) as f64),
+        Problem::Elementwise(p) if p.op.is_function() => 15.0,
+        _ => 2.0,
+    };
+    let elements = problem.operand_lens().into_iter().max().unwrap_or(0) as f64;
+    Nanos::from_secs_f64(operands + 1e-9 * reference_ns_per_element * elements)
+}
+
+impl Device for CpuDevice {
+    fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    fn rates(&self) -> Rates {
+        *self.rates.get_or_init(|| probe::rates(self.facts.threads, &self.facts, &self.pool))
+    }
+
+    fn state(&self) -> State {
+        probe::state(&self.root)
+    }
+
+    fn kernels(&self) -> &[KernelInfo] {
+        &self.infos
+    }
+
+    fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
+        match self.kernel(kernel) {
+            Some(kernel) => kernel.declines(problem, &self.facts),
+            None => Some(Decline::because("there is no such kernel")),
+        }
+    }
+
+    fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
+        self.kernel(kernel).map_or_else(|| Space::new(vec![], vec![]), |kernel| kernel.space(problem, &self.facts))
+    }
+
+    fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
+        self.kernel(kernel).map_or_else(Work::default, |kernel| kernel.work(problem, point, &self.facts))
+    }
+
+    fn verify(&self, kernel: KernelId, problem: &Problem, point: &Point, timeout: Nanos) -> Result<(), Failure> {
+        // A reference is the yardstick itself.
+        if self.infos.get(kernel.0 as usize).is_some_and(|info| info.class == VariantClass::Reference) {
+            return Ok(());
+        }
+        // The smallest stand-in that the kernel takes; the last one is the problem itself.
+        let Some(stand_in) = stand_ins(problem).find(|stand_in| self.declines(kernel, stand_in).is_none()) else {
+            return Err(Failure::new(FailureKind::Launch, "the kernel declines the problem"));
+        };
+        CpuBench::new(self, stand_in).run(kernel, point, 1, timeout).map(|_| ())
+    }
+
+    fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+        if matches!(problem, Problem::Custom(_)) {
+            return Err(Decline::because("operands of a custom problem are known to its owner only"));
+        }
+        let preparation = preparation(problem);
+        if preparation > limit {
+            let reason = format!("making operands would take about {preparation}, more than the {limit} allowed");
+            return Err(Decline::from(reason));
+        }
+        let needed = Bytes(problem.operand_bytes().0.saturating_mul(2));
+        match self.state().memory_free {
+            Some(free) if needed > free => {
+                Err(Decline::from(format!("operands and reference need {needed}, {free} are free")))
+            }
+            _ => Ok(Box::new(CpuBench::new(self, *problem))),
+        }
+    }
+}

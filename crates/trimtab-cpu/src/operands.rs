@@ -1,0 +1,187 @@
+//! Operands for measuring and checking, made by rule: the same problem always gets the same numbers.
+
+use crate::args::{Args, Element, Slice, SliceMut};
+use crate::pool::Pool;
+use trimtab_core::{BinaryOp, DType, ElementwiseOp, Problem, ReduceOp, UnaryOp};
+
+/// Elements of the pattern operands are filled with; prime, so that rows of no matrix start alike.
+const PATTERN: usize = 65_521;
+
+/// An owned operand.
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// No operand.
+    None,
+    /// 32-bit floats.
+    F32(Vec<f32>),
+    /// 64-bit floats.
+    F64(Vec<f64>),
+    /// 32-bit integers.
+    I32(Vec<i32>),
+}
+
+/// Both inputs and the output of one problem.
+#[derive(Clone, Debug)]
+pub struct Operands {
+    /// The left or only input.
+    pub lhs: Data,
+    /// The right input.
+    pub rhs: Data,
+    /// The output.
+    pub out: Data,
+}
+
+impl Data {
+    fn filled(dtype: DType, len: u64, value: impl Fn(usize) -> f64) -> Data {
+        fn fill<T: Element>(len: u64, value: impl Fn(usize) -> f64) -> Vec<T> {
+            let len = len as usize;
+            let pattern: Vec<T> = (0..PATTERN.min(len)).map(|index| T::from_f64(value(index))).collect();
+            let mut data = Vec::with_capacity(len);
+            while data.len() < len {
+                data.extend_from_slice(&pattern[..pattern.len().min(len - data.len())]);
+            }
+            data
+        }
+        match dtype {
+            _ if len == 0 => Data::None,
+            DType::F32 => Data::F32(fill(len, value)),
+            DType::F64 => Data::F64(fill(len, value)),
+            DType::I32 => Data::I32(fill(len, value)),
+        }
+    }
+
+    /// Views the data.
+    pub fn slice(&self) -> Slice<'_> {
+        match self {
+            Data::None => Slice::None,
+            Data::F32(data) => Slice::F32(data),
+            Data::F64(data) => Slice::F64(data),
+            Data::I32(data) => Slice::I32(data),
+        }
+    }
+
+    /// Views the data for writing.
+    pub fn slice_mut(&mut self) -> SliceMut<'_> {
+        match self {
+            // An output of no elements; its type does not matter to anyone.
+            Data::None => SliceMut::F32(&mut []),
+            Data::F32(data) => SliceMut::F32(data),
+            Data::F64(data) => SliceMut::F64(data),
+            Data::I32(data) => SliceMut::I32(data),
+        }
+    }
+
+    /// Overwrites everything with values no kernel produces here, so that an output that was not written shows.
+    pub fn poison(&mut self) {
+        match self {
+            Data::None => (),
+            Data::F32(data) => data.fill(f32::NAN),
+            Data::F64(data) => data.fill(f64::NAN),
+            Data::I32(data) => data.fill(i32::MIN + 77),
+        }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        match self {
+            Data::None => 0,
+            Data::F32(data) => data.len(),
+            Data::F64(data) => data.len(),
+            Data::I32(data) => data.len(),
+        }
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// An element as a double.
+    pub fn at(&self, index: usize) -> Option<f64> {
+        match self {
+            Data::None => None,
+            Data::F32(data) => data.get(index).map(|&value| f64::from(value)),
+            Data::F64(data) => data.get(index).copied(),
+            Data::I32(data) => data.get(index).map(|&value| f64::from(value)),
+        }
+    }
+}
+
+impl Operands {
+    /// Operands whose exact results are representable wherever the operation allows it: small integers for products
+    /// and sums, so that every order of summation gives the same bits.
+    pub fn new(problem: &Problem) -> Operands {
+        let [lhs, rhs, out] = problem.operand_lens();
+        let dtype = problem.dtype().unwrap_or(DType::F32);
+        let (left, right) = ranges(problem);
+        let mut operands = Operands {
+            lhs: Data::filled(dtype, lhs, |index| left.value(index, 1)),
+            rhs: Data::filled(dtype, rhs, |index| right.value(index, 2)),
+            out: Data::filled(dtype, out, |_| 0.0),
+        };
+        if out == 0 {
+            operands.out = match dtype {
+                DType::F32 => Data::F32(vec![]),
+                DType::F64 => Data::F64(vec![]),
+                DType::I32 => Data::I32(vec![]),
+            };
+        }
+        operands
+    }
+
+    /// The operands as a launch wants them.
+    pub fn args<'a>(&'a mut self, pool: &'a Pool) -> Args<'a> {
+        Args { lhs: self.lhs.slice(), rhs: self.rhs.slice(), out: self.out.slice_mut(), pool }
+    }
+}
+
+/// What values an operand takes.
+enum Values {
+    /// Whole numbers from -4 to 4.
+    SmallIntegers,
+    /// Whole numbers from 1 to 9.
+    Positive,
+    /// Plus and minus one.
+    Signs,
+    /// Spread evenly over an interval.
+    Between(f64, f64),
+}
+
+impl Values {
+    fn value(&self, index: usize, salt: u64) -> f64 {
+        // SplitMix64: a fixed, well-mixed number per index.
+        let mut word = (index as u64).wrapping_add(salt << 40).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^= word >> 31;
+        let unit = (word >> 11) as f64 / (1u64 << 53) as f64;
+        match self {
+            Values::SmallIntegers => (word % 9) as f64 - 4.0,
+            Values::Positive => (word % 9) as f64 + 1.0,
+            Values::Signs => if word & 1 == 0 { 1.0 } else { -1.0 },
+            Values::Between(low, high) => low + (high - low) * unit,
+        }
+    }
+}
+
+fn ranges(problem: &Problem) -> (Values, Values) {
+    use Values::{Between, Positive, Signs, SmallIntegers};
+    let integer = problem.dtype() == Some(DType::I32);
+    match problem {
+        Problem::Elementwise(p) => match p.op {
+            _ if integer => match p.op {
+                ElementwiseOp::Binary(BinaryOp::Div | BinaryOp::Pow) => (SmallIntegers, Positive),
+                _ => (SmallIntegers, SmallIntegers),
+            },
+            ElementwiseOp::Unary(UnaryOp::Log | UnaryOp::Sqrt) => (Between(1e-3, 1e3), Positive),
+            ElementwiseOp::Unary(_) => (Between(-8.0, 8.0), Positive),
+            ElementwiseOp::Binary(BinaryOp::Div) => (Between(-8.0, 8.0), Between(0.5, 8.0)),
+            ElementwiseOp::Binary(BinaryOp::Pow) => (Between(0.1, 8.0), Between(-4.0, 4.0)),
+            ElementwiseOp::Binary(_) => (Between(-8.0, 8.0), Between(-8.0, 8.0)),
+        },
+        Problem::Reduce(p) if p.op == ReduceOp::Prod => (Signs, Positive),
+        Problem::Matmul(_) | Problem::Reduce(_) | Problem::Transpose(_) | Problem::Custom(_) => {
+            (SmallIntegers, SmallIntegers)
+        }
+    }
+}
