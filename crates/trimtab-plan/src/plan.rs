@@ -1,0 +1,228 @@
+//! The choice and the record behind it.
+
+use std::fmt;
+use std::sync::Arc;
+use trimtab_core::{
+    Estimate, KernelId, KernelVersion, Nanos, Patience, Point, Problem, Terms, VariantClass, Work,
+};
+
+/// Cost of reading the clock twice, measured 50 ns; live timing must stay under one percent of the work.
+const CLOCK_COST_NS: u64 = 50;
+/// At most one in this many calls is left untimed between two timed ones.
+const MAX_SAMPLE_MASK: u64 = 1023;
+
+/// What to run: held by the caller, or found again for the same problem.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Position in the planner's list of devices.
+    pub device: u16,
+    /// Which kernel of that device.
+    pub kernel: KernelId,
+    /// With which settings.
+    pub point: Point,
+    /// How long it is expected to take.
+    pub expected: Nanos,
+    /// A call is timed when the caller's counter has none of these bits.
+    pub(crate) sample_mask: u32,
+    /// Number of the slot, for feedback; zero if it has none.
+    pub(crate) id: u32,
+}
+
+impl Plan {
+    pub(crate) fn new(device: u16, kernel: KernelId, point: Point, expected: Nanos) -> Plan {
+        let interval = 100 * CLOCK_COST_NS / expected.0.max(1);
+        let sample_mask = (interval.next_power_of_two() - 1).min(MAX_SAMPLE_MASK) as u32;
+        Plan { device, kernel, point, expected, sample_mask, id: 0 }
+    }
+
+    /// Live calls between two timed ones.
+    pub fn sample_interval(&self) -> u32 {
+        self.sample_mask + 1
+    }
+}
+
+/// Where a rival stands in a decision.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// In the running, with the time the decision was made on.
+    Estimated {
+        /// The expected time and its basis.
+        estimate: Estimate,
+        /// The objective's score in log2 units; smaller is better.
+        score: f64,
+    },
+    /// The kernel does not take the problem.
+    Declined(String),
+    /// It would break a constraint.
+    Excluded(String),
+    /// It failed, hung or lied before and is not tried.
+    Quarantined(String),
+}
+
+/// One (device, kernel, point) that was considered, or a kernel that declined.
+#[derive(Clone, Debug)]
+pub struct Rival {
+    /// Position in the planner's list of devices.
+    pub device: u16,
+    /// That device's short name.
+    pub device_id: Arc<str>,
+    /// Position in the device's table.
+    pub kernel: KernelId,
+    /// The kernel's name.
+    pub name: Arc<str>,
+    /// The kernel's version.
+    pub version: KernelVersion,
+    /// What sort of implementation it is.
+    pub class: VariantClass,
+    /// The settings; the empty point for a kernel that declined.
+    pub point: Point,
+    /// The settings by name.
+    pub point_name: String,
+    /// What one launch does.
+    pub work: Work,
+    /// Energy of one launch in microjoules, where it was measured.
+    pub energy_uj: Option<f64>,
+    /// Where it stands.
+    pub standing: Standing,
+}
+
+impl Rival {
+    /// The estimate, if it is in the running.
+    pub fn estimate(&self) -> Option<Estimate> {
+        match &self.standing {
+            Standing::Estimated { estimate, .. } => Some(*estimate),
+            _ => None,
+        }
+    }
+
+    /// The score, if it is in the running.
+    pub fn score(&self) -> Option<f64> {
+        match &self.standing {
+            Standing::Estimated { score, .. } => Some(*score),
+            _ => None,
+        }
+    }
+
+    /// Why it is out of the running.
+    pub fn out_because(&self) -> Option<String> {
+        match &self.standing {
+            Standing::Estimated { .. } => None,
+            Standing::Declined(reason) => Some(reason.clone()),
+            Standing::Excluded(reason) => Some(format!("excluded: {reason}")),
+            Standing::Quarantined(reason) => Some(format!("quarantined: {reason}")),
+        }
+    }
+}
+
+/// Why this rival and no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// An earlier race decided; its winner is remembered.
+    Remembered,
+    /// It won a race just now.
+    Raced,
+    /// It is within the indifference zone of the fastest and was in force before.
+    KeptIncumbent,
+    /// Its estimate is the best; nothing was measured.
+    Estimated,
+    /// Nothing is known and nothing may be measured: the first in order of preference.
+    DefaultOrder,
+    /// Better ones failed; it is the next best.
+    NextBest,
+}
+
+impl Reason {
+    /// One word for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Remembered => "remembered",
+            Reason::Raced => "raced",
+            Reason::KeptIncumbent => "kept incumbent",
+            Reason::Estimated => "estimated",
+            Reason::DefaultOrder => "default order",
+            Reason::NextBest => "next best",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Remembered => "it won an earlier race and is remembered",
+            Reason::Raced => "it won the race",
+            Reason::KeptIncumbent => "it was in force and nothing is clearly faster",
+            Reason::Estimated => "its estimate is the best; nothing was measured",
+            Reason::DefaultOrder => "nothing is known yet and nothing may be measured: first in order of preference",
+            Reason::NextBest => "better ones failed; it is the next best",
+        })
+    }
+}
+
+/// The record of a choice: every rival with its estimate, or why it is out.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// What was asked.
+    pub problem: Problem,
+    /// Under which terms.
+    pub terms: Terms,
+    /// Every rival, best first, then those out of the running.
+    pub rivals: Vec<Rival>,
+    /// Position of the chosen one.
+    pub chosen: usize,
+    /// Why it was chosen.
+    pub reason: Reason,
+    /// How much effort was allowed.
+    pub patience: Patience,
+    /// Whether everything that patience asks for was measured.
+    pub complete: bool,
+    /// Time spent deciding.
+    pub spent: Nanos,
+    /// Timed runs made for this decision.
+    pub runs: u32,
+    /// What else there is to say: why nothing was measured, what was kept back.
+    pub notes: Vec<String>,
+}
+
+impl Decision {
+    /// The chosen rival.
+    pub fn winner(&self) -> Option<&Rival> {
+        self.rivals.get(self.chosen)
+    }
+
+    /// The plan this decision puts in force.
+    pub fn plan(&self) -> Option<Plan> {
+        self.winner().map(|rival| {
+            let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
+            Plan::new(rival.device, rival.kernel, rival.point, expected)
+        })
+    }
+
+    /// The best rival of each kernel, in the order of the list: what people want to see first.
+    pub fn best_per_kernel(&self) -> Vec<&Rival> {
+        let mut seen = Vec::new();
+        let chosen = self.winner();
+        let mut best: Vec<&Rival> = Vec::new();
+        for rival in chosen.into_iter().chain(&self.rivals) {
+            if !seen.contains(&(rival.device, rival.kernel)) {
+                seen.push((rival.device, rival.kernel));
+                best.push(rival);
+            }
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn live_timing_stays_under_one_percent() {
+        for expected in [0, 10, 100, 1_000, 4_999, 5_000, 1_000_000] {
+            let plan = Plan::new(0, KernelId(0), Point::EMPTY, Nanos(expected));
+            let interval = u64::from(plan.sample_interval());
+            assert!(CLOCK_COST_NS * 100 <= interval * expected.max(1) || interval == MAX_SAMPLE_MASK + 1);
+        }
+        assert_eq!(Plan::new(0, KernelId(0), Point::EMPTY, Nanos(1_000_000)).sample_interval(), 1);
+    }
+}
