@@ -1,5 +1,18 @@
-//! Measuring and searching.
+//! Measuring and racing: the clock, statistics of samples, budgets, and the race that finds the fastest candidate.
+//!
+//! Nothing here knows what a kernel computes or where facts are kept: candidates go in, measurements come out.
+#![forbid(unsafe_code)]
 
+mod budget;
+mod clock;
+mod race;
+mod rules;
 mod sandbox;
+mod stats;
 
+pub use budget::Budget;
+pub use clock::{Stopwatch, precision};
+pub use race::{Candidate, Event, Progress, RaceReport, Raced, StopReason, race};
+pub use rules::{LADDER, Rules};
 pub use sandbox::{MAX_ABANDONED, Sandbox, panic_message};
+pub use stats::{geomean, median, median_absolute_deviation, minimum, spread_log2};
