@@ -136,18 +136,22 @@ impl Space {
 
     /// The legal point of that name, if the space still has it.
     pub fn find(&self, name: &str) -> Option<Point> {
+        self.read(name).filter(|point| self.points.contains(point))
+    }
+
+    /// The point of that name, legal here or not: for what was learned of the same kernel on another problem.
+    pub fn read(&self, name: &str) -> Option<Point> {
         let mut values = [0u32; MAX_AXES];
-        let mut found = 0;
+        let mut named = 0u32;
         if name != "-" {
             for part in name.split(',') {
                 let (axis, value) = part.split_once('=')?;
                 let index = self.axes.iter().position(|candidate| candidate == axis)?;
-                values[index] = value.parse().ok()?;
-                found += 1;
+                *values.get_mut(index)? = value.parse().ok()?;
+                named |= 1 << index;
             }
         }
-        let point = Point::new(&values[..self.axes.len().min(MAX_AXES)]);
-        (found == self.axes.len() && self.points.contains(&point)).then_some(point)
+        (named.count_ones() as usize == self.axes.len()).then(|| Point::new(&values[..self.axes.len()]))
     }
 }
 

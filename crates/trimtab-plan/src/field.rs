@@ -1,0 +1,89 @@
+//! The field of a decision: every (device, kernel, point) for a problem, before anything is known about times.
+
+use crate::plan::{Rival, Standing};
+use std::sync::Arc;
+use trimtab_core::{Device, Fingerprint, KernelId, Point, Problem, Terms, Work};
+
+/// Rivals considered for one problem at most; far more than any device here offers.
+const MAX_RIVALS: usize = 100_000;
+
+/// The rivals and the identity of the set.
+pub(crate) struct Field {
+    pub rivals: Vec<Rival>,
+    /// Changes when a kernel, a version or a legal point is added or removed: then an earlier verdict is challenged.
+    pub signature: u64,
+}
+
+/// Enumerates every rival in order of preference: declined kernels once, others once per legal point.
+pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &Terms) -> Field {
+    let mut rivals = Vec::new();
+    let mut signature = Fnv::new("trimtab candidates v1");
+    for (index, device) in devices.iter().enumerate() {
+        let device_id: Arc<str> = device.facts().id.as_str().into();
+        signature.add(&device.facts().fingerprint.0);
+        for (number, info) in device.kernels().iter().enumerate() {
+            if info.operation != problem.operation() || rivals.len() >= MAX_RIVALS {
+                continue;
+            }
+            let kernel = KernelId(number as u32);
+            let mut rival = Rival {
+                device: index as u16,
+                device_id: Arc::clone(&device_id),
+                kernel,
+                name: info.name.as_str().into(),
+                version: info.version.clone(),
+                class: info.class,
+                point: Point::EMPTY,
+                point_name: String::new(),
+                work: Work::default(),
+                energy_uj: None,
+                standing: Standing::Declined(String::new()),
+            };
+            if let Some(decline) = device.declines(kernel, problem) {
+                rival.standing = Standing::Declined(decline.to_string());
+                rivals.push(rival);
+                continue;
+            }
+            signature.add(&info.name);
+            signature.add(&info.version.0);
+            let space = device.space(kernel, problem);
+            for point in space.points().iter().take(MAX_RIVALS - rivals.len()) {
+                let work = device.work(kernel, problem, point);
+                let point_name = space.name(point);
+                signature.add(&point_name);
+                // Not yet estimated; whoever is excluded for good is so from here on.
+                let standing = match terms.constraints.excludes(&work, None) {
+                    Some(reason) => Standing::Excluded(reason),
+                    None => Standing::Quarantined("not yet considered".to_string()),
+                };
+                rivals.push(Rival { point: *point, point_name, work, standing, ..rival.clone() });
+            }
+        }
+    }
+    Field { rivals, signature: signature.0 }
+}
+
+/// The identity of a set of devices in wisdom's verdicts: for one device its fingerprint.
+pub(crate) fn machine(devices: &[Arc<dyn Device>]) -> String {
+    let mut names: Vec<&Fingerprint> = devices.iter().map(|device| &device.facts().fingerprint).collect();
+    names.sort_unstable();
+    let names: Vec<&str> = names.into_iter().map(|name| name.0.as_str()).collect();
+    names.join(" + ")
+}
+
+/// FNV-1a over separated strings: the same on every machine and in every version of trimtab that keeps the domain.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new(domain: &str) -> Fnv {
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        hash.add(domain);
+        hash
+    }
+
+    fn add(&mut self, text: &str) {
+        for byte in text.bytes().chain([0xff]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Writes down the intent before foreign code runs for the first time, so that a crash is not repeated.
+
+use trimtab_core::{Bench, Device, Failure, KernelId, Nanos, Point, Problem, Sample, VariantClass};
+use trimtab_wisdom::Wisdom;
+
+/// A bench that leaves a note before a library's or a user's kernel first runs.
+pub(crate) struct Guarded<'a> {
+    bench: Box<dyn Bench + 'a>,
+    wisdom: &'a Wisdom,
+    device: &'a dyn Device,
+    problem: Problem,
+    started: Vec<(KernelId, Point)>,
+}
+
+impl<'a> Guarded<'a> {
+    pub(crate) fn new(
+        bench: Box<dyn Bench + 'a>,
+        problem: Problem,
+        wisdom: &'a Wisdom,
+        device: &'a dyn Device,
+    ) -> Guarded<'a> {
+        Guarded { bench, wisdom, device, problem, started: Vec::new() }
+    }
+
+    /// Our own kernels are checked at every point before a release; code from elsewhere is not.
+    fn is_foreign(&self, kernel: KernelId) -> bool {
+        let info = self.device.kernels().get(kernel.0 as usize);
+        info.is_some_and(|info| matches!(info.class, VariantClass::Library | VariantClass::Custom))
+    }
+}
+
+impl Bench for Guarded<'_> {
+    fn run(&mut self, kernel: KernelId, point: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure> {
+        let first = !self.started.contains(&(kernel, *point));
+        if !first || !self.is_foreign(kernel) {
+            return self.bench.run(kernel, point, iterations, timeout);
+        }
+        self.started.push((kernel, *point));
+        let Some(info) = self.device.kernels().get(kernel.0 as usize) else {
+            return self.bench.run(kernel, point, iterations, timeout);
+        };
+        let fingerprint = &self.device.facts().fingerprint.0;
+        let name = self.device.space(kernel, &self.problem).name(point);
+        self.wisdom.intend(fingerprint, &info.name, &info.version.0, &name);
+        let outcome = self.bench.run(kernel, point, iterations, timeout);
+        self.wisdom.done(fingerprint, &info.name, &info.version.0, &name);
+        outcome
+    }
+}
