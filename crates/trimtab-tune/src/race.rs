@@ -282,14 +282,14 @@ impl Race<'_> {
         // The first round is the warm-ups, so that cold runs are compared with cold runs.
         loop {
             for &index in order {
-                match self.runners[index].status {
-                    Status::Waiting => self.warm_up(index),
-                    Status::Racing if self.samples(index) < self.rules.max_samples => {
-                        if !self.sample(index) {
-                            return StopReason::BudgetSpent;
-                        }
-                    }
-                    _ => {}
+                let status = self.runners[index].status;
+                if status == Status::Waiting {
+                    self.warm_up(index);
+                } else if status == Status::Racing
+                    && self.samples(index) < self.rules.max_samples
+                    && !self.sample(index)
+                {
+                    return StopReason::BudgetSpent;
                 }
             }
             for &index in order {
@@ -447,7 +447,7 @@ impl Race<'_> {
                 let hopeless = first && slow.is_some_and(|slow| timeout >= slow);
                 if timed_out && timeout < self.rules.timeout && !hopeless {
                     self.starved |= first;
-                    let after = self.samples(index);
+                    let after = if first { 0 } else { self.samples(index).max(1) };
                     self.drop_out(index, after);
                 } else {
                     self.fail(index, failure);
