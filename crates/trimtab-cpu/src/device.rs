@@ -3,8 +3,10 @@
 use crate::args::{Args, Slice, SliceMut};
 use crate::bench::CpuBench;
 use crate::blas;
+use crate::check::Expected;
 use crate::erase::AnyKernel;
 use crate::kernels::{self, Kernels};
+use crate::operands::Operands;
 use crate::pool::Pool;
 use crate::probe;
 use crate::standin::stand_ins;
@@ -29,7 +31,8 @@ pub struct CpuOptions {
     /// Most threads kernels may use; `None` for all the process may use.
     pub threads: Option<u32>,
     /// BLAS libraries to try before those in the usual places.
-    pub blas: Vec<PathBuf>,
+    /// `None` looks for no library at all.
+    pub blas: Option<Vec<PathBuf>>,
     /// Kernels the user brings; they compete like ours.
     pub kernels: Vec<Box<dyn AnyKernel>>,
 }
@@ -57,15 +60,15 @@ impl CpuDevice {
     /// Probes the machine and freezes the table of kernels.
     pub fn new(options: CpuOptions) -> CpuDevice {
         let root = PathBuf::from("/");
-        let facts = probe::facts(&root, options.threads);
-        let (libraries, problems) = blas::find(&options.blas);
+        let facts = probe::facts(&root, None);
+        let (libraries, problems) = options.blas.map_or_else(Default::default, |paths| blas::find(&paths));
         let kernels = kernels::all(libraries, options.kernels);
         let energy_root =
             root.join(ENERGY_COUNTERS).exists().then(|| root.clone()).filter(|root| probe::energy_uj(root).is_some());
         CpuDevice {
             infos: kernels.iter().map(|kernel| kernel.info()).collect(),
             kernels: Arc::new(kernels),
-            pool: Pool::new(facts.threads),
+            pool: Pool::new(options.threads.map_or(facts.threads, |cap| cap.min(facts.threads))),
             facts,
             rates: OnceLock::new(),
             root,
@@ -99,6 +102,11 @@ impl CpuDevice {
             Ok(outcome) => outcome,
             Err(panic) => Err(LaunchError::Kernel(format!("panicked: {}", panic_message(panic.as_ref())))),
         }
+    }
+
+    /// Whether the operands' output agrees with the reference, and where not.
+    pub fn check(&self, problem: &Problem, operands: &Operands) -> Result<(), String> {
+        Expected::new(&self.kernels, problem, operands, &self.pool)?.check(problem, &operands.out)
     }
 
     /// The threads live launches share.

@@ -4,7 +4,7 @@ use crate::plan::{Rival, Standing};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{Basis, DType, Device, Estimate, FailureKind, KernelId, Nanos, Point, Problem, Space, Terms};
-use trimtab_model::{Fit, Observation, analytic};
+use trimtab_model::{Fit, Observation, features, roofline};
 use trimtab_wisdom::{Fact, Outcome, Stats, Wisdom};
 
 /// Observations of one kernel a fit is made from; the newest count.
@@ -69,14 +69,14 @@ impl Experience {
     /// An estimate from other problems of the same kernel, or from its work alone.
     fn from_others(&self, devices: &[Arc<dyn Device>], wisdom: &Wisdom, problem: &Problem, rival: &Rival) -> Estimate {
         let device = &devices[rival.device as usize];
-        let rates = device.rates();
-        let prior = analytic(&rival.work, problem.dtype().map_or(4, DType::size), &rates);
+        let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
+        let prior = roof.estimate();
         let Ok(mut known) = self.known.lock() else { return prior };
         let known = known.get_or_insert_with(|| self.read(devices, wisdom));
         let Some(entry) = known.get_mut(&(rival.device, rival.kernel, problem.dtype())) else { return prior };
         let fit = entry.fit.get_or_insert_with(|| Fit::new(&entry.observations).map(Arc::new));
         match fit {
-            Some(fit) => fit.predict(&observe(device.as_ref(), rival, problem, 1.0)),
+            Some(fit) => fit.predict(&rival.work, &roof, &features(problem, &rival.point)),
             None => prior,
         }
     }
@@ -194,17 +194,10 @@ fn add(
     if entry.observations.len() >= MAX_OBSERVATIONS {
         entry.observations.remove(0);
     }
-    entry.observations.push(observation(device, work, problem, point, ns));
+    let roofline = roofline(&work, problem.dtype().map_or(4, DType::size), &device.rates());
+    let sizes = features(problem, point);
+    entry.observations.push(Observation { work, roofline, measured_ns: ns, sizes });
     entry.fit = None;
-}
-
-fn observe(device: &dyn Device, rival: &Rival, problem: &Problem, ns: f64) -> Observation {
-    observation(device, rival.work, problem, &rival.point, ns)
-}
-
-fn observation(device: &dyn Device, work: trimtab_core::Work, problem: &Problem, point: &Point, ns: f64) -> Observation {
-    let prior = analytic(&work, problem.dtype().map_or(4, DType::size), &device.rates());
-    Observation::new(problem, point, &work, &prior, ns)
 }
 
 fn facts_by_rival(wisdom: &Wisdom, device: &dyn Device, problem: &str) -> FxHashMap<(String, String, String), Vec<Fact>> {

@@ -1,1 +1,19 @@
-//! Being written.
+//! From problem to plan: choosing among devices, kernels and settings; feedback; explaining.
+//!
+//! The planner never sees operands. A framework author needs this crate and `trimtab-core`: implement
+//! [`Device`](trimtab_core::Device), ask for a plan, run it, report how long it took.
+#![forbid(unsafe_code)]
+
+mod cold;
+mod experience;
+mod feedback;
+mod field;
+mod guard;
+mod plan;
+mod planner;
+mod table;
+
+pub use cold::PlanError;
+pub use plan::{Decision, Plan, Reason, Rival, Standing};
+pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
+pub use table::{Found, TermsId};

@@ -1,1 +1,48 @@
-//! Being written.
+//! trimtab decides, for every tensor operation, which kernel, which launch settings and which device to use; runs it;
+//! learns from the run; remembers it on this machine; and can say why.
+//!
+//! ```
+//! use trimtab::{Axis, Runtime, Tensor};
+//!
+//! let rt = Runtime::builder().wisdom_in_memory().build()?; // Runtime::new() keeps what it learns on disk
+//! let x = Tensor::from_fn(&[64, 32], |i| (i % 7) as f32)?;
+//! let w = Tensor::full(&[32, 16], 0.5f32)?;
+//! let y = rt.relu(&rt.add(&rt.matmul(&x, &w)?, -10.0)?)?;
+//! println!("{} {}", rt.sum(&y, Axis::All)?.item()?, rt.explain(&"matmul:f32:64x16x32".parse()?)?.reason);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`Runtime`] has the operations as methods; [`Tensor`] holds the data.
+//! - [`Runtime::plan`] and [`Runtime::launch`] let a caller hold a plan and pay nothing per call.
+//! - [`Builder::kernel`] and [`Runtime::choose`] let your own code compete.
+//! - [`Runtime::explain`] shows every rival with its time or its reason for standing back.
+#![forbid(unsafe_code)]
+
+mod choose;
+mod environment;
+mod error;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+mod ops;
+mod runtime;
+mod tensor;
+mod trial;
+
+pub use choose::{Choice, ChoiceBuilder};
+pub use environment::{VARIABLES, default_wisdom_dir, parse_duration};
+pub use error::Error;
+pub use ops::{Axis, Float, Operand};
+pub use runtime::{Builder, Runtime};
+pub use tensor::{MAX_TENSOR_RANK, Tensor};
+pub use trial::{Comparison, Trial};
+
+/// The nouns and the traits kernel authors implement.
+pub use trimtab_core as core;
+/// The CPU device: what its kernels get.
+pub use trimtab_cpu as cpu;
+/// Planning: decisions, plans, settings.
+pub use trimtab_plan as plan;
+/// Measuring: rules, races, statistics.
+pub use trimtab_tune as tune;
+/// Remembering: facts, import, export.
+pub use trimtab_wisdom as wisdom;

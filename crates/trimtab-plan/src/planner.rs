@@ -1,0 +1,412 @@
+//! The planner: known path without a lock, cold path behind one, feedback drained in the background.
+
+use crate::cold::{Ask, Cold, PlanError, fact_key};
+use crate::experience::LIVE;
+use crate::feedback::{self, Feedback};
+use crate::field;
+use crate::plan::{Decision, Plan};
+use crate::table::{Found, Table, TermsId};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use trimtab_core::{Device, Failure, FailureKind, LaunchError, Nanos, Patience, Problem, Terms};
+use trimtab_tune::{Progress, Rules, Stopwatch};
+use trimtab_wisdom::{FactKey, Filter, ImportReport, Outcome, Stats, Wisdom, WisdomError};
+
+/// Decisions kept for `explain`; the oldest go first, and can be made again from wisdom.
+const MAX_DECISIONS: usize = 256;
+/// Different terms one planner knows; more are answered under the last one's slot after clearing the plans.
+const MAX_TERMS: usize = 1024;
+/// How often the background thread drains feedback and writes wisdom.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
+/// Foreground time a new problem may cost by default.
+pub const DEFAULT_BUDGET: Nanos = Nanos::from_millis(40);
+/// Share by which a rival must be better before a plan in force is given up.
+pub const DEFAULT_SWITCH_MARGIN: f64 = 0.02;
+
+/// How a planner behaves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Effort for a problem that is not known.
+    pub patience: Patience,
+    /// Foreground time a new problem may cost.
+    pub budget: Nanos,
+    /// How races are run.
+    pub rules: Rules,
+    /// Share by which a rival must be better before a plan in force is given up.
+    pub switch_margin: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            patience: Patience::default(),
+            budget: DEFAULT_BUDGET,
+            rules: Rules::default(),
+            switch_margin: DEFAULT_SWITCH_MARGIN,
+        }
+    }
+}
+
+/// How thoroughly a problem is tuned on request.
+#[derive(Clone, Debug)]
+pub struct TuneRequest {
+    /// Effort.
+    pub patience: Patience,
+    /// Time it may take.
+    pub budget: Nanos,
+    /// How the race is run.
+    pub rules: Rules,
+}
+
+struct Inner {
+    cold: Cold,
+    settings: Settings,
+    table: Table,
+    terms: RwLock<Vec<Terms>>,
+    /// Held while a decision with measuring is made; whoever finds it taken gets an estimate instead of waiting.
+    deciding: Mutex<()>,
+    decisions: Mutex<(FxHashMap<(Problem, TermsId), Arc<Decision>>, VecDeque<(Problem, TermsId)>)>,
+    feedback: Feedback,
+    /// Live plans' keys in wisdom, so that draining does not rebuild them.
+    live_keys: Mutex<FxHashMap<u32, FactKey>>,
+    stop: AtomicBool,
+}
+
+/// From problem to plan. One per runtime; shared by reference by all threads.
+pub struct Planner {
+    inner: Arc<Inner>,
+    drainer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Planner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Planner({})", field::machine(&self.inner.cold.devices))
+    }
+}
+
+impl Planner {
+    /// A planner over these devices, frozen from now on. `terms` are those of a call that says nothing else.
+    pub fn new(devices: Vec<Arc<dyn Device>>, wisdom: Arc<Wisdom>, settings: Settings, terms: Terms) -> Planner {
+        let cold = Cold::new(devices, wisdom, settings.switch_margin);
+        let inner = Inner {
+            cold,
+            settings,
+            table: Table::new(),
+            terms: RwLock::new(vec![terms]),
+            deciding: Mutex::new(()),
+            decisions: Mutex::default(),
+            feedback: Feedback::new(),
+            live_keys: Mutex::default(),
+            stop: AtomicBool::new(false),
+        };
+        Planner { inner: Arc::new(inner), drainer: Mutex::new(None) }
+    }
+
+    /// The devices planned for.
+    pub fn devices(&self) -> &[Arc<dyn Device>] {
+        &self.inner.cold.devices
+    }
+
+    /// What is remembered.
+    pub fn wisdom(&self) -> &Arc<Wisdom> {
+        &self.inner.cold.wisdom
+    }
+
+    /// How this planner behaves.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    /// The identity of these devices in wisdom's verdicts.
+    pub fn machine(&self) -> String {
+        field::machine(&self.inner.cold.devices)
+    }
+
+    /// The short name of terms, for use in calls.
+    pub fn terms(&self, terms: &Terms) -> TermsId {
+        if let Ok(known) = self.inner.terms.read()
+            && let Some(index) = known.iter().position(|other| other == terms)
+        {
+            return TermsId(index as u32);
+        }
+        let Ok(mut known) = self.inner.terms.write() else { return TermsId(0) };
+        if let Some(index) = known.iter().position(|other| other == terms) {
+            return TermsId(index as u32);
+        }
+        if known.len() >= MAX_TERMS {
+            known.pop();
+            self.inner.table.clear();
+        }
+        known.push(*terms);
+        TermsId(known.len() as u32 - 1)
+    }
+
+    /// The plan in force for a problem, if there is one. No lock, no allocation, no system call.
+    #[inline]
+    pub fn known(&self, problem: &Problem, terms: TermsId) -> Option<Found<'_>> {
+        self.inner.table.get(problem, terms)
+    }
+
+    /// The plan for a problem, made now if need be. Never waits for another thread's measuring.
+    pub fn plan(&self, problem: &Problem, terms: TermsId) -> Result<Plan, PlanError> {
+        if let Some(plan) = self.known(problem, terms) {
+            return Ok(*plan);
+        }
+        let settings = &self.inner.settings;
+        match self.inner.deciding.try_lock() {
+            Ok(_guard) => {
+                // Another thread may have published while we came here.
+                if let Some(plan) = self.known(problem, terms) {
+                    return Ok(*plan);
+                }
+                let mut quiet = |_: &Progress| ();
+                let ask = self.ask(problem, terms, settings.patience, &mut quiet);
+                let decision = self.inner.cold.decide(ask)?;
+                self.publish(problem, terms, decision)
+            }
+            Err(_) => {
+                let mut quiet = |_: &Progress| ();
+                let patience = settings.patience.min(Patience::Estimate);
+                let decision = self.inner.cold.decide(self.ask(problem, terms, patience, &mut quiet))?;
+                decision.plan().ok_or_else(|| no_plan(problem))
+            }
+        }
+    }
+
+    /// Measures a problem on request and puts the winner in force. A race that was completed earlier is not repeated.
+    pub fn tune(
+        &self,
+        problem: &Problem,
+        terms: TermsId,
+        request: &TuneRequest,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Arc<Decision>, PlanError> {
+        let _guard = self.inner.deciding.lock();
+        let ask = self.ask(problem, terms, request.patience, progress);
+        let ask = Ask { budget: request.budget, rules: request.rules.clone(), accept_partial: false, ..ask };
+        let decision = self.inner.cold.decide(ask)?;
+        self.publish(problem, terms, decision)?;
+        self.decision(problem, terms).ok_or_else(|| no_plan(problem))
+    }
+
+    /// Every rival with its time or its reason, nothing measured. The plan in force, if any, is the chosen one.
+    pub fn explain(&self, problem: &Problem, terms: TermsId) -> Result<Decision, PlanError> {
+        let mut quiet = |_: &Progress| ();
+        let mut decision = self.inner.cold.explain(self.ask(problem, terms, Patience::Estimate, &mut quiet))?;
+        if let Some(made) = self.decision(problem, terms) {
+            decision.reason = made.reason;
+            decision.patience = made.patience;
+            decision.complete = made.complete;
+            decision.spent = made.spent;
+            decision.runs = made.runs;
+            decision.notes = made.notes.clone();
+        }
+        Ok(decision)
+    }
+
+    /// The record behind the plan in force, if this process made it and still has it.
+    pub fn decision(&self, problem: &Problem, terms: TermsId) -> Option<Arc<Decision>> {
+        self.inner.decisions.lock().ok()?.0.get(&(*problem, terms)).cloned()
+    }
+
+    /// A launch of the plan failed: it is quarantined, and the next best plan is put in force and returned.
+    pub fn failed(
+        &self,
+        problem: &Problem,
+        terms: TermsId,
+        plan: &Plan,
+        error: &LaunchError,
+    ) -> Result<Plan, PlanError> {
+        let failure = Failure::new(FailureKind::Launch, error.to_string());
+        let cold = &self.inner.cold;
+        let given = self.given_terms(terms);
+        let field = field::enumerate(&cold.devices, problem, &given);
+        let is_failed = |rival: &&crate::plan::Rival| {
+            rival.device == plan.device && rival.kernel == plan.kernel && rival.point == plan.point
+        };
+        if let Some(rival) = field.rivals.iter().find(is_failed) {
+            cold.record_failure(problem, rival, &failure);
+        }
+        let mut quiet = |_: &Progress| ();
+        let ask = self.ask(problem, terms, Patience::Estimate, &mut quiet);
+        let decision = cold.decide(Ask { in_force: None, ..ask })?;
+        let again = decision.plan().is_some_and(|next| {
+            next.device == plan.device && next.kernel == plan.kernel && next.point == plan.point
+        });
+        // The reference is never quarantined; when it fails too, that is the answer.
+        if again {
+            return Err(PlanError::NoRival {
+                problem: problem.to_string(),
+                terms: given.to_string(),
+                reasons: format!("the reference failed too: {error}"),
+            });
+        }
+        let decision = Decision { reason: crate::plan::Reason::NextBest, ..decision };
+        self.publish(problem, terms, decision)
+    }
+
+    /// Whether the caller should time this call of the plan and report it.
+    #[inline]
+    pub fn should_time(&self, plan: &Plan) -> bool {
+        feedback::should_time(plan)
+    }
+
+    /// Reports how long a live call took. Under 100 ns; no lock, no allocation, no disk.
+    #[inline]
+    pub fn report(&self, plan: &Plan, elapsed: Nanos) {
+        self.inner.feedback.report(plan, elapsed.0);
+    }
+
+    /// Runs `launch`, timing and reporting it if it is this call's turn.
+    #[inline]
+    pub fn run<R>(&self, plan: &Plan, launch: impl FnOnce() -> R) -> R {
+        if !feedback::should_time(plan) {
+            return launch();
+        }
+        let stopwatch = Stopwatch::start();
+        let result = launch();
+        self.report(plan, stopwatch.elapsed());
+        result
+    }
+
+    /// Live reports dropped because the ring was full.
+    pub fn reports_dropped(&self) -> u64 {
+        self.inner.feedback.dropped()
+    }
+
+    /// Takes in what live calls reported and writes wisdom. The background thread does this by itself.
+    pub fn drain(&self) {
+        self.inner.drain();
+    }
+
+    /// Takes in facts from elsewhere. With `commit` they count from the next call on.
+    pub fn import(&self, text: &str, commit: bool) -> Result<ImportReport, WisdomError> {
+        let report = self.inner.cold.wisdom.import(text, commit)?;
+        if commit {
+            self.forget_plans();
+        }
+        Ok(report)
+    }
+
+    /// Forgets facts; what rested on them is planned anew at the next call.
+    pub fn forget(&self, filter: &Filter) -> usize {
+        let count = self.inner.cold.wisdom.forget(filter);
+        self.forget_plans();
+        count
+    }
+
+    fn forget_plans(&self) {
+        self.inner.cold.experience.clear();
+        self.inner.table.clear();
+        if let Ok(mut decisions) = self.inner.decisions.lock() {
+            decisions.0.clear();
+            decisions.1.clear();
+        }
+    }
+
+    fn given_terms(&self, terms: TermsId) -> Terms {
+        let known = self.inner.terms.read().ok();
+        known.and_then(|known| known.get(terms.0 as usize).copied()).unwrap_or_default()
+    }
+
+    fn ask<'a>(
+        &self,
+        problem: &Problem,
+        terms: TermsId,
+        patience: Patience,
+        progress: &'a mut dyn FnMut(&Progress),
+    ) -> Ask<'a> {
+        let settings = &self.inner.settings;
+        Ask {
+            problem: *problem,
+            terms: self.given_terms(terms),
+            patience,
+            budget: settings.budget,
+            accept_partial: true,
+            in_force: self.known(problem, terms).map(|plan| *plan),
+            rules: settings.rules.clone(),
+            progress,
+        }
+    }
+
+    fn publish(&self, problem: &Problem, terms: TermsId, decision: Decision) -> Result<Plan, PlanError> {
+        let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
+        let plan = self.inner.table.publish(problem, terms, plan);
+        if let (Ok(mut keys), Some(winner), true) = (self.inner.live_keys.lock(), decision.winner(), plan.id != 0) {
+            let device = &self.inner.cold.devices[winner.device as usize];
+            keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, LIVE));
+        }
+        if let Ok(mut decisions) = self.inner.decisions.lock() {
+            let (map, order) = &mut *decisions;
+            if map.insert((*problem, terms), Arc::new(decision)).is_none() {
+                order.push_back((*problem, terms));
+            }
+            while order.len() > MAX_DECISIONS {
+                if let Some(oldest) = order.pop_front() {
+                    map.remove(&oldest);
+                }
+            }
+        }
+        self.start_drainer();
+        Ok(plan)
+    }
+
+    /// Starts the background thread with the first plan, so that a planner that is never asked costs nothing.
+    fn start_drainer(&self) {
+        let Ok(mut drainer) = self.drainer.lock() else { return };
+        if drainer.is_some() {
+            return;
+        }
+        let weak = Arc::downgrade(&self.inner);
+        let body = move || {
+            loop {
+                std::thread::park_timeout(DRAIN_INTERVAL);
+                match weak.upgrade() {
+                    Some(inner) if !inner.stop.load(Ordering::Acquire) => inner.drain(),
+                    _ => return,
+                }
+            }
+        };
+        // Without a thread, dropping the planner drains what fits the ring.
+        *drainer = std::thread::Builder::new().name("trimtab-notes".to_string()).spawn(body).ok();
+    }
+}
+
+impl Drop for Planner {
+    fn drop(&mut self) {
+        self.inner.stop.store(true, Ordering::Release);
+        let handle = self.drainer.lock().ok().and_then(|mut drainer| drainer.take());
+        if let Some(handle) = handle {
+            handle.thread().unpark();
+            let _ = handle.join();
+        }
+        self.inner.drain();
+    }
+}
+
+impl Inner {
+    fn drain(&self) {
+        let mut sums: FxHashMap<u32, Stats> = FxHashMap::default();
+        while let Some(report) = self.feedback.take() {
+            let one = Stats::single(report.elapsed_ns as f64);
+            sums.entry(report.plan_id).and_modify(|sum| *sum = sum.merge(&one)).or_insert(one);
+        }
+        if let Ok(keys) = self.live_keys.lock() {
+            for (id, stats) in sums {
+                if let Some(key) = keys.get(&id) {
+                    self.cold.wisdom.record(key.clone(), Outcome::Timed(stats));
+                }
+            }
+        }
+        self.cold.wisdom.flush();
+    }
+}
+
+fn no_plan(problem: &Problem) -> PlanError {
+    PlanError::NoRival { problem: problem.to_string(), terms: String::new(), reasons: "no plan was made".to_string() }
+}
+

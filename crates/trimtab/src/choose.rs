@@ -1,0 +1,304 @@
+//! Choosing among plain Rust closures by the sizes the caller gives: measured, learned and remembered like kernels.
+
+use crate::error::Error;
+use crate::runtime::Runtime;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
+use trimtab_core::{
+    Bench, Custom, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, KernelVersion, Nanos,
+    Operation, Point, Problem, Rates, Sample, Space, State, VariantClass, Work,
+};
+use trimtab_cpu::Watch;
+use trimtab_plan::{Decision, Planner};
+use trimtab_tune::{Sandbox, Stopwatch};
+
+/// Inputs cloned ahead of a timed stretch; the clones are not timed.
+const CLONES_AHEAD: u32 = 64;
+
+type Body<T, R> = Arc<dyn Fn(T) -> R + Send + Sync>;
+type Agree<R> = Arc<dyn Fn(&R, &R) -> bool + Send + Sync>;
+
+/// One of several ways to do the same, by name.
+struct Way<T, R> {
+    name: String,
+    body: Body<T, R>,
+}
+
+/// Collects the ways to choose from. See [`Runtime::choose`].
+pub struct ChoiceBuilder<T, R> {
+    runtime: Runtime,
+    name: String,
+    version: String,
+    ways: Vec<Way<T, R>>,
+    agree: Option<Agree<R>>,
+}
+
+impl<T, R> std::fmt::Debug for ChoiceBuilder<T, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ChoiceBuilder({}, {} options)", self.name, self.ways.len())
+    }
+}
+
+/// A choice among closures, ready to run.
+pub struct Choice<T, R> {
+    name: String,
+    device: Arc<Closures<T, R>>,
+    planner: Planner,
+}
+
+impl<T, R> std::fmt::Debug for Choice<T, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Choice({}, {} options)", self.name, self.device.ways.len())
+    }
+}
+
+impl Runtime {
+    /// Begins a choice among closures that do the same. The fastest for the sizes at hand is found on clones of the
+    /// input within the runtime's budget, on a thread that is left behind if a closure takes too long, and remembered.
+    ///
+    /// ```
+    /// use trimtab::Runtime;
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let sort = rt
+    ///     .choose::<Vec<u32>, Vec<u32>>("sort")
+    ///     .option("stable", |mut v| { v.sort(); v })
+    ///     .option("unstable", |mut v| { v.sort_unstable(); v })
+    ///     .agree(|a, b| a == b)
+    ///     .build()?;
+    /// let numbers: Vec<u32> = (0..1000).rev().collect();
+    /// let sorted = sort.run(&[numbers.len() as u64], numbers)?;
+    /// assert!(sorted.is_sorted());
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn choose<T, R>(&self, name: &str) -> ChoiceBuilder<T, R> {
+        ChoiceBuilder {
+            runtime: self.clone(),
+            name: name.to_string(),
+            version: "1".to_string(),
+            ways: Vec::new(),
+            agree: None,
+        }
+    }
+}
+
+impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
+    /// Adds a way to do it. The first is the one used when nothing is known or allowed.
+    pub fn option(mut self, name: &str, body: impl Fn(T) -> R + Send + Sync + 'static) -> Self {
+        self.ways.push(Way { name: name.to_string(), body: Arc::new(body) });
+        self
+    }
+
+    /// How results are compared; an option that disagrees with the first is never chosen.
+    pub fn agree(mut self, agree: impl Fn(&R, &R) -> bool + Send + Sync + 'static) -> Self {
+        self.agree = Some(Arc::new(agree));
+        self
+    }
+
+    /// The version of the options' code, part of the key in wisdom: change it when a closure changes.
+    pub fn version(mut self, version: &str) -> Self {
+        self.version = version.to_string();
+        self
+    }
+
+    /// Freezes the options.
+    pub fn build(self) -> Result<Choice<T, R>, Error> {
+        // The name must make a problem; better said here than at the first run.
+        Custom::new(&self.name, &[])?;
+        let wrong = |reason: String| Err(Error::Choice { name: self.name.clone(), reason });
+        if self.ways.is_empty() {
+            return wrong("there are no options; add at least one with .option(name, closure)".to_string());
+        }
+        for (index, way) in self.ways.iter().enumerate() {
+            if self.ways[..index].iter().any(|other| other.name == way.name) {
+                return wrong(format!("two options are named `{}`", way.name));
+            }
+        }
+        let infos = self
+            .ways
+            .iter()
+            .map(|way| KernelInfo {
+                name: format!("choose.{}.{}", self.name, way.name),
+                version: KernelVersion::from(self.version.clone()),
+                operation: Operation::Custom,
+                class: VariantClass::Custom,
+            })
+            .collect();
+        let device = Arc::new(Closures {
+            facts: self.runtime.cpu().facts().clone(),
+            infos,
+            name: self.name.clone(),
+            ways: self.ways,
+            agree: self.agree,
+            sample: Mutex::new(None),
+            abandoned: Arc::new(AtomicU32::new(0)),
+            runtime: self.runtime.clone(),
+        });
+        let devices = vec![Arc::clone(&device) as Arc<dyn Device>];
+        let planner = self.runtime.planner();
+        let wisdom = Arc::clone(planner.wisdom());
+        let planner = Planner::new(devices, wisdom, planner.settings().clone(), *self.runtime.terms());
+        Ok(Choice { name: self.name, device, planner })
+    }
+}
+
+impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
+    /// Runs the best option for these sizes on the input.
+    pub fn run(&self, sizes: &[u64], input: T) -> Result<R, Error> {
+        let problem = Problem::from(Custom::new(&self.name, sizes)?);
+        let terms = trimtab_plan::TermsId::default();
+        if let Some(plan) = self.planner.known(&problem, terms) {
+            return Ok(self.planner.run(&plan, || self.device.call(plan.kernel, input)));
+        }
+        if let Ok(mut sample) = self.device.sample.lock() {
+            *sample = Some(input.clone());
+        }
+        let plan = self.planner.plan(&problem, terms);
+        if let Ok(mut sample) = self.device.sample.lock() {
+            *sample = None;
+        }
+        // Without a plan (every option too slow to try, say) the first option answers.
+        let kernel = plan.map_or(KernelId(0), |plan| plan.kernel);
+        Ok(self.device.call(kernel, input))
+    }
+
+    /// The name of the option that would run for these sizes, if that is known.
+    pub fn chosen(&self, sizes: &[u64]) -> Result<Option<&str>, Error> {
+        let problem = Problem::from(Custom::new(&self.name, sizes)?);
+        let plan = self.planner.known(&problem, trimtab_plan::TermsId::default());
+        Ok(plan.map(|plan| self.device.ways[plan.kernel.0 as usize].name.as_str()))
+    }
+
+    /// Every option with its time or why it is out.
+    pub fn explain(&self, sizes: &[u64]) -> Result<Decision, Error> {
+        let problem = Problem::from(Custom::new(&self.name, sizes)?);
+        Ok(self.planner.explain(&problem, trimtab_plan::TermsId::default())?)
+    }
+}
+
+/// A device whose kernels are the closures of one choice.
+struct Closures<T, R> {
+    facts: DeviceFacts,
+    infos: Vec<KernelInfo>,
+    name: String,
+    ways: Vec<Way<T, R>>,
+    agree: Option<Agree<R>>,
+    /// The input of the call that is being planned.
+    sample: Mutex<Option<T>>,
+    abandoned: Arc<AtomicU32>,
+    runtime: Runtime,
+}
+
+impl<T: Clone + Send + 'static, R: Send + 'static> Closures<T, R> {
+    fn call(&self, kernel: KernelId, input: T) -> R {
+        // A plan of this choice's planner names one of its kernels; position zero always exists.
+        let way = self.ways.get(kernel.0 as usize).unwrap_or(&self.ways[0]);
+        (way.body)(input)
+    }
+
+    fn start(&self) -> Option<ClosureBench<'_, T, R>> {
+        let sample = self.sample.lock().ok()?.clone()?;
+        let sandbox = Sandbox::new(Arc::clone(&self.abandoned));
+        Some(ClosureBench { device: self, sample, sandbox, checked: Vec::new() })
+    }
+}
+
+impl<T: Clone + Send + 'static, R: Send + 'static> Device for Closures<T, R> {
+    fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    fn rates(&self) -> Rates {
+        self.runtime.cpu().rates()
+    }
+
+    fn state(&self) -> State {
+        self.runtime.cpu().state()
+    }
+
+    fn kernels(&self) -> &[KernelInfo] {
+        &self.infos
+    }
+
+    fn declines(&self, _: KernelId, problem: &Problem) -> Option<Decline> {
+        match problem {
+            Problem::Custom(custom) if custom.name() == self.name => None,
+            _ => Some(Decline::because("belongs to another choice")),
+        }
+    }
+
+    fn space(&self, _: KernelId, _: &Problem) -> Space {
+        Space::new(vec![], vec![Point::EMPTY])
+    }
+
+    fn work(&self, _: KernelId, _: &Problem, _: &Point) -> Work {
+        // What a closure does is not known; only its times are.
+        Work { threads: 1, lanes: 1, ..Work::default() }
+    }
+
+    fn verify(&self, kernel: KernelId, _: &Problem, point: &Point, timeout: Nanos) -> Result<(), Failure> {
+        let Some(mut bench) = self.start() else {
+            return Err(Failure::new(FailureKind::Launch, "there is no input to try it on"));
+        };
+        // Without a comparison there is nothing to check; the first option is the yardstick itself.
+        if self.agree.is_none() || kernel.0 == 0 {
+            return Ok(());
+        }
+        bench.run(kernel, point, 1, timeout).map(|_| ())
+    }
+
+    fn bench(&self, _: &Problem, _: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+        match self.start() {
+            Some(bench) => Ok(Box::new(bench)),
+            None => Err(Decline::because("the input is known only while a call is planned")),
+        }
+    }
+}
+
+struct ClosureBench<'a, T, R> {
+    device: &'a Closures<T, R>,
+    sample: T,
+    sandbox: Sandbox,
+    checked: Vec<KernelId>,
+}
+
+impl<T: Clone + Send + 'static, R: Send + 'static> Bench for ClosureBench<'_, T, R> {
+    fn run(&mut self, kernel: KernelId, _: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure> {
+        let Some(way) = self.device.ways.get(kernel.0 as usize) else {
+            return Err(Failure::new(FailureKind::Launch, "there is no such option"));
+        };
+        let body = Arc::clone(&way.body);
+        let yardstick = Arc::clone(&self.device.ways[0].body);
+        let agree = self.device.agree.clone().filter(|_| kernel.0 != 0 && !self.checked.contains(&kernel));
+        // Inputs are cloned here: the sample itself never leaves this thread.
+        let ahead = iterations.clamp(1, CLONES_AHEAD);
+        let mut stretches = Vec::new();
+        let mut left = iterations.max(1);
+        while left > 0 {
+            let count = left.min(ahead);
+            stretches.push(vec![self.sample.clone(); count as usize]);
+            left -= count;
+        }
+        let pair = agree.map(|agree| (agree, self.sample.clone(), self.sample.clone()));
+        let outcome = self.sandbox.run(timeout, move || {
+            if let Some((agree, ours, theirs)) = pair
+                && !agree(&yardstick(ours), &body(theirs))
+            {
+                return Err(Failure::new(FailureKind::Wrong, "disagrees with the first option"));
+            }
+            let watch = Watch::start();
+            let mut elapsed = Nanos(0);
+            for stretch in stretches {
+                let mut results = Vec::with_capacity(stretch.len());
+                let stopwatch = Stopwatch::start();
+                results.extend(stretch.into_iter().map(|input| body(input)));
+                elapsed = Nanos(elapsed.0 + stopwatch.elapsed().0);
+            }
+            let interference = watch.seen();
+            Ok(Sample { elapsed, iterations: iterations.max(1), interference, energy_uj: None })
+        })?;
+        if outcome.is_ok() {
+            self.checked.push(kernel);
+        }
+        outcome
+    }
+}

@@ -1,0 +1,166 @@
+//! The environment: read here and nowhere else, once, when a runtime is built. Wrong values are errors that list the right ones.
+
+use crate::error::Error;
+use std::path::PathBuf;
+use trimtab_core::{Nanos, Patience};
+
+/// Every variable trimtab reads, with what it does.
+pub const VARIABLES: [(&str, &str); 7] = [
+    ("TRIMTAB_TUNE", "effort for a new problem: off, estimate, measure, exhaustive"),
+    ("TRIMTAB_BUDGET", "foreground time a new problem may cost: 40ms, 2s"),
+    ("TRIMTAB_DEVICE", "the device to use: cpu, or auto"),
+    ("TRIMTAB_WISDOM_DIR", "where measurements are kept, or off"),
+    ("TRIMTAB_THREADS", "most threads a kernel may use"),
+    ("TRIMTAB_BLAS", "BLAS libraries to try first, separated like PATH, or off"),
+    ("TRIMTAB_LOG", "warnings on standard error: on, off"),
+];
+
+/// What the environment asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Environment {
+    pub patience: Option<Patience>,
+    pub budget: Option<Nanos>,
+    pub device: Option<String>,
+    pub wisdom: Option<WisdomPlace>,
+    pub threads: Option<u32>,
+    pub blas: Option<Blas>,
+    pub log: Option<bool>,
+}
+
+/// Where wisdom is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WisdomPlace {
+    Nowhere,
+    Directory(PathBuf),
+}
+
+/// Which BLAS libraries to look for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Blas {
+    None,
+    First(Vec<PathBuf>),
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()).filter(|value| !value.trim().is_empty())
+}
+
+/// Where wisdom is kept when nobody says otherwise: the user's cache directory.
+pub fn default_wisdom_dir() -> Option<PathBuf> {
+    let from = |name: &str, tail: &str| variable(name).map(|dir| PathBuf::from(dir).join(tail));
+    from("XDG_CACHE_HOME", "trimtab")
+        .or_else(|| from("LOCALAPPDATA", "trimtab"))
+        .or_else(|| from("HOME", ".cache/trimtab"))
+}
+
+impl Environment {
+    pub(crate) fn read() -> Result<Environment, Error> {
+        Environment::from(&variable)
+    }
+
+    fn from(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Environment, Error> {
+        let wrong = |variable, value: String, valid: String| Error::Environment { variable, value, valid };
+        let mut environment = Environment::default();
+        if let Some(value) = lookup("TRIMTAB_TUNE") {
+            let valid = "use one of: off (also 0, false), estimate, measure, exhaustive".to_string();
+            let patience = value.parse().map_err(|_| wrong("TRIMTAB_TUNE", value, valid))?;
+            environment.patience = Some(patience);
+        }
+        if let Some(value) = lookup("TRIMTAB_BUDGET") {
+            let budget = parse_duration(&value)
+                .ok_or_else(|| wrong("TRIMTAB_BUDGET", value, "write a time such as 40ms, 2s or 500us".to_string()))?;
+            environment.budget = Some(budget);
+        }
+        if let Some(value) = lookup("TRIMTAB_THREADS") {
+            let threads = value.trim().parse().ok().filter(|threads| (1..=trimtab_cpu::MAX_THREADS).contains(threads));
+            let valid = format!("use a number from 1 to {}", trimtab_cpu::MAX_THREADS);
+            environment.threads = Some(threads.ok_or_else(|| wrong("TRIMTAB_THREADS", value, valid))?);
+        }
+        environment.device = lookup("TRIMTAB_DEVICE").map(|value| value.trim().to_ascii_lowercase());
+        environment.wisdom = lookup("TRIMTAB_WISDOM_DIR").map(|value| match is_off(&value) {
+            true => WisdomPlace::Nowhere,
+            false => WisdomPlace::Directory(PathBuf::from(value)),
+        });
+        environment.blas = lookup("TRIMTAB_BLAS").map(|value| match is_off(&value) {
+            true => Blas::None,
+            false => Blas::First(std::env::split_paths(&value).collect()),
+        });
+        if let Some(value) = lookup("TRIMTAB_LOG") {
+            let on = matches!(value.trim().to_ascii_lowercase().as_str(), "on" | "1" | "true" | "yes");
+            if !on && !is_off(&value) {
+                let valid = "use on (also 1, true) or off (also 0, false)".to_string();
+                return Err(wrong("TRIMTAB_LOG", value, valid));
+            }
+            environment.log = Some(on);
+        }
+        Ok(environment)
+    }
+}
+
+/// `off`, `Off`, `0`, `false` and `no` all mean off.
+fn is_off(value: &str) -> bool {
+    matches!(value.trim().to_ascii_lowercase().as_str(), "off" | "0" | "false" | "no")
+}
+
+/// A time written as `30s`, `1.5s`, `40ms`, `500us`, `2m`.
+pub fn parse_duration(text: &str) -> Option<Nanos> {
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ')?;
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.trim().parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0)?;
+    let seconds = match unit {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Some(Nanos::from_secs_f64(number * seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &'static str, value: &'static str) -> Result<Environment, Error> {
+        Environment::from(&|asked: &str| (asked == name).then(|| value.to_string()))
+    }
+
+    #[test]
+    fn off_can_be_written_in_many_ways() {
+        for value in ["off", "Off", "0", "false", "FALSE", "no"] {
+            assert_eq!(with("TRIMTAB_TUNE", value).unwrap().patience, Some(Patience::Off));
+            assert_eq!(with("TRIMTAB_WISDOM_DIR", value).unwrap().wisdom, Some(WisdomPlace::Nowhere));
+            assert_eq!(with("TRIMTAB_BLAS", value).unwrap().blas, Some(Blas::None));
+            assert_eq!(with("TRIMTAB_LOG", value).unwrap().log, Some(false));
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_is_an_error_that_names_the_variable_and_the_right_values() {
+        for (name, value, part) in [
+            ("TRIMTAB_TUNE", "fast", "off (also 0, false), estimate, measure, exhaustive"),
+            ("TRIMTAB_BUDGET", "soon", "40ms"),
+            ("TRIMTAB_BUDGET", "-1s", "40ms"),
+            ("TRIMTAB_THREADS", "0", "1 to"),
+            ("TRIMTAB_THREADS", "many", "1 to"),
+            ("TRIMTAB_LOG", "loud", "on (also 1, true)"),
+        ] {
+            let message = with(name, value).unwrap_err().to_string();
+            assert!(message.contains(name) && message.contains(value) && message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_with_their_units() {
+        for (text, nanos) in [("40ms", 40_000_000), ("1.5s", 1_500_000_000), ("500us", 500_000), ("2m", 120_000_000_000)] {
+            assert_eq!(parse_duration(text), Some(Nanos(nanos)), "{text}");
+        }
+        for text in ["", "40", "ms", "40 parsecs", "nans"] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+}

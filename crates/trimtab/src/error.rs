@@ -1,0 +1,129 @@
+//! Why a call failed, in words that say what to do.
+
+use trimtab_core::{Bytes, DType, LaunchError, ProblemError};
+use trimtab_plan::PlanError;
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Shapes, axes or element types that make no problem.
+    #[error(transparent)]
+    Problem(#[from] ProblemError),
+    /// No kernel may or can do it.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The operands have no answer: an overflow, a division by zero.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// Shapes that do not go together.
+    #[error("{operation}: shapes {lhs:?} and {rhs:?} do not fit: {reason}")]
+    Shapes {
+        /// What was asked.
+        operation: &'static str,
+        /// Left shape.
+        lhs: Vec<usize>,
+        /// Right shape.
+        rhs: Vec<usize>,
+        /// Why not.
+        reason: String,
+    },
+    /// An output whose shape is not the result's.
+    #[error("the output has shape {found:?}, the result has shape {needed:?}")]
+    Output {
+        /// The shape of the result.
+        needed: Vec<usize>,
+        /// The shape given.
+        found: Vec<usize>,
+    },
+    /// Data that does not fill a shape.
+    #[error("shape {shape:?} needs {needed} elements, there are {found}")]
+    ElementCount {
+        /// The shape.
+        shape: Vec<usize>,
+        /// Elements it needs.
+        needed: usize,
+        /// Elements there are.
+        found: usize,
+    },
+    /// More dimensions than a tensor has.
+    #[error("shape {shape:?} has more than {} dimensions", crate::MAX_TENSOR_RANK)]
+    Rank {
+        /// The shape.
+        shape: Vec<usize>,
+    },
+    /// A part that is not inside a tensor.
+    #[error("range {start}..{end} along axis {axis} is not inside shape {shape:?}")]
+    Slice {
+        /// The axis.
+        axis: usize,
+        /// Where the range starts.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+        /// The shape.
+        shape: Vec<usize>,
+    },
+    /// Axes that are no permutation.
+    #[error("axes {axes:?} do not name every axis of shape {shape:?} once")]
+    Permutation {
+        /// The axes.
+        axes: Vec<usize>,
+        /// The shape.
+        shape: Vec<usize>,
+    },
+    /// A shape that cannot be repeated to fit another.
+    #[error("shape {from:?} cannot be repeated to {to:?}: sizes must be equal or one, aligned at the last axis")]
+    Broadcast {
+        /// The shape.
+        from: Vec<usize>,
+        /// The wanted shape.
+        to: Vec<usize>,
+    },
+    /// A shape whose bytes cannot be addressed.
+    #[error("shape {shape:?} of {dtype} is more bytes than this machine can address")]
+    TooLarge {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The element type.
+        dtype: DType,
+    },
+    /// Memory that is not to be had.
+    #[error("{bytes} of memory are not to be had; use smaller operands or free some")]
+    OutOfMemory {
+        /// How much was asked for.
+        bytes: Bytes,
+    },
+    /// An environment variable with a value that means nothing.
+    #[error("{variable}=`{value}` is not understood; {valid}")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+        /// What would be.
+        valid: String,
+    },
+    /// A device pin that matches nothing.
+    #[error("there is no device `{wanted}`; there are: {known}")]
+    NoSuchDevice {
+        /// The pin.
+        wanted: String,
+        /// What there is.
+        known: String,
+    },
+    /// Two kernels of one name.
+    #[error("two kernels are named `{name}`; names are keys in wisdom and must differ")]
+    DuplicateKernel {
+        /// The name.
+        name: String,
+    },
+    /// A choice without options, or with two of one name.
+    #[error("choice `{name}`: {reason}")]
+    Choice {
+        /// The choice's name.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+}

@@ -1,0 +1,80 @@
+//! Reductions over everything or along an axis.
+
+use super::{Float, sizes};
+use crate::error::Error;
+use crate::runtime::Runtime;
+use crate::tensor::{Tensor, allocate};
+use trimtab_core::{Problem, Reduce, ReduceOp};
+use trimtab_cpu::Element;
+
+/// What a reduction runs over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// All elements; the result has no dimensions.
+    All,
+    /// One axis, which the result does not have.
+    One(usize),
+}
+
+impl From<usize> for Axis {
+    fn from(axis: usize) -> Axis {
+        Axis::One(axis)
+    }
+}
+
+impl Runtime {
+    /// The sum, at least pairwise-accurate. Of integers: exact, or an error if it does not fit.
+    ///
+    /// ```
+    /// use trimtab::{Axis, Runtime, Tensor};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let a = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
+    /// assert_eq!(rt.sum(&a, Axis::All)?.item()?, 21.0);
+    /// assert_eq!(rt.sum(&a, 0)?.to_vec(), [5.0, 7.0, 9.0]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn sum<T: Element>(&self, tensor: &Tensor<T>, axis: impl Into<Axis>) -> Result<Tensor<T>, Error> {
+        self.reduce(ReduceOp::Sum, tensor, axis)
+    }
+
+    /// The arithmetic mean.
+    pub fn mean<T: Float>(&self, tensor: &Tensor<T>, axis: impl Into<Axis>) -> Result<Tensor<T>, Error> {
+        self.reduce(ReduceOp::Mean, tensor, axis)
+    }
+
+    /// The smallest element; a NaN wins. See [`Runtime::minimum`] for the smaller of two tensors.
+    pub fn min<T: Element>(&self, tensor: &Tensor<T>, axis: impl Into<Axis>) -> Result<Tensor<T>, Error> {
+        self.reduce(ReduceOp::Min, tensor, axis)
+    }
+
+    /// The largest element; a NaN wins. See [`Runtime::maximum`] for the larger of two tensors.
+    pub fn max<T: Element>(&self, tensor: &Tensor<T>, axis: impl Into<Axis>) -> Result<Tensor<T>, Error> {
+        self.reduce(ReduceOp::Max, tensor, axis)
+    }
+
+    /// The product. Of integers: exact, or an error if it does not fit.
+    pub fn prod<T: Element>(&self, tensor: &Tensor<T>, axis: impl Into<Axis>) -> Result<Tensor<T>, Error> {
+        self.reduce(ReduceOp::Prod, tensor, axis)
+    }
+
+    /// Any reduction by name.
+    pub fn reduce<T: Element>(
+        &self,
+        op: ReduceOp,
+        tensor: &Tensor<T>,
+        axis: impl Into<Axis>,
+    ) -> Result<Tensor<T>, Error> {
+        let (axis, shape) = match axis.into() {
+            Axis::All => (None, vec![]),
+            Axis::One(axis) => {
+                let kept = tensor.shape().iter().enumerate().filter(|&(other, _)| other != axis);
+                (Some(axis), kept.map(|(_, &size)| size).collect())
+            }
+        };
+        let problem = Reduce::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
+        let input = self.dense(tensor)?;
+        let mut out = allocate(problem.out_len() as usize)?;
+        self.execute(&Problem::from(problem), &input, &[], &mut out)?;
+        Tensor::from_vec(out, &shape)
+    }
+}

@@ -1,0 +1,120 @@
+//! Trying problems without operands of one's own: a checked run, and a side-by-side comparison of all rivals.
+
+use crate::error::Error;
+use crate::runtime::Runtime;
+use trimtab_core::{Device, LaunchError, Nanos, Problem};
+use trimtab_cpu::Operands;
+use trimtab_plan::{Plan, Rival};
+use trimtab_tune::{Budget, Candidate, Progress, Raced, Rules, Stopwatch, race};
+
+/// A problem computed once on made-up operands.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// What ran.
+    pub plan: Plan,
+    /// The first call, planning included.
+    pub first: Nanos,
+    /// A second call with the plan known.
+    pub warm: Nanos,
+    /// Whether the result agrees with the reference, and where not.
+    pub check: Result<(), String>,
+}
+
+/// Rivals measured side by side in one interleaved run.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// What was compared on.
+    pub problem: Problem,
+    /// Each kernel at its best known point with what was measured, fastest first.
+    pub rows: Vec<(Rival, Raced)>,
+    /// Kernels that were not measured and why.
+    pub out: Vec<(String, String)>,
+    /// The plan in force when it was measured, as a position in `rows`.
+    pub chosen: Option<usize>,
+}
+
+impl Runtime {
+    /// Computes a problem on generated operands, checks the result against the reference, and times it.
+    pub fn try_problem(&self, problem: &Problem) -> Result<Trial, Error> {
+        if matches!(problem, Problem::Custom(_)) {
+            let message = "a custom problem runs through the choice that owns it";
+            return Err(Error::Launch(LaunchError::Kernel(message.to_string())));
+        }
+        let mut operands = Operands::new(problem);
+        operands.out.poison();
+        let stopwatch = Stopwatch::start();
+        self.execute_operands(problem, &mut operands)?;
+        let first = stopwatch.elapsed();
+        let stopwatch = Stopwatch::start();
+        self.execute_operands(problem, &mut operands)?;
+        let warm = stopwatch.elapsed();
+        let check = self.cpu().check(problem, &operands);
+        Ok(Trial { plan: self.plan(problem)?, first, warm, check })
+    }
+
+    fn execute_operands(&self, problem: &Problem, operands: &mut Operands) -> Result<(), Error> {
+        use trimtab_cpu::Data;
+        macro_rules! run {
+            ($type:ty, $variant:ident) => {{
+                let slice = |data: &Data| match data {
+                    Data::$variant(data) => data.clone(),
+                    _ => Vec::<$type>::new(),
+                };
+                let (lhs, rhs) = (slice(&operands.lhs), slice(&operands.rhs));
+                match &mut operands.out {
+                    Data::$variant(out) => self.execute::<$type>(problem, &lhs, &rhs, out),
+                    _ => Ok(()),
+                }
+            }};
+        }
+        match &operands.out {
+            Data::F32(_) => run!(f32, F32),
+            Data::F64(_) => run!(f64, F64),
+            Data::I32(_) => run!(i32, I32),
+            Data::None => Ok(()),
+        }
+    }
+
+    /// Measures every kernel that takes the problem, each at its best known point, interleaved in one run. With `points`
+    /// every point of every kernel.
+    pub fn compare(
+        &self,
+        problem: &Problem,
+        rules: &Rules,
+        budget: Nanos,
+        points: bool,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Comparison, Error> {
+        let decision = self.explain(problem)?;
+        let chosen = decision.winner().map(|winner| (winner.kernel, winner.point));
+        let rivals: Vec<Rival> = if points {
+            decision.rivals.clone()
+        } else {
+            decision.best_per_kernel().into_iter().cloned().collect()
+        };
+        let (racing, out): (Vec<Rival>, Vec<Rival>) =
+            rivals.into_iter().partition(|rival| rival.estimate().is_some());
+        let out = out.iter().map(|rival| (rival.name.to_string(), rival.out_because().unwrap_or_default()));
+        let mut out: Vec<(String, String)> = out.collect();
+        let candidates: Vec<Candidate> = racing
+            .iter()
+            .map(|rival| Candidate { kernel: rival.kernel, point: rival.point, expected: None })
+            .collect();
+        let budget = Budget::time(budget);
+        let mut bench = self.cpu().bench(problem, budget.left()).map_err(|decline| {
+            Error::Launch(LaunchError::Kernel(format!("{problem} cannot be measured: {decline}")))
+        })?;
+        let report = race(bench.as_mut(), &candidates, None, rules, &budget, progress);
+        let mut rows = Vec::new();
+        for (rival, raced) in racing.into_iter().zip(report.rivals) {
+            match (&raced.failure, raced.samples.is_empty()) {
+                (Some(failure), _) => out.push((rival.name.to_string(), failure.to_string())),
+                (None, true) => out.push((rival.name.to_string(), "the budget ended before it ran".to_string())),
+                (None, false) => rows.push((rival, raced)),
+            }
+        }
+        rows.sort_by(|a, b| a.1.min().unwrap_or(f64::MAX).total_cmp(&b.1.min().unwrap_or(f64::MAX)));
+        let chosen = rows.iter().position(|(rival, _)| Some((rival.kernel, rival.point)) == chosen);
+        Ok(Comparison { problem: *problem, rows, out, chosen })
+    }
+}
