@@ -1,1 +1,35 @@
-//! Being written.
+//! What trimtab remembers: measurements as facts that merge without locks, in memory and on disk.
+//!
+//! [`Wisdom`] is the whole interface. Trouble with the disk never fails a call: it becomes a [`Warning`] and memory
+//! goes on alone. The files are described in FORMAT.md beside this crate's manifest; they are a public interface.
+//!
+//! ```
+//! use trimtab_wisdom::{FactKey, Outcome, Stats, Wisdom};
+//! let wisdom = Wisdom::in_memory();
+//! let key = FactKey { device: "cpu".into(), problem: "matmul:f32:8x8x8".into(), ..FactKey::default() };
+//! wisdom.record(key.clone(), Outcome::Timed(Stats::single(120.0)));
+//! wisdom.record(key, Outcome::Timed(Stats::single(100.0)));
+//! let facts = wisdom.facts("cpu", "matmul:f32:8x8x8");
+//! assert_eq!(facts[0].outcome.stats().map(Stats::mean), Some(110.0));
+//! ```
+#![forbid(unsafe_code)]
+
+mod compact;
+mod disk;
+mod exchange;
+mod fact;
+mod line;
+mod segment;
+mod store;
+mod union;
+mod wall;
+mod warning;
+
+pub use compact::{CompactReport, MAX_BYTES, MAX_SEGMENTS};
+pub use exchange::{Best, BestChange, ImportReport, MAX_IMPORT_BYTES, MAX_REJECTED, Rejected};
+pub use fact::{Fact, FactKey, Filter, MERGED, Outcome, Stats, Verdict};
+pub use line::{FORMAT_VERSION, MAX_LINE_BYTES};
+pub use segment::{MAX_LISTED, MAX_SEGMENT_BYTES};
+pub use store::{MAX_MESSAGE_BYTES, MAX_QUEUED, Wisdom};
+pub use union::{MAX_FACTS, MAX_FORGETS, MAX_INTENTS, MAX_ORIGINS, MAX_VERDICTS};
+pub use warning::{MAX_WARNINGS, Warning, WarningKind, WisdomError};

@@ -1,0 +1,260 @@
+//! What is remembered: facts, verdicts, and the filter that names some of them. Plain data, no IO.
+
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use trimtab_core::FailureKind;
+
+/// What a fact is about. Texts are compared byte by byte and never used as a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FactKey {
+    /// Fingerprint of the device, driver included.
+    pub device: String,
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Version of the kernel's code or of the library behind it.
+    pub version: String,
+    /// The problem's text form.
+    pub problem: String,
+    /// The settings by axis name and value.
+    pub point: String,
+    /// What the machine was like, for example its power mode.
+    pub condition: String,
+}
+
+/// Times of one key in a form that merges: two summaries add up to the summary of all samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stats {
+    /// How many samples; at least 1.
+    pub n: u64,
+    /// Sum of the samples' times of one launch.
+    pub sum_ns: f64,
+    /// Sum of their squares.
+    pub sum_sq_ns: f64,
+    /// The shortest.
+    pub min_ns: f64,
+    /// Least energy of one launch in microjoules, where it could be read. The least, because what disturbs a
+    /// reading only adds to it, and because a minimum merges without a count of its own.
+    pub energy_uj: Option<f64>,
+}
+
+impl Stats {
+    /// The summary of one sample.
+    pub fn single(ns: f64) -> Stats {
+        Stats { n: 1, sum_ns: ns, sum_sq_ns: ns * ns, min_ns: ns, energy_uj: None }
+    }
+
+    /// The summary of these samples; `None` without any.
+    pub fn of(samples_ns: &[f64]) -> Option<Stats> {
+        samples_ns.iter().map(|&ns| Stats::single(ns)).reduce(|all, one| all.merge(&one))
+    }
+
+    /// The mean time of one launch.
+    pub fn mean(&self) -> f64 {
+        self.sum_ns / self.n.max(1) as f64
+    }
+
+    /// The sample variance of that time; `None` with fewer than two samples.
+    pub fn variance(&self) -> Option<f64> {
+        let n = self.n as f64;
+        (self.n > 1).then(|| ((self.sum_sq_ns - self.sum_ns * self.sum_ns / n) / (n - 1.0)).max(0.0))
+    }
+
+    /// The summary of both lots of samples.
+    pub fn merge(&self, other: &Stats) -> Stats {
+        Stats {
+            n: self.n.saturating_add(other.n),
+            sum_ns: self.sum_ns + other.sum_ns,
+            sum_sq_ns: self.sum_sq_ns + other.sum_sq_ns,
+            min_ns: self.min_ns.min(other.min_ns),
+            energy_uj: match (self.energy_uj, other.energy_uj) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            },
+        }
+    }
+
+    /// Why no measurement can have given these numbers.
+    pub(crate) fn impossible(&self) -> Option<&'static str> {
+        let numbers = [self.sum_ns, self.sum_sq_ns, self.min_ns, self.energy_uj.unwrap_or(0.0)];
+        if self.n == 0 {
+            Some("it holds no samples")
+        } else if !numbers.iter().all(|number| number.is_finite() && *number >= 0.0) {
+            Some("a time or an energy is negative or not a number")
+        } else if self.min_ns > self.mean() * (1.0 + 1e-6) {
+            Some("its shortest time is above its mean")
+        } else {
+            None
+        }
+    }
+}
+
+/// How a key's runs ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// They were timed.
+    Timed(Stats),
+    /// They failed; the point should not be tried again.
+    Failed {
+        /// Which way.
+        kind: FailureKind,
+        /// What was seen, with the numbers.
+        message: String,
+    },
+}
+
+impl Outcome {
+    /// The times, if it was timed.
+    pub fn stats(&self) -> Option<&Stats> {
+        match self {
+            Outcome::Timed(stats) => Some(stats),
+            Outcome::Failed { .. } => None,
+        }
+    }
+}
+
+/// What one process, or several merged, saw of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// What it is about.
+    pub key: FactKey,
+    /// Which process saw it; `merged` if several did.
+    pub origin: String,
+    /// What was seen.
+    pub outcome: Outcome,
+    /// When it was last seen, in milliseconds since 1970.
+    pub last_seen_ms: u64,
+}
+
+/// The origin of a fact that several processes contributed to.
+pub const MERGED: &str = "merged";
+
+/// The outcome of a race: who won a problem under some terms, near-ties included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Verdict {
+    /// Fingerprint of the device.
+    pub device: String,
+    /// The problem's text form.
+    pub problem: String,
+    /// The terms' text form.
+    pub terms: String,
+    /// When it was decided; filled in by [`Wisdom::decide`](crate::Wisdom::decide).
+    pub last_seen_ms: u64,
+    /// Which process decided; filled in by [`Wisdom::decide`](crate::Wisdom::decide).
+    pub origin: String,
+    /// The winner.
+    pub kernel: String,
+    /// The winner's version.
+    pub version: String,
+    /// The winner's settings.
+    pub point: String,
+    /// The patience it was found with.
+    pub patience: String,
+    /// Hash of the rivals that took part.
+    pub candidates: u64,
+}
+
+/// Names a part of wisdom: everything that is given must match. An empty filter matches nothing unless `all` is set,
+/// so that a forgotten argument never forgets everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Filter {
+    /// The device's fingerprint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// The kernel's name, in any version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The problem's text form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// The start of the problem's text up to a `:` or `.`: `reduce` or `reduce.sum`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// Match even if nothing else is given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+}
+
+impl Filter {
+    /// Matches everything.
+    pub fn everything() -> Filter {
+        Filter { all: true, ..Filter::default() }
+    }
+
+    /// Matches one device.
+    pub fn device(device: impl Into<String>) -> Filter {
+        Filter { device: Some(device.into()), ..Filter::default() }
+    }
+
+    /// Matches one kernel in all its versions.
+    pub fn kernel(kernel: impl Into<String>) -> Filter {
+        Filter { kernel: Some(kernel.into()), ..Filter::default() }
+    }
+
+    /// Matches one problem.
+    pub fn problem(problem: impl Into<String>) -> Filter {
+        Filter { problem: Some(problem.into()), ..Filter::default() }
+    }
+
+    /// Matches one operation.
+    pub fn operation(operation: impl Into<String>) -> Filter {
+        Filter { operation: Some(operation.into()), ..Filter::default() }
+    }
+
+    /// Whether it matches what is known by these three; an intent has no problem, and a filter that asks for one
+    /// does not match it.
+    pub(crate) fn matches(&self, device: &str, kernel: &str, problem: Option<&str>) -> bool {
+        let Filter { device: on, kernel: by, problem: of, operation, all } = self;
+        let asks = *all || on.is_some() || by.is_some() || of.is_some() || operation.is_some();
+        asks && on.as_ref().is_none_or(|wanted| wanted == device)
+            && by.as_ref().is_none_or(|wanted| wanted == kernel)
+            && of.as_ref().is_none_or(|wanted| problem == Some(wanted.as_str()))
+            && operation.as_ref().is_none_or(|wanted| problem.is_some_and(|text| is_operation(text, wanted)))
+    }
+}
+
+fn is_operation(problem: &str, operation: &str) -> bool {
+    problem.strip_prefix(operation).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '.']))
+}
+
+/// The text cut to so many bytes at a character's boundary.
+pub(crate) fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.len() <= bytes_max {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=bytes_max).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_summaries_add_up_to_the_summary_of_all_samples() {
+        let merged = Stats::of(&[10.0, 14.0]).unwrap().merge(&Stats::of(&[12.0]).unwrap());
+        assert_eq!(merged, Stats::of(&[10.0, 14.0, 12.0]).unwrap());
+        assert_eq!((merged.mean(), merged.variance(), merged.min_ns), (12.0, Some(4.0), 10.0));
+        assert_eq!(Stats::single(3.0).variance(), None);
+        assert_eq!(Stats::of(&[]), None);
+    }
+
+    #[test]
+    fn an_empty_filter_matches_nothing_and_an_operation_is_a_whole_word() {
+        assert!(!Filter::default().matches("cpu", "k", Some("matmul:f32:1x1x1")));
+        assert!(Filter::everything().matches("cpu", "k", None));
+        let reduce = Filter::operation("reduce");
+        assert!(reduce.matches("cpu", "k", Some("reduce.sum:f32:9")));
+        assert!(!reduce.matches("cpu", "k", Some("reducer:f32:9")));
+        assert!(!reduce.matches("cpu", "k", None));
+        assert!(Filter::operation("reduce.sum").matches("cpu", "k", Some("reduce.sum:f32:9")));
+        let both = Filter { kernel: Some("k".into()), ..Filter::device("gpu") };
+        assert!(!both.matches("cpu", "k", None));
+        assert!(both.matches("gpu", "k", None));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(shortened("ééé", 3), "é…");
+        assert_eq!(shortened("abc", 3), "abc");
+    }
+}

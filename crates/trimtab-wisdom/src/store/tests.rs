@@ -1,0 +1,184 @@
+//! What needs a look inside: a disk that is really full, bounds, and times within one process.
+
+use super::*;
+use crate::fact::Stats;
+use crate::segment::Writer;
+use std::fs::{File, OpenOptions};
+use trimtab_core::FailureKind;
+
+fn key(kernel: &str) -> FactKey {
+    FactKey {
+        device: "cpu".into(),
+        kernel: kernel.into(),
+        problem: "matmul:f32:8x8x8".into(),
+        ..FactKey::default()
+    }
+}
+
+fn timed(ns: f64) -> Outcome {
+    Outcome::Timed(Stats::single(ns))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_one_warning_and_everything_is_written_once_there_is_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let wisdom = Wisdom::open(dir.path());
+    let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+    wisdom.disk().writer = Some(Writer::over(full, "/dev/full".into()));
+    for n in 0..10 {
+        wisdom.record(key(&format!("k{n}")), timed(1.0));
+        wisdom.flush();
+    }
+    wisdom.intend("cpu", "k", "1", "p");
+    wisdom.done("cpu", "k", "1", "p");
+    let warnings = wisdom.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings[0].kind, WarningKind::NotWritable);
+    assert!(warnings[0].message.contains("make room"), "{}", warnings[0]);
+    assert_eq!((wisdom.len(), wisdom.state().queue.len()), (10, 11));
+
+    wisdom.disk().writer = None;
+    wisdom.flush();
+    assert_eq!(wisdom.state().queue.len(), 0);
+    assert_eq!(Wisdom::open(dir.path()).len(), 10);
+}
+
+#[test]
+fn a_write_that_broke_off_costs_one_line_even_if_it_cannot_be_undone() {
+    let dir = tempfile::tempdir().unwrap();
+    let wisdom = Wisdom::open(dir.path());
+    wisdom.record(key("a"), timed(1.0));
+    wisdom.flush();
+    let path = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+    // What a write leaves that broke off and could not be cut away again.
+    std::io::Write::write_all(&mut OpenOptions::new().append(true).open(&path).unwrap(), b"0123abcd {\"ki")
+        .unwrap();
+    if let Some(writer) = wisdom.disk().writer.as_mut() {
+        writer.pretend_torn();
+    }
+    wisdom.record(key("b"), timed(1.0));
+    wisdom.flush();
+    let other = Wisdom::open(dir.path());
+    assert_eq!(other.len(), 2);
+    assert_eq!(other.warnings().len(), 1, "{:?}", other.warnings());
+    assert_eq!(other.warnings()[0].kind, WarningKind::MalformedLine);
+}
+
+#[test]
+fn a_segment_that_was_removed_is_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let wisdom = Wisdom::open(dir.path());
+    wisdom.record(key("a"), timed(1.0));
+    wisdom.decide(Verdict { device: "cpu".into(), kernel: "a".into(), ..Verdict::default() });
+    wisdom.flush();
+    std::fs::remove_dir_all(dir.path()).unwrap();
+    wisdom.record(key("b"), timed(1.0));
+    wisdom.flush();
+    let other = Wisdom::open(dir.path());
+    assert_eq!((other.len(), other.verdicts().len()), (2, 1));
+}
+
+#[test]
+fn times_add_up_a_failure_replaces_them_and_a_time_after_it_starts_anew() {
+    let wisdom = Wisdom::in_memory();
+    let only = || wisdom.facts("cpu", "matmul:f32:8x8x8").remove(0).outcome;
+    wisdom.record(key("k"), timed(10.0));
+    wisdom.record(key("k"), timed(20.0));
+    assert_eq!(only(), Outcome::Timed(Stats::of(&[10.0, 20.0]).unwrap()));
+    let failed = Outcome::Failed { kind: FailureKind::Wrong, message: "off by 3".into() };
+    wisdom.record(key("k"), failed.clone());
+    assert_eq!(only(), failed);
+    wisdom.record(key("k"), timed(30.0));
+    assert_eq!(only(), timed(30.0));
+    assert_eq!(wisdom.len(), 1);
+}
+
+#[test]
+fn what_no_clock_can_have_measured_is_refused() {
+    let wisdom = Wisdom::in_memory();
+    for ns in [f64::NAN, f64::INFINITY, -1.0] {
+        wisdom.record(key("k"), timed(ns));
+    }
+    wisdom.record(key("k"), Outcome::Timed(Stats { n: 0, ..Stats::single(1.0) }));
+    assert!(wisdom.is_empty());
+    assert!(wisdom.warnings().iter().all(|warning| warning.kind == WarningKind::Refused));
+    assert_eq!(wisdom.warnings().len(), 2);
+}
+
+#[test]
+fn a_record_after_forgetting_counts_even_within_the_same_millisecond() {
+    let wisdom = Wisdom::in_memory();
+    for n in 0..100 {
+        wisdom.record(key("k"), timed(10.0));
+        wisdom.decide(Verdict { device: "cpu".into(), kernel: "k".into(), ..Verdict::default() });
+        assert_eq!((wisdom.len(), wisdom.verdicts().len()), (1, 1), "{n}");
+        assert_eq!(wisdom.all_facts()[0].outcome, timed(10.0), "times before do not count");
+        assert_eq!(wisdom.forget(&Filter::kernel("k")), 2);
+        assert_eq!((wisdom.len(), wisdom.verdicts().len()), (0, 0), "{n}");
+    }
+    assert_eq!(wisdom.forget(&Filter::default()), 0);
+}
+
+#[test]
+fn memory_alone_has_no_queue_and_no_directory() {
+    let wisdom = Wisdom::in_memory();
+    wisdom.record(key("k"), timed(1.0));
+    wisdom.intend("cpu", "k", "1", "p");
+    wisdom.flush();
+    assert!(wisdom.state().queue.is_empty());
+    assert_eq!((wisdom.dir(), wisdom.warnings(), wisdom.reload()), (None, vec![], 0));
+    assert_eq!(wisdom.compact(), crate::CompactReport::default());
+}
+
+#[test]
+fn intents_are_bounded_and_open_ones_outlive_discharged_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let wisdom = Wisdom::open(dir.path());
+    wisdom.intend("cpu", "k", "1", "open");
+    for n in 0..MAX_INTENTS + 10 {
+        wisdom.intend("cpu", "k", "1", &n.to_string());
+        wisdom.done("cpu", "k", "1", &n.to_string());
+    }
+    assert!(wisdom.state().union.intent_count() <= MAX_INTENTS);
+    drop(wisdom);
+    assert_eq!(Wisdom::open(dir.path()).crashed("cpu", "k", "1"), ["open"]);
+}
+
+#[test]
+fn a_writer_goes_on_in_a_new_segment_and_its_open_intents_are_no_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    let wisdom = Wisdom::open(dir.path());
+    wisdom.record(key("a"), timed(1.0));
+    wisdom.intend("cpu", "k", "1", "running");
+    if let Some(writer) = wisdom.disk().writer.as_mut() {
+        writer.pretend_full();
+    }
+    wisdom.record(key("b"), timed(1.0));
+    wisdom.flush();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    let other = Wisdom::open(dir.path());
+    assert_eq!(other.len(), 2);
+    assert_eq!(other.crashed("cpu", "k", "1"), Vec::<String>::new());
+    // The full segment has no lock any more: compacting it must keep what the living writer intends.
+    std::fs::write(dir.path().join("seg-empty.jsonl"), "").unwrap();
+    assert_eq!(other.compact().segments_merged, 2);
+    let other = Wisdom::open(dir.path());
+    assert_eq!((other.len(), other.crashed("cpu", "k", "1")), (2, vec![]));
+    drop(wisdom);
+    other.reload();
+    assert_eq!(other.crashed("cpu", "k", "1"), ["running"]);
+}
+
+#[test]
+fn a_pipe_or_directory_named_like_a_segment_is_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("seg-x.jsonl")).unwrap();
+    let wisdom = Wisdom::open(dir.path());
+    wisdom.record(key("k"), timed(1.0));
+    wisdom.flush();
+    assert_eq!(wisdom.warnings()[0].kind, WarningKind::Unreadable);
+    assert!(wisdom.warnings()[0].message.contains("not a regular file"), "{}", wisdom.warnings()[0]);
+    assert_eq!(wisdom.compact().error, None);
+    assert!(File::open(dir.path().join("seg-x.jsonl")).is_ok());
+}
