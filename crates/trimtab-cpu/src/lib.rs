@@ -3,6 +3,7 @@
 //! Unsafe code is confined to SIMD, foreign libraries, the thread pool and shared output slices, each with its reason.
 
 mod args;
+mod blas;
 mod disjoint;
 mod erase;
 pub mod kernels;
