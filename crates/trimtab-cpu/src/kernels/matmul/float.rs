@@ -1,0 +1,114 @@
+//! The two element types of matrix products and the code each has of its own.
+
+use super::cblas::call;
+use super::lines::Lines;
+use super::product::Product;
+use super::tiles::Tiles;
+use crate::args::Element;
+use crate::blas::Gemms;
+use std::ops::{Add, AddAssign, Mul};
+use trimtab_core::{LaunchError, Matmul};
+
+/// f32 or f64.
+pub(super) trait Float: Element + Add<Output = Self> + Mul<Output = Self> + AddAssign {
+    /// Zero.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
+    /// Register tiles of vectors of that many bits, if this processor has them.
+    fn tiles(bits: u32) -> Option<Tiles<Self>>;
+    /// Dot products and scaled sums with vectors of that many bits, if this processor has them.
+    fn lines(bits: u32) -> Option<&'static Lines<Self>>;
+    /// The product by the crate `matrixmultiply`.
+    fn matrixmultiply(product: &Product<'_, Self>);
+    /// The product by a CBLAS library.
+    fn cblas(gemms: Gemms, product: &Product<'_, Self>);
+}
+
+macro_rules! float {
+    ($type:ty, $tiles:path, $lines:path, $gemm:path, $of_library:tt) => {
+        impl Float for $type {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+
+            #[inline]
+            fn tiles(bits: u32) -> Option<Tiles<Self>> {
+                $tiles(bits)
+            }
+
+            #[inline]
+            fn lines(bits: u32) -> Option<&'static Lines<Self>> {
+                $lines(bits)
+            }
+
+            fn cblas(gemms: Gemms, product: &Product<'_, Self>) {
+                match gemms {
+                    Gemms::Narrow(single, double) => call((single, double).$of_library, product),
+                    Gemms::Wide(single, double) => call((single, double).$of_library, product),
+                }
+            }
+
+            fn matrixmultiply(product: &Product<'_, Self>) {
+                let ((m, n, k), (out, out_row)) = (product.sizes(), product.out());
+                let (lhs, rhs) = (product.lhs(), product.rhs());
+                let stride = |elements: usize| elements as isize;
+                // SAFETY: a product's views cover m × k, k × n and m × n elements, and its result is unshared; with
+                // beta = 0 the old result is not read.
+                unsafe {
+                    $gemm(
+                        m,
+                        k,
+                        n,
+                        1.0,
+                        lhs.start,
+                        stride(lhs.row),
+                        stride(lhs.col),
+                        rhs.start,
+                        stride(rhs.row),
+                        stride(rhs.col),
+                        0.0,
+                        out,
+                        stride(out_row),
+                        1,
+                    );
+                }
+            }
+        }
+    };
+}
+float!(f32, super::tiles::f32, super::lines::f32, ::matrixmultiply::sgemm, 0);
+float!(f64, super::tiles::f64, super::lines::f64, ::matrixmultiply::dgemm, 1);
+
+/// Calls a generic launch with the problem's element type.
+macro_rules! typed_launch {
+    ($problem:expr, $launch:ident $(, $argument:expr)*) => {
+        match $problem.dtype {
+            trimtab_core::DType::F32 => $launch::<f32>($problem $(, $argument)*),
+            trimtab_core::DType::F64 => $launch::<f64>($problem $(, $argument)*),
+            _ => Err($crate::kernels::matmul::product::wrong_dtype($problem)),
+        }
+    };
+}
+pub(super) use typed_launch;
+
+/// The widths of vectors this processor has for that element type, widest first. 128 is what the compiler makes of plain
+/// loops on every x86-64 and AArch64.
+pub(super) fn vector_bits() -> &'static [u32] {
+    match (f32::tiles(512).is_some(), f32::tiles(256).is_some()) {
+        (true, true) => &[512, 256, 128],
+        (true, false) => &[512, 128],
+        (false, true) => &[256, 128],
+        (false, false) => &[128],
+    }
+}
+
+/// Elements of a vector of that many bits.
+pub(super) fn lanes(problem: &Matmul, bits: u32) -> u32 {
+    (bits / 8 / problem.dtype.size() as u32).max(1)
+}
+
+/// The error for settings no point of this kernel has.
+#[cold]
+pub(super) fn wrong_point(config: impl std::fmt::Debug) -> LaunchError {
+    LaunchError::Point(format!("{config:?}"))
+}

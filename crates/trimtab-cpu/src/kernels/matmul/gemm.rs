@@ -1,0 +1,119 @@
+//! The crate `gemm`, one thread of it for each part of the product.
+
+use super::crate_version;
+use super::float::{Float, typed_launch, vector_bits};
+use super::product::{Spread, rereads, splits, spread, thread_counts};
+use crate::args::{Args, Cpu};
+use std::borrow::Cow;
+use trimtab_core::{
+    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
+};
+
+/// The kernel `cpu.matmul.gemm`.
+#[derive(Debug)]
+pub(super) struct Gemm;
+
+trimtab_core::config! {
+    /// Settings of a library kernel: threads, and whether they share columns (0), rows (1) or both (2).
+    pub struct LibraryConfig { threads, split }
+}
+
+impl LibraryConfig {
+    /// The settings worth trying, the default first.
+    pub(super) fn list(problem: &Matmul, device: &DeviceFacts) -> Vec<LibraryConfig> {
+        let with =
+            |threads| splits(problem, threads).into_iter().map(move |split| LibraryConfig { threads, split });
+        thread_counts(problem.flops(), device).into_iter().flat_map(with).collect()
+    }
+
+    /// Parts of at least a cache line of columns, so that no two threads write to one.
+    pub(super) fn spread(self) -> Spread {
+        Spread { threads: self.threads, split: self.split, quantum: (8, 16) }
+    }
+
+    /// What a packing library does: reads each operand once a part, writes and reads its packed copy, and writes the
+    /// result. What it packs at a time is its own affair; we count one copy of the smaller operand.
+    pub(super) fn work(self, problem: &Matmul, lanes: u32) -> Work {
+        let (lhs_times, rhs_times) = rereads(problem, self.threads, self.split);
+        let (lhs, rhs) = (problem.m * problem.k, problem.k * problem.n);
+        let walked = lhs.saturating_mul(3 * lhs_times).saturating_add(rhs.saturating_mul(3 * rhs_times));
+        let elements = walked.saturating_add(problem.m * problem.n).saturating_mul(problem.batch);
+        Work {
+            flops: Flops(problem.flops()),
+            bytes: Bytes(elements.saturating_mul(problem.dtype.size())),
+            scratch: Bytes(
+                lhs.min(rhs).saturating_mul(problem.dtype.size()).saturating_mul(u64::from(self.threads)),
+            ),
+            launches: u32::from(self.threads > 1),
+            threads: self.threads,
+            lanes,
+        }
+    }
+}
+
+impl Variant<Cpu> for Gemm {
+    type Problem = Matmul;
+    type Config = LibraryConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("cpu.matmul.gemm")
+    }
+
+    fn version(&self) -> KernelVersion {
+        crate_version("0.19", include_str!("gemm.rs"))
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Library
+    }
+
+    fn declines(&self, _: &Matmul, _: &DeviceFacts) -> Option<Decline> {
+        None
+    }
+
+    fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<LibraryConfig> {
+        LibraryConfig::list(problem, device)
+    }
+
+    fn work(&self, problem: &Matmul, config: LibraryConfig, _: &DeviceFacts) -> Work {
+        // It takes the widest vectors there are.
+        config.work(problem, super::float::lanes(problem, vector_bits()[0]))
+    }
+
+    fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
+        typed_launch!(problem, launch, config, args)
+    }
+}
+
+fn launch<T: Float>(problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    spread::<T>(problem, config.spread(), args, |product| {
+        let ((m, n, k), (out, out_row)) = (product.sizes(), product.out());
+        let (lhs, rhs) = (product.lhs(), product.rhs());
+        let stride = |elements: usize| elements as isize;
+        // SAFETY: a product's views cover m × k, k × n and m × n elements, and its result is unshared; `read_dst` is
+        // false, so the old result is not read.
+        unsafe {
+            ::gemm::gemm(
+                m,
+                n,
+                k,
+                out,
+                1,
+                stride(out_row),
+                false,
+                lhs.start,
+                stride(lhs.col),
+                stride(lhs.row),
+                rhs.start,
+                stride(rhs.col),
+                stride(rhs.row),
+                T::ZERO,
+                T::ONE,
+                false,
+                false,
+                false,
+                ::gemm::Parallelism::None,
+            );
+        }
+    })
+}

@@ -1,0 +1,52 @@
+//! The crate `matrixmultiply`, one call for each part of the product.
+
+use super::crate_version;
+use super::float::{Float, lanes, typed_launch};
+use super::gemm::LibraryConfig;
+use super::product::spread;
+use crate::args::{Args, Cpu};
+use std::borrow::Cow;
+use trimtab_core::{Decline, DeviceFacts, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work};
+
+/// The kernel `cpu.matmul.matrixmultiply`.
+#[derive(Debug)]
+pub(super) struct MatrixMultiply;
+
+impl Variant<Cpu> for MatrixMultiply {
+    type Problem = Matmul;
+    type Config = LibraryConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("cpu.matmul.matrixmultiply")
+    }
+
+    fn version(&self) -> KernelVersion {
+        crate_version("0.3", concat!(include_str!("matrixmultiply.rs"), include_str!("gemm.rs")))
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Library
+    }
+
+    fn declines(&self, _: &Matmul, _: &DeviceFacts) -> Option<Decline> {
+        None
+    }
+
+    fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<LibraryConfig> {
+        LibraryConfig::list(problem, device)
+    }
+
+    fn work(&self, problem: &Matmul, config: LibraryConfig, _: &DeviceFacts) -> Work {
+        // It has AVX2 kernels, and 128-bit ones elsewhere.
+        let bits = if f32::tiles(256).is_some() { 256 } else { 128 };
+        config.work(problem, lanes(problem, bits))
+    }
+
+    fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
+        typed_launch!(problem, launch, config, args)
+    }
+}
+
+fn launch<T: Float>(problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    spread::<T>(problem, config.spread(), args, T::matrixmultiply)
+}

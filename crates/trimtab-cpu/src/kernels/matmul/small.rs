@@ -1,0 +1,191 @@
+//! Small products: register tiles read straight from the operands, nothing is packed unless `rhs` is stored transposed.
+//! One thread; the fixed cost is what counts here.
+
+use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
+use super::product::{Product, Spread, View, spread};
+use super::tiles::{MAX_VECTORS, Tile, Tiles};
+use super::{scratch, source_version};
+use crate::args::{Args, Cpu};
+use std::borrow::Cow;
+use trimtab_core::{
+    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
+};
+
+/// Largest m, n and k: beyond, strips of `rhs` no longer stay in the first-level cache and packing pays.
+const MAX_SIDE: u64 = 320;
+
+/// The kernel `cpu.matmul.small`.
+#[derive(Debug)]
+pub(super) struct Small;
+
+trimtab_core::config! {
+    /// Settings of the small kernel: bits of a vector, vectors a tile is wide, most rows of a tile.
+    pub struct SmallConfig { bits, vectors, rows }
+}
+
+impl Variant<Cpu> for Small {
+    type Problem = Matmul;
+    type Config = SmallConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("cpu.matmul.small")
+    }
+
+    fn version(&self) -> KernelVersion {
+        source_version(concat!(include_str!("small.rs"), include_str!("tiles.rs")))
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Vectorized
+    }
+
+    fn declines(&self, problem: &Matmul, _: &DeviceFacts) -> Option<Decline> {
+        let longest = problem.m.max(problem.n).max(problem.k);
+        (longest > MAX_SIDE).then(|| {
+            Decline::from(format!(
+                "takes sizes up to {MAX_SIDE}, this one is {longest}; larger ones gain from packing"
+            ))
+        })
+    }
+
+    fn configs(&self, problem: &Matmul, _: &DeviceFacts) -> Vec<SmallConfig> {
+        let mut configs = Vec::new();
+        // The narrowest vectors that still cover a row at once waste no lanes; otherwise the widest.
+        let mut widths = vector_bits().to_vec();
+        if let Some(fitting) = widths.iter().rposition(|&bits| u64::from(lanes(problem, bits)) >= problem.n) {
+            widths[..=fitting].rotate_right(1);
+        }
+        for bits in widths {
+            let columns = u64::from(lanes(problem, bits));
+            for vectors in [2, 3, 1] {
+                let rows = f32::tiles(bits).map_or(0, |tiles| tiles.max_rows(vectors as usize) as u32);
+                // A tile wider than the result would never be used.
+                if rows == 0 || (vectors > 1 && problem.n <= columns * u64::from(vectors - 1)) {
+                    continue;
+                }
+                configs.push(SmallConfig { bits, vectors, rows });
+                // Half the rows: fewer sums, but less is left over.
+                if u64::from(rows / 2) < problem.m && rows >= 4 {
+                    configs.push(SmallConfig { bits, vectors, rows: rows / 2 });
+                }
+            }
+        }
+        configs
+    }
+
+    fn work(&self, problem: &Matmul, config: SmallConfig, _: &DeviceFacts) -> Work {
+        let lanes = lanes(problem, config.bits);
+        // Strips of columns, outermost: `lhs` is walked once a strip, a strip of `rhs` stays in the first-level cache.
+        let strips = problem.n.div_ceil(u64::from(lanes * config.vectors).max(1));
+        let turned = if problem.rhs.transposed { 2 } else { 0 };
+        let per_product = (problem.m * problem.k)
+            .saturating_mul(strips)
+            .saturating_add((1 + turned) * problem.k * problem.n)
+            .saturating_add(problem.m * problem.n);
+        let scratch = if problem.rhs.transposed { problem.k * problem.n } else { 0 };
+        Work {
+            flops: Flops(problem.flops()),
+            bytes: Bytes(per_product.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
+            scratch: Bytes(scratch * problem.dtype.size()),
+            launches: 0,
+            threads: 1,
+            lanes,
+        }
+    }
+
+    #[inline]
+    fn launch(&self, problem: &Matmul, config: SmallConfig, args: Args<'_>) -> Result<(), LaunchError> {
+        typed_launch!(problem, launch, config, args)
+    }
+}
+
+#[inline]
+fn launch<T: Float>(problem: &Matmul, config: SmallConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    let (vectors, rows) = (config.vectors as usize, config.rows as usize);
+    let Some(tiles) = T::tiles(config.bits).filter(|tiles| (1..=tiles.max_rows(vectors)).contains(&rows))
+    else {
+        return Err(wrong_point(config));
+    };
+    if problem.rhs.transposed && problem.k.saturating_mul(problem.n) > scratch::MAX_ELEMENTS as u64 {
+        return Err(LaunchError::Kernel(format!("{problem} is too large for the small kernel")));
+    }
+    spread::<T>(problem, Spread::ALONE, args, |product| {
+        let (_, n, k) = product.sizes();
+        let rhs = product.rhs();
+        if rhs.col == 1 {
+            // SAFETY: a product's right operand is k × n, here with columns that are neighbours.
+            unsafe { multiply(product, rhs.start, rhs.row, tiles, vectors, rows) };
+        } else {
+            scratch::with::<T, _>(k * n, |turned| {
+                // SAFETY: a product's right operand is k × n, and `turned` holds as many elements, rows together.
+                unsafe {
+                    turn(rhs, k, n, turned);
+                    multiply(product, turned.as_ptr(), n, tiles, vectors, rows);
+                }
+            });
+        }
+    })
+}
+
+/// Writes the k × n matrix `from` to `to`, rows together.
+///
+/// # Safety
+/// `from` must be readable as k × n.
+#[inline]
+unsafe fn turn<T: Float>(from: View<T>, k: usize, n: usize, to: &mut [T]) {
+    for (p, row) in to.chunks_exact_mut(n).enumerate().take(k) {
+        for (j, element) in row.iter_mut().enumerate() {
+            // SAFETY: p < k and j < n.
+            *element = unsafe { *from.start.add(p * from.row + j * from.col) };
+        }
+    }
+}
+
+/// The product with `rhs`.
+///
+/// # Safety
+/// `rhs` must be readable as k rows of n neighbouring elements, `rhs_row` apart.
+#[inline]
+unsafe fn multiply<T: Float>(
+    product: &Product<'_, T>,
+    rhs: *const T,
+    rhs_row: usize,
+    tiles: Tiles<T>,
+    vectors: usize,
+    rows: usize,
+) {
+    let ((m, n, k), (out, out_row), lhs) = (product.sizes(), product.out(), product.lhs());
+    let width = vectors * tiles.lanes();
+    // Panels of nearly equal height: 13 rows as 7 + 6, since a tile of one row cannot hide the latency of its sums.
+    let panels = m.div_ceil(rows);
+    let (height, taller) = (m / panels, m % panels);
+    let mut col = 0;
+    while col < n {
+        let cols = width.min(n - col);
+        let wide = cols.div_ceil(tiles.lanes()).min(MAX_VECTORS);
+        let mut row = 0;
+        for panel in 0..panels {
+            let high = height + usize::from(panel < taller);
+            if let Some(tile) = tiles.get(high, wide) {
+                // SAFETY: row + high <= m and col + cols <= n, so the tile lies within the product; `wide` vectors
+                // are just enough for `cols`; `tiles` proves the instruction set.
+                unsafe {
+                    tile(&Tile {
+                        k,
+                        lhs: lhs.start.add(row * lhs.row),
+                        lhs_row: lhs.row,
+                        lhs_col: lhs.col,
+                        rhs: rhs.add(col),
+                        rhs_row,
+                        out: out.add(row * out_row + col),
+                        out_row,
+                        cols,
+                        add: false,
+                    });
+                }
+            }
+            row += high;
+        }
+        col += cols;
+    }
+}
