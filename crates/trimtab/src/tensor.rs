@@ -123,7 +123,7 @@ impl<T: Element> Tensor<T> {
             self.strides = strides;
             self.offset = 0;
         }
-        Arc::make_mut(&mut self.data)
+        Arc::make_mut(&mut self.data).as_mut_slice()
     }
 
     /// A copy of the elements in row-major order.

@@ -15,4 +15,4 @@ mod fixtures;
 pub use facts::facts;
 pub use interference::Watch;
 pub use rates::rates;
-pub use state::state;
+pub use state::{energy_uj, state};

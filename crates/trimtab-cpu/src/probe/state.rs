@@ -29,7 +29,7 @@ pub fn state(root: &Path) -> State {
         power_profile: text(root, "sys/firmware/acpi/platform_profile")
             .or_else(|| text(root, &format!("{CPUS}/cpu0/cpufreq/scaling_governor")))
             .filter(|profile| profile.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')),
-        energy_uj: energy(root),
+        energy_uj: energy_uj(root),
     }
 }
 
@@ -145,7 +145,7 @@ fn power_supply(root: &Path) -> (Option<bool>, Option<u32>) {
 }
 
 /// The energy counters of all packages together. They wrap around at about 262 kJ; a smaller later reading is a wrap.
-fn energy(root: &Path) -> Option<u64> {
+pub fn energy_uj(root: &Path) -> Option<u64> {
     let packages: Vec<String> = numbered(root, "sys/class/powercap", "intel-rapl:")
         .into_iter()
         .filter(|zone| text(root, &format!("{zone}/name")).is_some_and(|name| name.starts_with("package")))

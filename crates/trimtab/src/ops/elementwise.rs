@@ -26,7 +26,7 @@ impl<T: Element> Operand<T> for T {
 }
 
 macro_rules! unary {
-    ($($bound:ident: $($(#[$doc:meta])* $name:ident = $op:ident;)*)*) => {
+    ($($bound:ident { $($(#[$doc:meta])* $name:ident = $op:ident;)* })*) => {
         impl Runtime {
             $($($(#[$doc])*
             pub fn $name<T: $bound>(&self, x: &Tensor<T>) -> Result<Tensor<T>, Error> {
@@ -37,14 +37,15 @@ macro_rules! unary {
 }
 
 unary! {
-    Element:
+    Element {
         /// `-x`.
         neg = Neg;
         /// `|x|`.
         abs = Abs;
         /// `max(x, 0)`.
         relu = Relu;
-    Float:
+    }
+    Float {
         /// e to the power of x.
         exp = Exp;
         /// Natural logarithm.
@@ -57,6 +58,7 @@ unary! {
         sigmoid = Sigmoid;
         /// The Gaussian error linear unit, in its tanh form.
         gelu = Gelu;
+    }
 }
 
 macro_rules! binary {

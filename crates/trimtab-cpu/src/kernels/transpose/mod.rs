@@ -1,1 +1,2 @@
 //! Being written.
+pub fn kernels() -> super::Kernels { vec![] }
