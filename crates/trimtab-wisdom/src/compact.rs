@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// More segments of dead writers than this are compacted at the next flush.
 pub const MAX_SEGMENTS: usize = 32;
+/// With more than this even opening waits for it: processes too short for a flush in the background leave them.
+pub(crate) const MAX_SEGMENTS_AT_OPEN: usize = 256;
 /// More bytes in them than this are, too; and a compaction leaves at most half of it.
 pub const MAX_BYTES: u64 = 128 * 1024 * 1024;
 /// How long a discharged intent is kept: as long as an old copy of the line it discharges may turn up.
@@ -55,9 +57,9 @@ impl Wisdom {
         self.compact_with(&mut disk)
     }
 
-    pub(crate) fn compact_if_needed(&self) {
+    pub(crate) fn compact_if_needed(&self, segments_max: usize, bytes_max: u64) {
         let mut disk = self.disk();
-        let needed = disk.dead > MAX_SEGMENTS.max(disk.compact_above) || disk.dead_bytes > MAX_BYTES;
+        let needed = disk.dead > segments_max.max(disk.compact_above) || disk.dead_bytes > bytes_max;
         if needed {
             self.compact_with(&mut disk);
         }

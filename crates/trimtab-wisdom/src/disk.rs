@@ -35,7 +35,8 @@ pub(crate) struct Disk {
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub lines: Vec<Line>,
-    pub alive: BTreeSet<String>,
+    /// Origins whose processes run; `None` if the directory could not be listed, which says nothing about them.
+    pub alive: Option<BTreeSet<String>>,
     pub warnings: Vec<Warning>,
 }
 
@@ -101,7 +102,7 @@ impl Disk {
         }
         self.progress.retain(|name, _| names.binary_search(name).is_ok());
         (self.dead, self.dead_bytes) = (0, 0);
-        scan.alive.clear();
+        scan.alive = Some(BTreeSet::new());
         for name in names {
             if self.is_own(&name) {
                 continue;
@@ -110,6 +111,9 @@ impl Disk {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => return false,
                 Err(error) => {
+                    // Not being able to look is no reason to call a process dead.
+                    let origin = self.progress.get(&name).map(|progress| progress.origin.clone());
+                    scan.alive.iter_mut().for_each(|alive| alive.extend(origin.clone()));
                     let path = dir.join(&name);
                     let message = format!("cannot read {}: {error}; its facts are not used", path.display());
                     scan.warnings.push(Warning::new(WarningKind::Unreadable, message));
@@ -130,7 +134,7 @@ impl Disk {
         }
         let read = segment::read_on(&mut file, progress)?;
         if alive {
-            scan.alive.insert(progress.origin.clone());
+            scan.alive.iter_mut().for_each(|alive| alive.extend([progress.origin.clone()]));
         } else {
             self.dead += 1;
             self.dead_bytes += progress.offset;

@@ -322,6 +322,20 @@ mod tests {
     }
 
     #[test]
+    fn the_examples_in_the_description_are_lines() {
+        let text = include_str!("../FORMAT.md");
+        let examples =
+            text.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| line.ends_with('}'));
+        let (headers, lines): (Vec<&str>, Vec<&str>) = examples.partition(|line| line.contains("trimtab\""));
+        assert_eq!((headers.len(), lines.len()), (1, 5));
+        assert_eq!(decode_header(headers[0].as_bytes()).unwrap().trimtab, FORMAT_VERSION);
+        for example in lines {
+            let line = decode(example.as_bytes(), "o").unwrap();
+            assert_eq!(encode(&line, "o").unwrap().trim_end(), example);
+        }
+    }
+
+    #[test]
     fn a_flipped_bit_is_seen() {
         let line = Line::Forget(Forget { filter: Filter::everything(), before_ms: 7 });
         let mut bytes = encode(&line, "o").unwrap().trim_end().as_bytes().to_vec();

@@ -33,7 +33,9 @@ impl Writer {
     pub fn create(dir: &Path, name: &str, origin: &str) -> io::Result<Writer> {
         fs::create_dir_all(dir)?;
         let temporary = dir.join(format!("{TEMPORARY}{name}"));
-        let file = OpenOptions::new().create(true).truncate(false).append(true).open(&temporary)?;
+        // The name holds our own random id: what is there is left from an attempt of ours that failed.
+        let _ = fs::remove_file(&temporary);
+        let file = OpenOptions::new().create_new(true).append(true).open(&temporary)?;
         // Without locks others go by the time of the last write instead.
         let _ = file.try_lock();
         let mut writer = Writer { file, path: temporary.clone(), bytes: 0, torn: false };

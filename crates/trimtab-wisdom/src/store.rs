@@ -3,6 +3,7 @@
 //! Two locks, always taken in this order: `disk` for files, `state` for memory. Asking takes only the second, and it is
 //! never held while a file is touched, so a slow disk does not slow a question down.
 
+use crate::compact::{MAX_BYTES, MAX_SEGMENTS, MAX_SEGMENTS_AT_OPEN};
 use crate::disk::{Disk, Scan};
 use crate::fact::{Fact, FactKey, Filter, Outcome, Verdict, shortened};
 use crate::line::{Forget, Intent, Line, encode};
@@ -131,6 +132,7 @@ impl Wisdom {
             wisdom.state().warnings.add(Warning::new(WarningKind::NotWritable, message));
         }
         wisdom.reload();
+        wisdom.compact_if_needed(MAX_SEGMENTS_AT_OPEN, u64::MAX);
         wisdom
     }
 
@@ -321,7 +323,7 @@ impl Wisdom {
     /// Writes what is queued and tidies the directory if it needs it. Meant for a background thread.
     pub fn flush(&self) {
         self.write_queued();
-        self.compact_if_needed();
+        self.compact_if_needed(MAX_SEGMENTS, MAX_BYTES);
     }
 
     /// Hands what is queued to the system. What it refuses stays queued.
@@ -394,7 +396,9 @@ impl Wisdom {
         let Scan { lines, alive, warnings } = disk.scan();
         let mut state = self.state();
         warnings.into_iter().for_each(|warning| state.warnings.add(warning));
-        state.alive = alive;
+        if let Some(alive) = alive {
+            state.alive = alive;
+        }
         let mut news = 0;
         for line in lines {
             news += usize::from(state.union.insert(line) != Change::Unchanged);

@@ -1,4 +1,5 @@
 //! Directories as users meet them: damaged, shared, forgotten, compacted, carried elsewhere. Public interface only.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

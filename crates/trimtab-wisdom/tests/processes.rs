@@ -1,4 +1,5 @@
 //! Real processes on one directory: this test program starts itself again with a role in its environment.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
