@@ -54,9 +54,8 @@ impl Watch {
         {
             return Some(Interference::Preempted);
         }
-        let stolen = stolen_ticks()
-            .zip(self.stolen_ticks)
-            .map(|(after, before)| Nanos(after.saturating_sub(before).saturating_mul(TICK.0)))?;
+        let before = self.stolen_ticks?;
+        let stolen = Nanos(stolen_ticks()?.saturating_sub(before).saturating_mul(TICK.0));
         (stolen.0 as f64 > TOLERATED_SHARE * wall.0 as f64).then_some(Interference::Stolen)
     }
 }
