@@ -2,8 +2,9 @@
 //! One thread; the fixed cost is what counts here.
 
 use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
-use super::product::{Product, Spread, View, spread};
+use super::product::{Product, Spread, spread};
 use super::tiles::{MAX_VECTORS, Tile, Tiles};
+use super::turn::turn;
 use super::{scratch, source_version};
 use crate::args::{Args, Cpu};
 use std::borrow::Cow;
@@ -32,7 +33,7 @@ impl Variant<Cpu> for Small {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(concat!(include_str!("small.rs"), include_str!("tiles.rs")))
+        source_version(concat!(include_str!("small.rs"), include_str!("tiles.rs"), include_str!("turn.rs")))
     }
 
     fn class(&self) -> VariantClass {
@@ -117,28 +118,15 @@ fn launch<T: Float>(problem: &Matmul, config: SmallConfig, args: Args<'_>) -> Re
             unsafe { multiply(product, rhs.start, rhs.row, tiles, vectors, rows) };
         } else {
             scratch::with::<T, _>(k * n, |turned| {
-                // SAFETY: a product's right operand is k × n, and `turned` holds as many elements, rows together.
+                // SAFETY: a product's right operand is k × n, here n neighbouring columns of k elements each, and `turned`
+                // holds as many.
                 unsafe {
-                    turn(rhs, k, n, turned);
+                    turn(rhs.start, rhs.col, n, k, n, turned);
                     multiply(product, turned.as_ptr(), n, tiles, vectors, rows);
                 }
             });
         }
     })
-}
-
-/// Writes the k × n matrix `from` to `to`, rows together.
-///
-/// # Safety
-/// `from` must be readable as k × n.
-#[inline]
-unsafe fn turn<T: Float>(from: View<T>, k: usize, n: usize, to: &mut [T]) {
-    for (p, row) in to.chunks_exact_mut(n).enumerate().take(k) {
-        for (j, element) in row.iter_mut().enumerate() {
-            // SAFETY: p < k and j < n.
-            *element = unsafe { *from.start.add(p * from.row + j * from.col) };
-        }
-    }
 }
 
 /// The product with `rhs`.
