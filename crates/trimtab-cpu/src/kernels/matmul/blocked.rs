@@ -4,6 +4,7 @@
 use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
 use super::product::{Product, Spread, View, rereads, splits, spread, thread_counts};
 use super::tiles::{Tile, Tiles};
+use super::turn::turn;
 use super::{scratch, source_version};
 use crate::args::{Args, Cpu};
 use std::borrow::Cow;
@@ -17,6 +18,9 @@ const MAX_POINTS: usize = 24;
 const MAX_BLOCK: u32 = 16_384;
 /// A second-level cache to plan for where none could be read.
 const ASSUMED_CACHE_BYTES: u64 = 256 << 10;
+
+/// Addresses this far apart share a set in a first-level cache of 64 sets of 64-byte lines, the usual kind.
+const SAME_LINES_BYTES: u64 = 4096;
 
 /// The kernel `cpu.matmul.blocked`.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ impl Variant<Cpu> for Blocked {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(concat!(include_str!("blocked.rs"), include_str!("tiles.rs")))
+        source_version(concat!(include_str!("blocked.rs"), include_str!("tiles.rs"), include_str!("turn.rs")))
     }
 
     fn class(&self) -> VariantClass {
@@ -59,13 +63,16 @@ impl Variant<Cpu> for Blocked {
         let nc = fitting.next_multiple_of(96);
         let bits = vector_bits()[0];
         let counts = thread_counts(problem.flops(), device);
-        let default = BlockedConfig { bits, vectors: 2, nc, kc, pack: 1, threads: 1, split: 0 };
+        // Reading `lhs` in place saves the copy (1.02 against 1.13 of the best at 256³), unless its rows fall on the same
+        // lines of the first-level cache, which repeat every 4 KiB.
+        let line = if problem.lhs.transposed { problem.m } else { problem.k } * size;
+        let pack = u32::from(line > 0 && line.is_multiple_of(SAME_LINES_BYTES));
+        let default = BlockedConfig { bits, vectors: 2, nc, kc, pack, threads: 1, split: 0 };
         let mut configs = Vec::new();
         for (nth, threads) in counts.into_iter().enumerate() {
             for (way, split) in splits(problem, threads).into_iter().enumerate() {
                 let base = BlockedConfig { threads, split, ..default };
-                let in_place = BlockedConfig { pack: 0, ..base };
-                configs.extend([base, in_place]);
+                configs.extend([base, BlockedConfig { pack: 1 - pack, ..base }]);
                 if way > 0 || nth > 1 {
                     continue;
                 }
@@ -183,8 +190,7 @@ impl<T: Float> Blocks<T> {
                     let lhs = View { start: lhs.start.wrapping_add(row * lhs.row + p * lhs.col), ..lhs };
                     // SAFETY: the rows and columns lie within the product's left operand.
                     unsafe {
-                        let lhs =
-                            if self.pack && lhs.row != 1 { pack_lhs(lhs, rows, depth, panel) } else { lhs };
+                        let lhs = if self.pack { pack_lhs(lhs, rows, depth, panel) } else { lhs };
                         self.panel(product, lhs, (row, rows), (col, cols), (p, depth), block);
                     }
                     row += rows;
@@ -263,58 +269,17 @@ unsafe fn pack_rhs<T: Float>(
 /// Copies rows × depth elements of a left operand to `panel`, columns together, and returns the copy's view.
 ///
 /// # Safety
-/// `lhs` must be readable as rows × depth with columns that are neighbours.
+/// `lhs` must be readable as rows × depth, with rows or columns that are neighbours.
 #[inline]
 unsafe fn pack_lhs<T: Float>(lhs: View<T>, rows: usize, depth: usize, panel: &mut [T]) -> View<T> {
-    // SAFETY: as promised by the caller.
-    unsafe { turn(lhs.start, lhs.row, rows, depth, rows, panel) };
+    if lhs.col == 1 {
+        // SAFETY: as promised by the caller.
+        unsafe { turn(lhs.start, lhs.row, rows, depth, rows, panel) };
+    } else {
+        for (p, to) in panel.chunks_exact_mut(rows).enumerate().take(depth) {
+            // SAFETY: column p of those the caller promises; its rows are neighbours.
+            to.copy_from_slice(unsafe { std::slice::from_raw_parts(lhs.start.add(p * lhs.col), rows) });
+        }
+    }
     View { start: panel.as_ptr(), row: 1, col: rows }
-}
-
-/// Transposes `lines` lines of `depth` neighbouring elements, `line_step` apart: element p of line i goes to
-/// `to[p * width + i]`.
-///
-/// # Safety
-/// The lines must be readable.
-#[inline]
-unsafe fn turn<T: Float>(
-    from: *const T,
-    line_step: usize,
-    lines: usize,
-    depth: usize,
-    width: usize,
-    to: &mut [T],
-) {
-    for first in (0..lines).step_by(4) {
-        let (from, to) = (from.wrapping_add(first * line_step), &mut to[first..]);
-        // SAFETY: lines from `first` on, of those the caller promises.
-        unsafe {
-            match lines - first {
-                1 => turn_lines::<T, 1>(from, line_step, depth, width, to),
-                2 => turn_lines::<T, 2>(from, line_step, depth, width, to),
-                3 => turn_lines::<T, 3>(from, line_step, depth, width, to),
-                _ => turn_lines::<T, 4>(from, line_step, depth, width, to),
-            }
-        }
-    }
-}
-
-/// # Safety
-/// `N` lines of `depth` elements must be readable.
-#[inline]
-unsafe fn turn_lines<T: Float, const N: usize>(
-    from: *const T,
-    line_step: usize,
-    depth: usize,
-    width: usize,
-    to: &mut [T],
-) {
-    // SAFETY: as promised by the caller.
-    let lines: [&[T]; N] =
-        std::array::from_fn(|line| unsafe { std::slice::from_raw_parts(from.add(line * line_step), depth) });
-    for (p, to) in to.chunks_mut(width).enumerate().take(depth) {
-        for line in 0..N {
-            to[line] = lines[line][p];
-        }
-    }
 }

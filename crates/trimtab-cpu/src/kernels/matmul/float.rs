@@ -23,10 +23,15 @@ pub(super) trait Float: Element + Add<Output = Self> + Mul<Output = Self> + AddA
     fn matrixmultiply(product: &Product<'_, Self>);
     /// The product by a CBLAS library.
     fn cblas(gemms: Gemms, product: &Product<'_, Self>);
+    /// Transposes 4 × 4 elements, rows `from_step` and `to_step` apart.
+    ///
+    /// # Safety
+    /// The elements must be readable at `from` and writable at `to`.
+    unsafe fn turn_square(from: *const Self, from_step: usize, to: *mut Self, to_step: usize);
 }
 
 macro_rules! float {
-    ($type:ty, $tiles:path, $lines:path, $gemm:path, $of_library:tt) => {
+    ($type:ty, $tiles:path, $lines:path, $gemm:path, $of_library:tt, $square:path) => {
         impl Float for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -39,6 +44,12 @@ macro_rules! float {
             #[inline]
             fn lines(bits: u32) -> Option<&'static Lines<Self>> {
                 $lines(bits)
+            }
+
+            #[inline(always)]
+            unsafe fn turn_square(from: *const Self, from_step: usize, to: *mut Self, to_step: usize) {
+                // SAFETY: as promised by the caller.
+                unsafe { $square(from, from_step, to, to_step) }
             }
 
             fn cblas(gemms: Gemms, product: &Product<'_, Self>) {
@@ -76,8 +87,8 @@ macro_rules! float {
         }
     };
 }
-float!(f32, super::tiles::f32, super::lines::f32, ::matrixmultiply::sgemm, 0);
-float!(f64, super::tiles::f64, super::lines::f64, ::matrixmultiply::dgemm, 1);
+float!(f32, super::tiles::f32, super::lines::f32, ::matrixmultiply::sgemm, 0, super::turn::square_f32);
+float!(f64, super::tiles::f64, super::lines::f64, ::matrixmultiply::dgemm, 1, super::turn::square_f64);
 
 /// Calls a generic launch with the problem's element type.
 macro_rules! typed_launch {

@@ -1,7 +1,7 @@
 //! The crate `matrixmultiply`, one call for each part of the product.
 
 use super::crate_version;
-use super::float::{Float, lanes, typed_launch};
+use super::float::{Float, lanes, typed_launch, vector_bits};
 use super::gemm::LibraryConfig;
 use super::product::spread;
 use crate::args::{Args, Cpu};
@@ -37,9 +37,8 @@ impl Variant<Cpu> for MatrixMultiply {
     }
 
     fn work(&self, problem: &Matmul, config: LibraryConfig, _: &DeviceFacts) -> Work {
-        // It has AVX2 kernels, and 128-bit ones elsewhere.
-        let bits = if f32::tiles(256).is_some() { 256 } else { 128 };
-        config.work(problem, lanes(problem, bits))
+        // It picks the widest vectors there are; its AVX-512 kernels were seen at work here.
+        config.work(problem, lanes(problem, vector_bits()[0]))
     }
 
     fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {

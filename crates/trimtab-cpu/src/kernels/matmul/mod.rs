@@ -12,6 +12,7 @@ mod reference;
 mod scratch;
 mod small;
 mod tiles;
+mod turn;
 
 #[cfg(test)]
 mod tests;

@@ -159,6 +159,7 @@ pub(super) fn spread<T: Element>(
     Ok(())
 }
 
+#[inline(never)]
 fn spread_over_pool<T: Element>(
     whole: &Whole<'_, T>,
     how: Spread,
@@ -268,7 +269,7 @@ pub(super) fn splits(problem: &Matmul, threads: u32) -> Vec<u32> {
     if threads <= 1 || problem.batch >= u64::from(threads) {
         return vec![COLUMNS];
     }
-    let (long, short) = if problem.n >= problem.m { (COLUMNS, ROWS) } else { (ROWS, COLUMNS) };
+    let (long, short) = if problem.n > problem.m { (COLUMNS, ROWS) } else { (ROWS, COLUMNS) };
     let mut splits = vec![long];
     if problem.n.min(problem.m) >= 16 * u64::from(threads) {
         splits.push(short);

@@ -1,9 +1,10 @@
 //! Small products: register tiles read straight from the operands, nothing is packed unless `rhs` is stored transposed.
-//! One thread; the fixed cost is what counts here.
+//! The fixed cost is what counts here; threads share a batch, or the rows of the result.
 
 use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
-use super::product::{Product, Spread, View, spread};
+use super::product::{Product, ROWS, Spread, rereads, spread, thread_counts};
 use super::tiles::{MAX_VECTORS, Tile, Tiles};
+use super::turn::turn;
 use super::{scratch, source_version};
 use crate::args::{Args, Cpu};
 use std::borrow::Cow;
@@ -14,13 +15,16 @@ use trimtab_core::{
 /// Largest m, n and k: beyond, strips of `rhs` no longer stay in the first-level cache and packing pays.
 const MAX_SIDE: u64 = 320;
 
+/// Most points offered for a problem.
+const MAX_POINTS: usize = 24;
+
 /// The kernel `cpu.matmul.small`.
 #[derive(Debug)]
 pub(super) struct Small;
 
 trimtab_core::config! {
-    /// Settings of the small kernel: bits of a vector, vectors a tile is wide, most rows of a tile.
-    pub struct SmallConfig { bits, vectors, rows }
+    /// Settings of the small kernel: bits of a vector, vectors a tile is wide, most rows of a tile, threads.
+    pub struct SmallConfig { bits, vectors, rows, threads }
 }
 
 impl Variant<Cpu> for Small {
@@ -32,7 +36,7 @@ impl Variant<Cpu> for Small {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(concat!(include_str!("small.rs"), include_str!("tiles.rs")))
+        source_version(concat!(include_str!("small.rs"), include_str!("tiles.rs"), include_str!("turn.rs")))
     }
 
     fn class(&self) -> VariantClass {
@@ -48,7 +52,7 @@ impl Variant<Cpu> for Small {
         })
     }
 
-    fn configs(&self, problem: &Matmul, _: &DeviceFacts) -> Vec<SmallConfig> {
+    fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<SmallConfig> {
         let mut configs = Vec::new();
         // The narrowest vectors that still cover a row at once waste no lanes; otherwise the widest.
         let mut widths = vector_bits().to_vec();
@@ -63,13 +67,23 @@ impl Variant<Cpu> for Small {
                 if rows == 0 || (vectors > 1 && problem.n <= columns * u64::from(vectors - 1)) {
                     continue;
                 }
-                configs.push(SmallConfig { bits, vectors, rows });
+                configs.push(SmallConfig { bits, vectors, rows, threads: 1 });
                 // Half the rows: fewer sums, but less is left over.
                 if u64::from(rows / 2) < problem.m && rows >= 4 {
-                    configs.push(SmallConfig { bits, vectors, rows: rows / 2 });
+                    configs.push(SmallConfig { bits, vectors, rows: rows / 2, threads: 1 });
                 }
             }
         }
+        // The tile matters alike for every number of threads: the two first ones will do for more than one.
+        let tiles: Vec<SmallConfig> = configs.iter().copied().take(2).collect();
+        for (nth, threads) in
+            thread_counts(problem.flops(), device).into_iter().enumerate().filter(|&(_, t)| t > 1)
+        {
+            let with_threads = tiles.iter().map(|&tile| SmallConfig { threads, ..tile });
+            let at = if nth == 0 { 0 } else { configs.len() };
+            configs.splice(at..at, with_threads);
+        }
+        configs.truncate(MAX_POINTS);
         configs
     }
 
@@ -77,18 +91,19 @@ impl Variant<Cpu> for Small {
         let lanes = lanes(problem, config.bits);
         // Strips of columns, outermost: `lhs` is walked once a strip, a strip of `rhs` stays in the first-level cache.
         let strips = problem.n.div_ceil(u64::from(lanes * config.vectors).max(1));
+        let (_, rhs_times) = rereads(problem, config.threads, ROWS);
         let turned = if problem.rhs.transposed { 2 } else { 0 };
         let per_product = (problem.m * problem.k)
             .saturating_mul(strips)
-            .saturating_add((1 + turned) * problem.k * problem.n)
+            .saturating_add((1 + turned) * rhs_times * problem.k * problem.n)
             .saturating_add(problem.m * problem.n);
         let scratch = if problem.rhs.transposed { problem.k * problem.n } else { 0 };
         Work {
             flops: Flops(problem.flops()),
             bytes: Bytes(per_product.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
-            scratch: Bytes(scratch * problem.dtype.size()),
-            launches: 0,
-            threads: 1,
+            scratch: Bytes(scratch * problem.dtype.size() * u64::from(config.threads)),
+            launches: u32::from(config.threads > 1),
+            threads: config.threads,
             lanes,
         }
     }
@@ -109,7 +124,8 @@ fn launch<T: Float>(problem: &Matmul, config: SmallConfig, args: Args<'_>) -> Re
     if problem.rhs.transposed && problem.k.saturating_mul(problem.n) > scratch::MAX_ELEMENTS as u64 {
         return Err(LaunchError::Kernel(format!("{problem} is too large for the small kernel")));
     }
-    spread::<T>(problem, Spread::ALONE, args, |product| {
+    let how = Spread { threads: config.threads, split: ROWS, quantum: (rows, 1) };
+    spread::<T>(problem, how, args, |product| {
         let (_, n, k) = product.sizes();
         let rhs = product.rhs();
         if rhs.col == 1 {
@@ -117,28 +133,15 @@ fn launch<T: Float>(problem: &Matmul, config: SmallConfig, args: Args<'_>) -> Re
             unsafe { multiply(product, rhs.start, rhs.row, tiles, vectors, rows) };
         } else {
             scratch::with::<T, _>(k * n, |turned| {
-                // SAFETY: a product's right operand is k × n, and `turned` holds as many elements, rows together.
+                // SAFETY: a product's right operand is k × n, here n neighbouring columns of k elements each, and `turned`
+                // holds as many.
                 unsafe {
-                    turn(rhs, k, n, turned);
+                    turn(rhs.start, rhs.col, n, k, n, turned);
                     multiply(product, turned.as_ptr(), n, tiles, vectors, rows);
                 }
             });
         }
     })
-}
-
-/// Writes the k × n matrix `from` to `to`, rows together.
-///
-/// # Safety
-/// `from` must be readable as k × n.
-#[inline]
-unsafe fn turn<T: Float>(from: View<T>, k: usize, n: usize, to: &mut [T]) {
-    for (p, row) in to.chunks_exact_mut(n).enumerate().take(k) {
-        for (j, element) in row.iter_mut().enumerate() {
-            // SAFETY: p < k and j < n.
-            *element = unsafe { *from.start.add(p * from.row + j * from.col) };
-        }
-    }
 }
 
 /// The product with `rhs`.
