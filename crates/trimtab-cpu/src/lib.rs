@@ -7,6 +7,7 @@ mod disjoint;
 mod erase;
 pub mod kernels;
 mod pool;
+mod simd;
 
 pub use args::{Args, Cpu, Element, Slice, SliceMut, Typed};
 pub use erase::{AnyKernel, erase};
