@@ -13,6 +13,7 @@ pub mod kernels;
 mod operands;
 mod pool;
 pub mod probe;
+mod simd;
 mod standin;
 
 pub use args::{Args, Cpu, Element, Slice, SliceMut, Typed};

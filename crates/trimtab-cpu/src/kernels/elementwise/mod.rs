@@ -1,2 +1,89 @@
-//! Being written.
-pub fn kernels() -> super::Kernels { vec![] }
+//! Elementwise kernels: unary and binary functions with broadcasting.
+//!
+//! Semantics every kernel shares: NaN wins in min and max, relu keeps NaN; integers wrap in add, sub, mul, neg, abs, pow and
+//! `MIN / -1`, negative powers round toward zero, and a division by zero or a zero to a negative power fails the launch
+//! with the index of the first such element. Accuracy of floats: see [`math`].
+
+mod chunked;
+mod layout;
+mod math;
+mod ops;
+mod reference;
+mod span;
+#[cfg(test)]
+pub(crate) mod tests;
+mod vector;
+
+use crate::erase::{AnyKernel, erase};
+use trimtab_core::{Bytes, DeviceFacts, Elementwise, KernelVersion};
+
+/// The kernels in order of preference, the reference last.
+pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+    vec![
+        erase(vector::VectorKernel::new()),
+        erase(chunked::ChunkedKernel::new()),
+        erase(reference::ReferenceKernel),
+    ]
+}
+
+/// The version of a kernel: a hash (FNV-1a, 64 bits) of the source texts it is compiled from.
+pub(crate) fn source_version(sources: &[&'static str]) -> KernelVersion {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    for source in sources {
+        hash = source_hash(hash, source);
+    }
+    KernelVersion::from(format!("{hash:016x}"))
+}
+
+/// FNV-1a over a text, going on from `hash`.
+const fn source_hash(mut hash: u64, source: &str) -> u64 {
+    let (bytes, mut index) = (source.as_bytes(), 0);
+    while index < bytes.len() {
+        hash = (hash ^ bytes[index] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        index += 1;
+    }
+    hash
+}
+
+/// The sources below all fast elementwise kernels.
+const SHARED_SOURCES: [&str; 6] = [
+    include_str!("layout.rs"),
+    include_str!("math.rs"),
+    include_str!("ops.rs"),
+    include_str!("span.rs"),
+    include_str!("../../simd.rs"),
+    include_str!("../../simd/x86.rs"),
+];
+
+/// Thread counts worth trying: powers of two below the device's, and the device's, largest first, at most `most`; only
+/// one where the work is too small to share.
+pub(crate) fn thread_counts(device: &DeviceFacts, shareable: bool, most: usize) -> Vec<u32> {
+    let all = device.threads.max(1);
+    if !shareable || all == 1 {
+        return vec![1];
+    }
+    let mut counts = vec![all];
+    let mut power = all.next_power_of_two() / 2;
+    while power > 1 && counts.len() + 1 < most {
+        counts.push(power);
+        power /= 2;
+    }
+    counts.push(1);
+    counts
+}
+
+/// Bytes of the last cache of the device, if it is known.
+pub(crate) fn last_cache(device: &DeviceFacts) -> Option<Bytes> {
+    device.caches.iter().max_by_key(|cache| cache.level).map(|cache| cache.size)
+}
+
+/// Bytes of all operands, each element of the operands and the result counted as often as it is walked over.
+fn bytes_walked(problem: &Elementwise) -> Bytes {
+    let elements = problem.lhs_len().saturating_add(problem.rhs_len()).saturating_add(problem.out_len());
+    Bytes(elements.saturating_mul(problem.dtype.size()))
+}
+
+/// The lengths of the operands, as the launch must have them.
+fn lens(problem: &Elementwise) -> [u64; 3] {
+    [problem.lhs_len(), problem.rhs_len(), problem.out_len()]
+}

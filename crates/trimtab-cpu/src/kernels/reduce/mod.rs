@@ -1,2 +1,48 @@
-//! Being written.
-pub fn kernels() -> super::Kernels { vec![] }
+//! Reduction kernels over the middle of `outer × len × inner`.
+//!
+//! Semantics every kernel shares: sums are at least pairwise-accurate (a block of at most 64 terms an accumulator in the
+//! element type, blocks together in `f64` or compensated); NaN wins in min and max; integer sums and products are exact or fail
+//! with an overflow; nothing sums to zero and multiplies to one. A floating-point product whose parts leave the range of
+//! `f64` depends on the order, as in every library.
+
+mod columns;
+mod fold;
+mod parallel;
+mod reference;
+#[cfg(test)]
+mod tests;
+mod vector;
+
+use crate::erase::{AnyKernel, erase};
+use trimtab_core::{Bytes, DType, LaunchError, Reduce};
+
+/// The kernels in order of preference, the reference last.
+pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+    vec![
+        erase(vector::VectorKernel::new()),
+        erase(parallel::ParallelKernel::new()),
+        erase(columns::ColumnsKernel::new()),
+        erase(reference::ReferenceKernel),
+    ]
+}
+
+/// The lengths of the operands; an error where they cannot be counted, so that no later product wraps.
+fn lens(problem: &Reduce) -> Result<[u64; 3], LaunchError> {
+    let out = problem.outer.checked_mul(problem.inner);
+    let input = out.and_then(|out| out.checked_mul(problem.len));
+    match (input, out) {
+        (Some(input), Some(out)) => Ok([input, 0, out]),
+        _ => Err(LaunchError::Kernel(format!("{problem} has more elements than can be counted"))),
+    }
+}
+
+/// Bytes read and written, each once.
+fn bytes_walked(problem: &Reduce) -> Bytes {
+    let elements = problem.input_len().saturating_add(problem.out_len());
+    Bytes(elements.saturating_mul(problem.dtype.size()))
+}
+
+/// Lanes of the problem's element type in a vector of that many `f32` lanes.
+fn lanes_of(problem: &Reduce, lanes: u32) -> u32 {
+    if problem.dtype == DType::F64 { (lanes / 2).max(1) } else { lanes }
+}

@@ -1,2 +1,83 @@
-//! Being written.
-pub fn kernels() -> super::Kernels { vec![] }
+//! Permutations of axes. Elements are moved, never computed with: every kernel gives the same bits.
+
+mod reference;
+mod registers;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod tiled;
+mod tiles;
+
+use crate::erase::{AnyKernel, erase};
+use trimtab_core::{Bytes, Flops, MAX_RANK, Transpose, Work};
+
+/// The kernels in order of preference, the reference last.
+pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+    vec![
+        erase(rows::RowsKernel),
+        erase(registers::RegistersKernel::new()),
+        erase(tiled::TiledKernel),
+        erase(reference::ReferenceKernel),
+    ]
+}
+
+/// Elements from which a second thread can pay: waking one costs up to 20 µs.
+const SHAREABLE_ELEMENTS: u64 = 32 << 10;
+
+/// The axes in the order of the result: sizes, and strides in the operand and in the result.
+#[derive(Clone, Copy, Debug)]
+struct Axes {
+    rank: usize,
+    dims: [usize; MAX_RANK],
+    from: [usize; MAX_RANK],
+    to: [usize; MAX_RANK],
+}
+
+impl Axes {
+    fn new(problem: &Transpose) -> Axes {
+        let (dims, permutation) = (problem.dims(), problem.permutation());
+        let mut strides = [1usize; MAX_RANK];
+        for axis in (0..dims.len().saturating_sub(1)).rev() {
+            strides[axis] = strides[axis + 1].saturating_mul(dims[axis + 1] as usize);
+        }
+        let mut axes = Axes { rank: dims.len(), dims: [1; MAX_RANK], from: [0; MAX_RANK], to: [0; MAX_RANK] };
+        let mut to = 1usize;
+        for axis in (0..dims.len()).rev() {
+            let source = permutation[axis] as usize;
+            axes.dims[axis] = dims[source] as usize;
+            axes.from[axis] = strides[source];
+            axes.to[axis] = to;
+            to = to.saturating_mul(axes.dims[axis]);
+        }
+        axes
+    }
+
+    /// Whether elements that are neighbours in the operand are neighbours in the result.
+    fn keeps_rows(problem: &Transpose) -> bool {
+        problem.permutation().last().is_some_and(|&last| last as usize + 1 == problem.dims().len())
+    }
+
+    /// The offset in the operand of a position of the result, counted over the axes in `order` (outermost first).
+    fn offsets(&self, order: &[usize], mut position: usize) -> (usize, usize) {
+        let (mut from, mut to) = (0, 0);
+        for &axis in order.iter().rev() {
+            let index = position % self.dims[axis];
+            position /= self.dims[axis];
+            from += index * self.from[axis];
+            to += index * self.to[axis];
+        }
+        (from, to)
+    }
+}
+
+/// Every element read once and written once.
+fn work(problem: &Transpose, threads: u32, lanes: u32) -> Work {
+    Work {
+        flops: Flops(0),
+        bytes: Bytes(problem.len().saturating_mul(problem.dtype.size()).saturating_mul(2)),
+        scratch: Bytes(0),
+        launches: u32::from(threads > 1),
+        threads,
+        lanes,
+    }
+}

@@ -1,0 +1,161 @@
+//! Elementwise in chunks that threads take as they get free: for machines whose cores are not equally fast or busy, and for
+//! functions without a vector form.
+
+use super::layout::Layout;
+use super::ops::{self, Operand};
+use super::span::{How, Operands, span};
+use super::vector::{has_vector_form, shareable};
+use super::{SHARED_SOURCES, bytes_walked, lens, source_version, thread_counts};
+use crate::args::{Args, Cpu};
+use crate::disjoint::Disjoint;
+use crate::simd::Levels;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use trimtab_core::{
+    Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, KernelVersion, LaunchError, Variant,
+    VariantClass, Work,
+};
+
+trimtab_core::config! {
+    /// Threads, elements a thread takes at once, and `lanes` of `f32` in a vector (1: the standard library's functions).
+    pub struct ChunkedConfig { threads, chunk, lanes }
+}
+
+/// Elements a thread takes at once: enough to hide the hand-over (0.1 µs), few enough to even out.
+const CHUNKS: [u32; 3] = [16 << 10, 64 << 10, 256 << 10];
+
+/// See the module.
+#[derive(Debug)]
+pub struct ChunkedKernel {
+    levels: Levels,
+}
+
+impl ChunkedKernel {
+    /// With the instruction sets of this processor.
+    pub fn new() -> ChunkedKernel {
+        ChunkedKernel { levels: Levels::detect() }
+    }
+}
+
+impl Variant<Cpu> for ChunkedKernel {
+    type Problem = Elementwise;
+    type Config = ChunkedConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("cpu.elementwise.chunked")
+    }
+
+    fn version(&self) -> KernelVersion {
+        let mut sources = vec![include_str!("chunked.rs"), include_str!("vector.rs")];
+        sources.extend(SHARED_SOURCES);
+        source_version(&sources)
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Parallel
+    }
+
+    fn declines(&self, problem: &Elementwise, device: &DeviceFacts) -> Option<Decline> {
+        if device.threads < 2 {
+            return Some(Decline::because("chunks are for several threads, the device has 1"));
+        }
+        let len = problem.out_len();
+        (!shareable(problem))
+            .then(|| Decline::from(format!("{len} elements are done before a second thread is awake")))
+    }
+
+    fn configs(&self, problem: &Elementwise, device: &DeviceFacts) -> Vec<ChunkedConfig> {
+        let lanes: Vec<u32> = match has_vector_form(problem) {
+            true => self.levels.lanes(device.vector_bytes).take(2).collect(),
+            false => vec![1],
+        };
+        let mut configs = Vec::new();
+        for lanes in lanes {
+            for threads in thread_counts(device, true, 4).into_iter().filter(|&threads| threads > 1) {
+                // Chunks of which there are fewer than threads would leave threads idle.
+                let even = |chunk: &u32| problem.out_len() >= u64::from(*chunk) * u64::from(threads);
+                let chunks = CHUNKS.into_iter().filter(even);
+                configs.extend(chunks.map(|chunk| ChunkedConfig { threads, chunk, lanes }));
+                if problem.out_len() < u64::from(CHUNKS[0]) * u64::from(threads) {
+                    configs.push(ChunkedConfig { threads, chunk: 2 << 10, lanes });
+                }
+            }
+        }
+        configs
+    }
+
+    fn work(&self, problem: &Elementwise, config: ChunkedConfig, _: &DeviceFacts) -> Work {
+        let double = problem.dtype == DType::F64;
+        Work {
+            flops: Flops(problem.out_len().saturating_mul(ops::flops(problem.op, double))),
+            bytes: bytes_walked(problem),
+            scratch: Bytes(0),
+            launches: u32::from(config.threads > 1),
+            threads: config.threads,
+            lanes: if double { (config.lanes / 2).max(1) } else { config.lanes },
+        }
+    }
+
+    #[inline]
+    fn launch(
+        &self,
+        problem: &Elementwise,
+        config: ChunkedConfig,
+        args: Args<'_>,
+    ) -> Result<(), LaunchError> {
+        match problem.dtype {
+            DType::F32 => self.run::<f32>(problem, config, args),
+            DType::F64 => self.run::<f64>(problem, config, args),
+            DType::I32 => self.run::<i32>(problem, config, args),
+        }
+    }
+}
+
+impl ChunkedKernel {
+    fn run<T: Operand>(
+        &self,
+        problem: &Elementwise,
+        config: ChunkedConfig,
+        args: Args<'_>,
+    ) -> Result<(), LaunchError> {
+        let level = self.levels.get(config.lanes);
+        if config.chunk == 0 || (config.lanes != 1 && (level.is_none() || !has_vector_form(problem))) {
+            return Err(LaunchError::Point(format!("{config:?}")));
+        }
+        let typed = args.typed::<T>(lens(problem))?;
+        let (layout, len, chunk) = (Layout::new(problem), typed.out.len(), config.chunk as usize);
+        if let Some(level) = level {
+            let how = How { level, unrolled: true, stream: false };
+            let out = Disjoint::new(typed.out);
+            let operands =
+                Operands { layout: &layout, lhs: typed.lhs, rhs: typed.rhs, out: out.as_mut_ptr() };
+            typed.pool.run(config.threads, len.div_ceil(chunk), &|task| {
+                let start = task * chunk;
+                // SAFETY: lengths were checked, and every task has its own chunk of the result.
+                unsafe { span(problem.op, how, &operands, start..len.min(start + chunk)) };
+            });
+            return Ok(());
+        }
+        let (lhs, rhs) = (typed.lhs, typed.rhs);
+        // The first undefined element of each chunk; the smallest is what a plain loop would have met.
+        let undefined = AtomicUsize::new(usize::MAX);
+        typed.pool.for_chunks(config.threads, typed.out, chunk, |start, part| {
+            let outcome = layout.elements(start..start + part.len(), |at, left, right| {
+                let b = rhs.get(right).copied().unwrap_or_default();
+                part[at - start] = T::scalar(problem.op, lhs[left], b).map_err(|_| at)?;
+                Ok(())
+            });
+            if let Err(at) = outcome {
+                undefined.fetch_min(at, Ordering::Relaxed);
+            }
+        });
+        let first = undefined.into_inner();
+        if first == usize::MAX {
+            return Ok(());
+        }
+        layout.elements(first..first + 1, |at, left, right| {
+            let b = rhs.get(right).copied().unwrap_or_default();
+            T::scalar(problem.op, lhs[left], b).map(drop).map_err(|what| ops::undefined(what, at))
+        })
+    }
+}

@@ -1,0 +1,227 @@
+//! Reduction along an axis that is not the last: rows are walked as they lie, a tile of columns is accumulated at once.
+
+use super::fold::{Fold, Foldable, Visit, has_vector_form};
+use super::{bytes_walked, lanes_of, lens};
+use crate::args::{Args, Cpu};
+use crate::disjoint::Disjoint;
+use crate::kernels::elementwise::{source_version, thread_counts};
+use crate::pool::Pool;
+use crate::simd::{Level, Levels, Simd, Task};
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+use trimtab_core::{
+    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass,
+    Work,
+};
+
+trimtab_core::config! {
+    /// Columns accumulated at once (64, 512 or 4096: their sums live on the stack), and threads.
+    pub struct ColumnsConfig { tile, threads }
+}
+
+/// Rows added up before they go to the totals: what keeps sums pairwise-accurate.
+const ROWS: usize = 32;
+/// Elements from which a second thread can pay: waking one costs up to 20 µs.
+const SHAREABLE_ELEMENTS: u64 = 64 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub struct ColumnsKernel {
+    level: Level,
+    lanes: u32,
+}
+
+impl ColumnsKernel {
+    /// With the widest vectors of this processor.
+    pub fn new() -> ColumnsKernel {
+        let levels = Levels::detect();
+        let widest = levels.lanes(None).find_map(|lanes| levels.get(lanes).map(|level| (level, lanes)));
+        let (level, lanes) = widest.unwrap_or((Level::Portable(crate::simd::Portable), 4));
+        ColumnsKernel { level, lanes }
+    }
+}
+
+impl Variant<Cpu> for ColumnsKernel {
+    type Problem = Reduce;
+    type Config = ColumnsConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("cpu.reduce.columns")
+    }
+
+    fn version(&self) -> KernelVersion {
+        source_version(&[
+            include_str!("columns.rs"),
+            include_str!("fold.rs"),
+            include_str!("../../simd.rs"),
+            include_str!("../../simd/x86.rs"),
+        ])
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Tiled
+    }
+
+    fn declines(&self, problem: &Reduce, _: &DeviceFacts) -> Option<Decline> {
+        (problem.inner <= 1).then(|| {
+            let inner = problem.inner;
+            Decline::from(format!("{inner} columns beside each other; needs at least 2"))
+        })
+    }
+
+    fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<ColumnsConfig> {
+        let shareable = problem.input_len() >= SHAREABLE_ELEMENTS;
+        let mut tiles: Vec<u32> =
+            [4096, 512, 64].into_iter().filter(|&tile| problem.inner > u64::from(tile / 8)).collect();
+        if tiles.is_empty() {
+            tiles.push(64);
+        }
+        let mut configs = Vec::new();
+        for tile in tiles {
+            for threads in thread_counts(device, shareable, 4) {
+                let tasks = problem.outer.saturating_mul(problem.inner.div_ceil(u64::from(tile)));
+                if threads == 1 || tasks >= u64::from(threads) {
+                    configs.push(ColumnsConfig { tile, threads });
+                }
+            }
+        }
+        configs
+    }
+
+    fn work(&self, problem: &Reduce, config: ColumnsConfig, _: &DeviceFacts) -> Work {
+        let vector = has_vector_form(problem) && problem.inner >= u64::from(self.lanes);
+        Work {
+            flops: Flops(problem.input_len()),
+            bytes: bytes_walked(problem),
+            scratch: Bytes(u64::from(config.tile) * u64::from(config.threads) * 24),
+            launches: u32::from(config.threads > 1),
+            threads: config.threads,
+            lanes: if vector { lanes_of(problem, self.lanes) } else { 1 },
+        }
+    }
+
+    #[inline]
+    fn launch(&self, problem: &Reduce, config: ColumnsConfig, args: Args<'_>) -> Result<(), LaunchError> {
+        match problem.dtype {
+            DType::F32 => self.run::<f32>(problem, config, args),
+            DType::F64 => self.run::<f64>(problem, config, args),
+            DType::I32 => self.run::<i32>(problem, config, args),
+        }
+    }
+}
+
+impl ColumnsKernel {
+    fn run<T: Foldable>(
+        &self,
+        problem: &Reduce,
+        config: ColumnsConfig,
+        args: Args<'_>,
+    ) -> Result<(), LaunchError> {
+        let typed = args.typed::<T>(lens(problem)?)?;
+        let visitor = Columns {
+            level: self.level,
+            problem,
+            config,
+            input: typed.lhs,
+            out: typed.out,
+            pool: typed.pool,
+        };
+        T::visit(problem.op, visitor).unwrap_or_else(|| Err(LaunchError::Point(format!("{config:?}"))))
+    }
+}
+
+struct Columns<'a, T> {
+    level: Level,
+    problem: &'a Reduce,
+    config: ColumnsConfig,
+    input: &'a [T],
+    out: &'a mut [T],
+    pool: &'a Pool,
+}
+
+impl<T: Foldable> Visit<T> for Columns<'_, T> {
+    type Out = Result<(), LaunchError>;
+    fn visit<F: Fold<T>>(self) -> Self::Out {
+        match self.config.tile {
+            64 => self.tiles::<F, 64>(),
+            512 => self.tiles::<F, 512>(),
+            4096 => self.tiles::<F, 4096>(),
+            _ => Err(LaunchError::Point(format!("{:?}", self.config))),
+        }
+    }
+}
+
+impl<T: Foldable> Columns<'_, T> {
+    fn tiles<F: Fold<T>, const TILE: usize>(self) -> Result<(), LaunchError> {
+        let (outer, len, inner) =
+            (self.problem.outer as usize, self.problem.len as usize, self.problem.inner as usize);
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let tiles = inner.div_ceil(TILE);
+        let (input, out) = (self.input, Disjoint::new(self.out));
+        let failed = AtomicBool::new(false);
+        self.pool.run(self.config.threads, outer * tiles, &|task| {
+            let (plane, first) = (task / tiles, task % tiles * TILE);
+            let width = TILE.min(inner - first);
+            let start = plane * inner + first;
+            // SAFETY: every task has its own columns of its own plane of the result.
+            let out = unsafe { out.part(start..start + width) };
+            let input = &input[plane * len * inner..(plane + 1) * len * inner];
+            let tile = Tile::<T, F, TILE> { input, first, inner, len, out, fold: PhantomData };
+            if self.level.vectorize(tile).is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+        });
+        if !failed.into_inner() {
+            return Ok(());
+        }
+        // Which error it is does not depend on the column: an overflow, or an extreme of nothing.
+        if len == 0 {
+            F::finish(F::EMPTY, 0).map(drop)
+        } else {
+            Err(LaunchError::Overflow { dtype: T::DTYPE.name() })
+        }
+    }
+}
+
+struct Tile<'a, T, F, const TILE: usize> {
+    /// One plane, `len × inner`.
+    input: &'a [T],
+    first: usize,
+    inner: usize,
+    len: usize,
+    out: &'a mut [T],
+    fold: PhantomData<F>,
+}
+
+impl<T: Foldable, F: Fold<T>, const TILE: usize> Task for Tile<'_, T, F, TILE> {
+    type Out = Result<(), LaunchError>;
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> Self::Out {
+        let width = self.out.len();
+        let mut totals = [F::EMPTY; TILE];
+        let mut runs = [F::EMPTY_RUN; TILE];
+        let (totals, runs) = (&mut totals[..width], &mut runs[..width]);
+        let mut row = 0;
+        while row < self.len {
+            let end = self.len.min(row + ROWS);
+            runs.fill(F::EMPTY_RUN);
+            for row in row..end {
+                let start = row * self.inner + self.first;
+                for (run, &value) in runs.iter_mut().zip(&self.input[start..start + width]) {
+                    *run = F::step(*run, value);
+                }
+            }
+            for (total, &run) in totals.iter_mut().zip(runs.iter()) {
+                *total = F::absorb(*total, run);
+            }
+            row = end;
+        }
+        for (out, &total) in self.out.iter_mut().zip(totals.iter()) {
+            *out = F::finish(total, self.len)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,524 @@
+//! What a reduction does to its elements: identities, steps, merges, and the vector loop over a contiguous row.
+
+use crate::simd::{FloatVector, Lane, Level, Simd, Task, Vector};
+use std::marker::PhantomData;
+use trimtab_core::{DType, LaunchError, Reduce, ReduceOp};
+
+/// One way to reduce elements of `T`.
+pub(super) trait Fold<T: Lane>: 'static {
+    /// What is known of a part of the elements; parts merge in any grouping.
+    type State: Copy + Send + Sync;
+    /// What a short run of elements (at most 64) is accumulated in.
+    type Run: Copy;
+    /// Of nothing.
+    const EMPTY: Self::State;
+    /// Of nothing.
+    const EMPTY_RUN: Self::Run;
+    /// One more element.
+    fn step(run: Self::Run, value: T) -> Self::Run;
+    /// A finished run.
+    fn absorb(state: Self::State, run: Self::Run) -> Self::State;
+    /// Two parts.
+    fn merge(a: Self::State, b: Self::State) -> Self::State;
+    /// The result of `len` elements.
+    fn finish(state: Self::State, len: usize) -> Result<T, LaunchError>;
+    /// A contiguous row, `block` elements (where it matters) between absorptions.
+    ///
+    /// # Safety
+    /// `from` must be readable for `len` elements.
+    unsafe fn row<S: Simd, const UNROLL: usize>(
+        simd: S,
+        from: *const T,
+        len: usize,
+        block: usize,
+    ) -> Self::State;
+}
+
+/// Something to do with the type of a fold.
+pub(super) trait Visit<T: Lane> {
+    /// What it answers.
+    type Out;
+    /// Does it.
+    fn visit<F: Fold<T>>(self) -> Self::Out;
+}
+
+/// An element type with reductions.
+pub(super) trait Foldable: Lane {
+    /// Calls the visitor with the type of the operation's fold, or `None` where there is none.
+    fn visit<V: Visit<Self>>(op: ReduceOp, visitor: V) -> Option<V::Out>;
+}
+
+pub(super) struct Sum;
+pub(super) struct Mean;
+pub(super) struct Prod;
+pub(super) struct Min;
+pub(super) struct Max;
+
+macro_rules! foldable {
+    ($($type:ty { $($op:ident)* })*) => {
+        $(impl Foldable for $type {
+            #[inline(always)]
+            fn visit<V: Visit<$type>>(op: ReduceOp, visitor: V) -> Option<V::Out> {
+                match op {
+                    $(ReduceOp::$op => Some(visitor.visit::<$op>()),)*
+                    #[allow(unreachable_patterns, reason = "floats have every reduction")]
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+foldable! { f32 { Sum Mean Prod Min Max } f64 { Sum Mean Prod Min Max } i32 { Sum Prod Min Max } }
+
+/// Whether the vector loop of the fold uses vectors: exact integer products are checked step by step.
+pub(super) fn has_vector_form(problem: &Reduce) -> bool {
+    !(problem.dtype == DType::I32 && matches!(problem.op, ReduceOp::Prod | ReduceOp::Mean))
+}
+
+/// The sum of two numbers and what was lost in rounding it (Knuth).
+#[inline(always)]
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let part = sum - a;
+    (sum, (a - (sum - part)) + (b - part))
+}
+
+#[inline(always)]
+pub(super) fn merge_sums(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    let (sum, lost) = two_sum(a.0, b.0);
+    (sum, lost + a.1 + b.1)
+}
+
+/// What was lost is not a number once the sum has overflown or met an infinity.
+#[inline(always)]
+fn total((sum, lost): (f64, f64)) -> f64 {
+    if sum.is_finite() { sum + lost } else { sum }
+}
+
+/// The sum of a contiguous row of `f32`: runs in `f32` lanes, widened to `f64` lanes after each block.
+///
+/// # Safety
+/// `from` must be readable for `len` elements.
+#[inline(always)]
+unsafe fn sum_f32<S: Simd, const UNROLL: usize>(
+    simd: S,
+    from: *const f32,
+    len: usize,
+    block: usize,
+) -> (f64, f64) {
+    let lanes = <S::F32 as Vector<f32>>::LANES;
+    let zero = S::F32::splat(simd, 0.0);
+    let mut totals = [S::F64::splat(simd, 0.0); 2];
+    let (step, mut i) = (lanes * UNROLL, 0);
+    while i + step <= len {
+        let end = len.min(i + block.max(step));
+        let mut runs = [zero; UNROLL];
+        while i + step <= end {
+            for (u, run) in runs.iter_mut().enumerate() {
+                // SAFETY: `i + step` is within the row.
+                *run = run.add(unsafe { S::F32::load(simd, from.add(i + u * lanes)) });
+            }
+            i += step;
+        }
+        for run in pairwise::<f32, S, UNROLL>(runs, |a, b| a.add(b)) {
+            let (lower, upper) = simd.widen(run);
+            totals = [totals[0].add(lower), totals[1].add(upper)];
+        }
+    }
+    while i + lanes <= len {
+        // SAFETY: `i + lanes` is within the row.
+        let (lower, upper) = simd.widen(unsafe { S::F32::load(simd, from.add(i)) });
+        totals = [totals[0].add(lower), totals[1].add(upper)];
+        i += lanes;
+    }
+    let mut state = (0.0, 0.0);
+    while i < len {
+        // SAFETY: `i` is within the row.
+        state.0 += f64::from(unsafe { *from.add(i) });
+        i += 1;
+    }
+    let mut buffer = [0.0; 8];
+    // SAFETY: no vector of f64 has more than eight lanes.
+    unsafe { totals[0].add(totals[1]).store(buffer.as_mut_ptr()) };
+    for &value in &buffer[..lanes / 2] {
+        state = merge_sums(state, (value, 0.0));
+    }
+    state
+}
+
+/// The sum of a contiguous row of `f64`: runs in lanes, blocks added with what rounding loses kept aside.
+///
+/// # Safety
+/// `from` must be readable for `len` elements.
+#[inline(always)]
+unsafe fn sum_f64<S: Simd, const UNROLL: usize>(
+    simd: S,
+    from: *const f64,
+    len: usize,
+    block: usize,
+) -> (f64, f64) {
+    let lanes = <S::F64 as Vector<f64>>::LANES;
+    let zero = S::F64::splat(simd, 0.0);
+    let (mut sum, mut lost) = (zero, zero);
+    let mut absorb = |value: S::F64| {
+        let next = sum.add(value);
+        let part = next.sub(sum);
+        lost = lost.add(sum.sub(next.sub(part)).add(value.sub(part)));
+        sum = next;
+    };
+    let (step, mut i) = (lanes * UNROLL, 0);
+    while i + step <= len {
+        let end = len.min(i + block.max(step));
+        let mut runs = [zero; UNROLL];
+        while i + step <= end {
+            for (u, run) in runs.iter_mut().enumerate() {
+                // SAFETY: `i + step` is within the row.
+                *run = run.add(unsafe { S::F64::load(simd, from.add(i + u * lanes)) });
+            }
+            i += step;
+        }
+        for run in pairwise::<f64, S, UNROLL>(runs, |a, b| a.add(b)) {
+            absorb(run);
+        }
+    }
+    while i + lanes <= len {
+        // SAFETY: `i + lanes` is within the row.
+        absorb(unsafe { S::F64::load(simd, from.add(i)) });
+        i += lanes;
+    }
+    let mut state = (0.0, 0.0);
+    while i < len {
+        // SAFETY: `i` is within the row.
+        state = merge_sums(state, (unsafe { *from.add(i) }, 0.0));
+        i += 1;
+    }
+    let mut buffer = [[0.0; 8]; 2];
+    // SAFETY: no vector of f64 has more than eight lanes.
+    unsafe {
+        sum.store(buffer[0].as_mut_ptr());
+        lost.store(buffer[1].as_mut_ptr());
+    }
+    for lane in 0..lanes {
+        state = merge_sums(state, (buffer[0][lane], buffer[1][lane]));
+    }
+    state
+}
+
+/// The accumulators of a block, combined in pairs; one is left.
+#[inline(always)]
+fn pairwise<T: Lane, S: Simd, const N: usize>(
+    mut runs: [T::Vec<S>; N],
+    combine: impl Fn(T::Vec<S>, T::Vec<S>) -> T::Vec<S>,
+) -> Option<T::Vec<S>> {
+    let mut count = N;
+    while count > 1 {
+        let half = count.div_ceil(2);
+        for i in half..count {
+            runs[i - half] = combine(runs[i - half], runs[i]);
+        }
+        count = half;
+    }
+    runs.first().copied()
+}
+
+/// A contiguous row with a lanewise step and accumulators of the element type: min, max, products of `f64`.
+///
+/// # Safety
+/// `from` must be readable for `len` elements.
+#[inline(always)]
+unsafe fn lanewise<T: Lane, S: Simd, const UNROLL: usize>(
+    simd: S,
+    from: *const T,
+    len: usize,
+    empty: T,
+    vector: impl Fn(T::Vec<S>, T::Vec<S>) -> T::Vec<S>,
+    scalar: impl Fn(T, T) -> T,
+) -> T {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut runs = [T::Vec::<S>::splat(simd, empty); UNROLL];
+    let (step, mut i) = (lanes * UNROLL, 0);
+    while i + step <= len {
+        for (u, run) in runs.iter_mut().enumerate() {
+            // SAFETY: `i + step` is within the row.
+            *run = vector(*run, unsafe { T::Vec::<S>::load(simd, from.add(i + u * lanes)) });
+        }
+        i += step;
+    }
+    while i + lanes <= len {
+        // SAFETY: `i + lanes` is within the row.
+        runs[0] = vector(runs[0], unsafe { T::Vec::<S>::load(simd, from.add(i)) });
+        i += lanes;
+    }
+    let mut result = empty;
+    while i < len {
+        // SAFETY: `i` is within the row.
+        result = scalar(result, unsafe { *from.add(i) });
+        i += 1;
+    }
+    let mut buffer = [empty; crate::simd::MAX_LANES];
+    if let Some(run) = pairwise::<T, S, UNROLL>(runs, &vector) {
+        // SAFETY: no vector has more than MAX_LANES lanes.
+        unsafe { run.store(buffer.as_mut_ptr()) };
+    }
+    buffer[..lanes].iter().fold(result, |result, &value| scalar(result, value))
+}
+
+macro_rules! float_sum {
+    ($($type:ty, $name:ident, $row:ident, |$state:ident, $len:ident| $finish:expr;)*) => {
+        $(impl Fold<$type> for $name {
+            type State = (f64, f64);
+            type Run = $type;
+            const EMPTY: (f64, f64) = (0.0, 0.0);
+            const EMPTY_RUN: $type = 0.0;
+            #[inline(always)]
+            fn step(run: $type, value: $type) -> $type {
+                run + value
+            }
+            #[inline(always)]
+            fn absorb(state: (f64, f64), run: $type) -> (f64, f64) {
+                merge_sums(state, (f64::from(run), 0.0))
+            }
+            #[inline(always)]
+            fn merge(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+                merge_sums(a, b)
+            }
+            #[inline(always)]
+            fn finish($state: (f64, f64), $len: usize) -> Result<$type, LaunchError> {
+                Ok($finish as $type)
+            }
+            #[inline(always)]
+            unsafe fn row<S: Simd, const UNROLL: usize>(
+                simd: S,
+                from: *const $type,
+                len: usize,
+                block: usize,
+            ) -> (f64, f64) {
+                // SAFETY: the caller's promise.
+                unsafe { $row::<S, UNROLL>(simd, from, len, block) }
+            }
+        })*
+    };
+}
+float_sum! {
+    f32, Sum, sum_f32, |state, _len| total(state);
+    f64, Sum, sum_f64, |state, _len| total(state);
+    f32, Mean, sum_f32, |state, len| total(state) / len as f64;
+    f64, Mean, sum_f64, |state, len| total(state) / len as f64;
+}
+
+macro_rules! extreme {
+    ($($type:ty, $name:ident, $empty:expr, $method:ident, |$a:ident, $b:ident| $first:expr, $label:literal;)*) => {
+        $(impl Fold<$type> for $name {
+            type State = $type;
+            type Run = $type;
+            const EMPTY: $type = $empty;
+            const EMPTY_RUN: $type = $empty;
+            #[inline(always)]
+            fn step($a: $type, $b: $type) -> $type {
+                if $first { $a } else { $b }
+            }
+            #[inline(always)]
+            fn absorb($a: $type, $b: $type) -> $type {
+                if $first { $a } else { $b }
+            }
+            #[inline(always)]
+            fn merge($a: $type, $b: $type) -> $type {
+                if $first { $a } else { $b }
+            }
+            #[inline(always)]
+            fn finish(state: $type, len: usize) -> Result<$type, LaunchError> {
+                if len == 0 {
+                    return Err(LaunchError::Kernel(concat!("the ", $label, " of nothing is undefined").to_string()));
+                }
+                Ok(state)
+            }
+            #[inline(always)]
+            unsafe fn row<S: Simd, const UNROLL: usize>(
+                simd: S,
+                from: *const $type,
+                len: usize,
+                _: usize,
+            ) -> $type {
+                let scalar = <Self as Fold<$type>>::step;
+                // SAFETY: the caller's promise.
+                unsafe { lanewise::<$type, S, UNROLL>(simd, from, len, $empty, |a, b| a.$method(b), scalar) }
+            }
+        })*
+    };
+}
+extreme! {
+    f32, Min, f32::INFINITY, min, |a, b| a.is_nan() || a < b, "minimum";
+    f32, Max, f32::NEG_INFINITY, max, |a, b| a.is_nan() || a > b, "maximum";
+    f64, Min, f64::INFINITY, min, |a, b| a.is_nan() || a < b, "minimum";
+    f64, Max, f64::NEG_INFINITY, max, |a, b| a.is_nan() || a > b, "maximum";
+    i32, Min, i32::MAX, min, |a, b| a < b, "minimum";
+    i32, Max, i32::MIN, max, |a, b| a > b, "maximum";
+}
+
+/// Products of `f32` are formed in `f64`, so that parts do not overflow where the whole does not.
+macro_rules! float_prod {
+    ($($type:ty, $row:ident;)*) => {
+        $(impl Fold<$type> for Prod {
+            type State = f64;
+            type Run = f64;
+            const EMPTY: f64 = 1.0;
+            const EMPTY_RUN: f64 = 1.0;
+            #[inline(always)]
+            fn step(run: f64, value: $type) -> f64 {
+                run * f64::from(value)
+            }
+            #[inline(always)]
+            fn absorb(state: f64, run: f64) -> f64 {
+                state * run
+            }
+            #[inline(always)]
+            fn merge(a: f64, b: f64) -> f64 {
+                a * b
+            }
+            #[inline(always)]
+            fn finish(state: f64, _: usize) -> Result<$type, LaunchError> {
+                Ok(state as $type)
+            }
+            #[inline(always)]
+            unsafe fn row<S: Simd, const UNROLL: usize>(simd: S, from: *const $type, len: usize, _: usize) -> f64 {
+                // SAFETY: the caller's promise.
+                unsafe { $row::<S, UNROLL>(simd, from, len) }
+            }
+        })*
+    };
+}
+float_prod! { f32, prod_f32; f64, prod_f64; }
+
+/// # Safety
+/// `from` must be readable for `len` elements.
+#[inline(always)]
+unsafe fn prod_f64<S: Simd, const UNROLL: usize>(simd: S, from: *const f64, len: usize) -> f64 {
+    // SAFETY: the caller's promise.
+    unsafe { lanewise::<f64, S, UNROLL>(simd, from, len, 1.0, |a, b| a.mul(b), |a, b| a * b) }
+}
+
+/// # Safety
+/// `from` must be readable for `len` elements.
+#[inline(always)]
+unsafe fn prod_f32<S: Simd, const UNROLL: usize>(simd: S, from: *const f32, len: usize) -> f64 {
+    let lanes = <S::F32 as Vector<f32>>::LANES;
+    let mut runs = [[S::F64::splat(simd, 1.0); 2]; UNROLL];
+    let (step, mut i) = (lanes * UNROLL, 0);
+    while i + step <= len {
+        for (u, run) in runs.iter_mut().enumerate() {
+            // SAFETY: `i + step` is within the row.
+            let (lower, upper) = simd.widen(unsafe { S::F32::load(simd, from.add(i + u * lanes)) });
+            *run = [run[0].mul(lower), run[1].mul(upper)];
+        }
+        i += step;
+    }
+    let mut result = 1.0;
+    while i < len {
+        // SAFETY: `i` is within the row.
+        result *= f64::from(unsafe { *from.add(i) });
+        i += 1;
+    }
+    let mut buffer = [0.0; 8];
+    for run in runs {
+        // SAFETY: no vector of f64 has more than eight lanes.
+        unsafe { run[0].mul(run[1]).store(buffer.as_mut_ptr()) };
+        result = buffer[..lanes / 2].iter().fold(result, |a, &b| a * b);
+    }
+    result
+}
+
+/// An integer result, or that it does not fit.
+#[inline(always)]
+fn exact(value: i64) -> Result<i32, LaunchError> {
+    i32::try_from(value).map_err(|_| LaunchError::Overflow { dtype: DType::I32.name() })
+}
+
+impl Fold<i32> for Sum {
+    type State = i64;
+    type Run = i64;
+    const EMPTY: i64 = 0;
+    const EMPTY_RUN: i64 = 0;
+    #[inline(always)]
+    fn step(run: i64, value: i32) -> i64 {
+        run.wrapping_add(i64::from(value)) // 2^31 elements of 2^31 are 2^62: no slice in memory gets past i64
+    }
+    #[inline(always)]
+    fn absorb(state: i64, run: i64) -> i64 {
+        state.wrapping_add(run)
+    }
+    #[inline(always)]
+    fn merge(a: i64, b: i64) -> i64 {
+        a.wrapping_add(b)
+    }
+    #[inline(always)]
+    fn finish(state: i64, _: usize) -> Result<i32, LaunchError> {
+        exact(state)
+    }
+    #[inline(always)]
+    unsafe fn row<S: Simd, const UNROLL: usize>(_: S, from: *const i32, len: usize, _: usize) -> i64 {
+        // SAFETY: the caller's promise. The compiler widens and adds with the vectors of the instruction set.
+        let row = unsafe { std::slice::from_raw_parts(from, len) };
+        row.iter().fold(0, |sum, &value| <Sum as Fold<i32>>::step(sum, value))
+    }
+}
+
+/// One more than 2^31: no smaller in size can a product become once it is past an `i32`, except by a zero.
+const TOO_LARGE: i64 = (1 << 31) + 1;
+
+impl Fold<i32> for Prod {
+    type State = i64;
+    type Run = i64;
+    const EMPTY: i64 = 1;
+    const EMPTY_RUN: i64 = 1;
+    #[inline(always)]
+    fn step(run: i64, value: i32) -> i64 {
+        <Prod as Fold<i32>>::merge(run, i64::from(value))
+    }
+    #[inline(always)]
+    fn absorb(state: i64, run: i64) -> i64 {
+        <Prod as Fold<i32>>::merge(state, run)
+    }
+    #[inline(always)]
+    fn merge(a: i64, b: i64) -> i64 {
+        // Both are at most TOO_LARGE in size, so the product fits; only a zero brings it back from there.
+        let product = a * b;
+        if product.unsigned_abs() > 1 << 31 { TOO_LARGE } else { product }
+    }
+    #[inline(always)]
+    fn finish(state: i64, _: usize) -> Result<i32, LaunchError> {
+        exact(state)
+    }
+    #[inline(always)]
+    unsafe fn row<S: Simd, const UNROLL: usize>(_: S, from: *const i32, len: usize, _: usize) -> i64 {
+        // SAFETY: the caller's promise.
+        let row = unsafe { std::slice::from_raw_parts(from, len) };
+        row.iter().fold(1, |product, &value| <Prod as Fold<i32>>::step(product, value))
+    }
+}
+
+/// A contiguous row, compiled for an instruction set.
+struct Row<'a, T, F, const UNROLL: usize>(&'a [T], usize, PhantomData<F>);
+
+impl<T: Lane, F: Fold<T>, const UNROLL: usize> Task for Row<'_, T, F, UNROLL> {
+    type Out = F::State;
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> F::State {
+        // SAFETY: the slice is readable for its length.
+        unsafe { F::row::<S, UNROLL>(simd, self.0.as_ptr(), self.0.len(), self.1) }
+    }
+}
+
+/// Reduces a contiguous row with that many accumulators (1, 4 or 8).
+#[inline]
+pub(super) fn reduce_row<T: Lane, F: Fold<T>>(
+    level: Level,
+    unroll: u32,
+    block: usize,
+    row: &[T],
+) -> F::State {
+    match unroll {
+        1 => level.vectorize(Row::<T, F, 1>(row, block, PhantomData)),
+        8 => level.vectorize(Row::<T, F, 8>(row, block, PhantomData)),
+        _ => level.vectorize(Row::<T, F, 4>(row, block, PhantomData)),
+    }
+}

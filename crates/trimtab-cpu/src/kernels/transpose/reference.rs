@@ -1,0 +1,76 @@
+//! Permutation element by element in the order of the result: the yardstick.
+
+use super::{Axes, work};
+use crate::args::{Args, Cpu, Element};
+use crate::kernels::elementwise::source_version;
+use std::borrow::Cow;
+use trimtab_core::{
+    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
+};
+
+trimtab_core::config! {
+    /// The reference has no settings.
+    pub struct ReferenceConfig {}
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ReferenceKernel;
+
+impl Variant<Cpu> for ReferenceKernel {
+    type Problem = Transpose;
+    type Config = ReferenceConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("cpu.transpose.reference")
+    }
+
+    fn version(&self) -> KernelVersion {
+        source_version(&[include_str!("reference.rs"), include_str!("mod.rs")])
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Reference
+    }
+
+    fn declines(&self, _: &Transpose, _: &DeviceFacts) -> Option<Decline> {
+        None
+    }
+
+    fn configs(&self, _: &Transpose, _: &DeviceFacts) -> Vec<ReferenceConfig> {
+        vec![ReferenceConfig {}]
+    }
+
+    fn work(&self, problem: &Transpose, _: ReferenceConfig, _: &DeviceFacts) -> Work {
+        work(problem, 1, 1)
+    }
+
+    fn launch(&self, problem: &Transpose, _: ReferenceConfig, args: Args<'_>) -> Result<(), LaunchError> {
+        match problem.dtype {
+            DType::F32 => run::<f32>(problem, args),
+            DType::F64 => run::<f64>(problem, args),
+            DType::I32 => run::<i32>(problem, args),
+        }
+    }
+}
+
+fn run<T: Element>(problem: &Transpose, args: Args<'_>) -> Result<(), LaunchError> {
+    let typed = args.typed::<T>([problem.len(), 0, problem.len()])?;
+    let axes = Axes::new(problem);
+    let (mut index, mut from) = ([0; trimtab_core::MAX_RANK], 0);
+    for out in typed.out.iter_mut() {
+        *out = typed.lhs[from];
+        let mut axis = axes.rank - 1;
+        loop {
+            index[axis] += 1;
+            from += axes.from[axis];
+            if index[axis] < axes.dims[axis] || axis == 0 {
+                break;
+            }
+            index[axis] = 0;
+            from -= axes.from[axis] * axes.dims[axis];
+            axis -= 1;
+        }
+    }
+    Ok(())
+}

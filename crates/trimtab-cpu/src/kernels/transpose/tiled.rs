@@ -1,0 +1,93 @@
+//! Permutation by square tiles that fit the first cache: lines are read and written whole.
+
+use super::tiles::{copy_tile, for_tiles};
+use super::{Axes, SHAREABLE_ELEMENTS, work};
+use crate::args::{Args, Cpu, Element};
+use crate::kernels::elementwise::{source_version, thread_counts};
+use std::borrow::Cow;
+use trimtab_core::{
+    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
+};
+
+trimtab_core::config! {
+    /// Side of a tile in elements, and threads.
+    pub struct TiledConfig { tile, threads }
+}
+
+/// Sides of tiles.
+const TILES: [u32; 5] = [32, 16, 64, 8, 128];
+
+/// See the module.
+#[derive(Debug)]
+pub struct TiledKernel;
+
+impl Variant<Cpu> for TiledKernel {
+    type Problem = Transpose;
+    type Config = TiledConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("cpu.transpose.tiled")
+    }
+
+    fn version(&self) -> KernelVersion {
+        source_version(&[include_str!("tiled.rs"), include_str!("tiles.rs"), include_str!("mod.rs")])
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Tiled
+    }
+
+    fn declines(&self, problem: &Transpose, _: &DeviceFacts) -> Option<Decline> {
+        Axes::keeps_rows(problem).then(|| {
+            let last = problem.dims().last().copied().unwrap_or(0);
+            Decline::from(format!("the last axis stays last: rows of {last} elements are copied whole"))
+        })
+    }
+
+    fn configs(&self, problem: &Transpose, device: &DeviceFacts) -> Vec<TiledConfig> {
+        // A tile wider than both axes moves the same elements in the same order as the next smaller one.
+        let (wide, high) = sides(problem);
+        let mut tiles: Vec<u32> =
+            TILES.into_iter().filter(|&tile| tile == 8 || u64::from(tile / 2) < wide.max(high)).collect();
+        // Read and written tile in the first cache.
+        let cache = device.cache(1).map_or(u64::MAX, |cache| cache.0);
+        tiles.retain(|&tile| tile <= 32 || 2 * u64::from(tile).pow(2) * problem.dtype.size() <= 4 * cache);
+        let mut configs = Vec::new();
+        for threads in thread_counts(device, problem.len() >= SHAREABLE_ELEMENTS, 4) {
+            configs.extend(tiles.iter().map(|&tile| TiledConfig { tile, threads }));
+        }
+        configs
+    }
+
+    fn work(&self, problem: &Transpose, config: TiledConfig, _: &DeviceFacts) -> Work {
+        work(problem, config.threads, 1)
+    }
+
+    #[inline]
+    fn launch(&self, problem: &Transpose, config: TiledConfig, args: Args<'_>) -> Result<(), LaunchError> {
+        if Axes::keeps_rows(problem) || config.tile == 0 {
+            return Err(LaunchError::Point(format!("{config:?}")));
+        }
+        match problem.dtype {
+            DType::F32 => run::<f32>(problem, config, args),
+            DType::F64 => run::<f64>(problem, config, args),
+            DType::I32 => run::<i32>(problem, config, args),
+        }
+    }
+}
+
+/// The operand's last axis and the result's last axis.
+pub(super) fn sides(problem: &Transpose) -> (u64, u64) {
+    let wide = problem.dims().last().copied().unwrap_or(1);
+    let high = problem.permutation().last().and_then(|&axis| problem.dims().get(axis as usize)).copied();
+    (wide, high.unwrap_or(1))
+}
+
+fn run<T: Element>(problem: &Transpose, config: TiledConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    let typed = args.typed::<T>([problem.len(), 0, problem.len()])?;
+    for_tiles(&Axes::new(problem), typed, config.tile as usize, config.threads, |tile| {
+        // SAFETY: the tile lies within the slices, which live until `for_tiles` returns, and is ours alone.
+        unsafe { copy_tile(tile) };
+    });
+    Ok(())
+}
