@@ -4,8 +4,8 @@ use crate::Printer;
 use anyhow::Result;
 use serde_json::json;
 use trimtab::core::Problem;
-use trimtab::{Runtime, Tensor};
 use trimtab::tune::Stopwatch;
+use trimtab::{Runtime, Tensor};
 
 const SIZES: [usize; 7] = [4, 32, 100, 128, 256, 512, 1024];
 

@@ -63,13 +63,24 @@ fn stretch(mut call: impl FnMut()) -> f64 {
     stopwatch.elapsed().0 as f64 / f64::from(CALLS)
 }
 
-fn call_direct(kernel: &dyn AnyKernel, problem: &Problem, point: &Point, pool: &Pool, io: &mut (Vec<f32>, Vec<f32>, Vec<f32>)) {
+fn call_direct(
+    kernel: &dyn AnyKernel,
+    problem: &Problem,
+    point: &Point,
+    pool: &Pool,
+    io: &mut (Vec<f32>, Vec<f32>, Vec<f32>),
+) {
     let (lhs, rhs, out) = io;
     let args = Args { lhs: f32::erase(lhs), rhs: f32::erase(rhs), out: f32::erase_mut(out), pool };
     let _ = std::hint::black_box(kernel.launch(std::hint::black_box(problem), point, args));
 }
 
-fn one_thread(rt: &Runtime, kernel: &dyn AnyKernel, problem: &Problem, point: &Point) -> Result<(f64, f64, f64)> {
+fn one_thread(
+    rt: &Runtime,
+    kernel: &dyn AnyKernel,
+    problem: &Problem,
+    point: &Point,
+) -> Result<(f64, f64, f64)> {
     let pool = Pool::new(1);
     let mut io = operands();
     let plan = rt.plan(problem)?;

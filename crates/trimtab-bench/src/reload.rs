@@ -10,12 +10,16 @@ use trimtab::tune::{Rules, Stopwatch};
 use trimtab::wisdom::{FactKey, Outcome, Stats, Wisdom};
 
 const FACTS: usize = 10_000;
-const PROBLEMS: [&str; 4] = ["matmul:f32:16x16x16", "matmul:f32:64x64x64", "matmul:f64:32x32x32", "matmul:f32:1x256x256"];
+const PROBLEMS: [&str; 4] =
+    ["matmul:f32:16x16x16", "matmul:f32:64x64x64", "matmul:f64:32x32x32", "matmul:f32:1x256x256"];
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let request =
-        TuneRequest { patience: Patience::Measure, budget: Nanos::from_millis(2_000), rules: Rules::default() };
+    let request = TuneRequest {
+        patience: Patience::Measure,
+        budget: Nanos::from_millis(2_000),
+        rules: Rules::default(),
+    };
     let pass = || -> Result<(f64, f64, u32, Vec<String>)> {
         let stopwatch = Stopwatch::start();
         let rt = Runtime::builder().wisdom_dir(dir.path()).build()?;

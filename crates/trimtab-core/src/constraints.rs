@@ -110,7 +110,8 @@ pub enum Patience {
 
 impl Patience {
     /// Every level, least effort first.
-    pub const ALL: [Patience; 4] = [Patience::Off, Patience::Estimate, Patience::Measure, Patience::Exhaustive];
+    pub const ALL: [Patience; 4] =
+        [Patience::Off, Patience::Estimate, Patience::Measure, Patience::Exhaustive];
 
     /// The name used in the environment, the command line and wisdom.
     pub const fn name(self) -> &'static str {

@@ -1,7 +1,8 @@
 //! What the planner sees of a device. Real ones run, recorded ones look up. Operands never pass through here.
 
 use crate::{
-    Bytes, Decline, Failure, KernelVersion, Nanos, Operation, Point, Problem, Sample, Space, State, VariantClass, Work,
+    Bytes, Decline, Failure, KernelVersion, Nanos, Operation, Point, Problem, Sample, Space, State,
+    VariantClass, Work,
 };
 use std::fmt;
 
@@ -144,7 +145,13 @@ pub trait Device: Send + Sync {
     /// What one launch does: the analytic prior and the resource needs.
     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work;
     /// Runs a kernel on a small stand-in for the problem and compares with the reference, within the time-out.
-    fn verify(&self, kernel: KernelId, problem: &Problem, point: &Point, timeout: Nanos) -> Result<(), Failure>;
+    fn verify(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        timeout: Nanos,
+    ) -> Result<(), Failure>;
     /// Prepares operands of its own for measuring, unless that would take longer than `limit`.
     fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline>;
 }
@@ -153,5 +160,11 @@ pub trait Device: Send + Sync {
 pub trait Bench {
     /// Times a batch of `iterations` launches. The first run of each (kernel, point) is compared with the reference.
     /// A run that takes longer than `timeout` is abandoned and reported as timed out.
-    fn run(&mut self, kernel: KernelId, point: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure>;
+    fn run(
+        &mut self,
+        kernel: KernelId,
+        point: &Point,
+        iterations: u32,
+        timeout: Nanos,
+    ) -> Result<Sample, Failure>;
 }

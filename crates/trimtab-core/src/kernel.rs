@@ -146,5 +146,10 @@ pub trait Variant<C: Context>: Send + Sync + 'static {
     /// What one launch with these settings does, counted.
     fn work(&self, problem: &Self::Problem, config: Self::Config, device: &DeviceFacts) -> Work;
     /// Computes.
-    fn launch(&self, problem: &Self::Problem, config: Self::Config, args: C::Args<'_>) -> Result<(), LaunchError>;
+    fn launch(
+        &self,
+        problem: &Self::Problem,
+        config: Self::Config,
+        args: C::Args<'_>,
+    ) -> Result<(), LaunchError>;
 }

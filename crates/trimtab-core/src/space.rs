@@ -101,8 +101,10 @@ impl Space {
     pub fn new(axes: Vec<Cow<'static, str>>, points: Vec<Point>) -> Space {
         let mut seen = rustc_hash::FxHashSet::default();
         let legal = axes.len() <= MAX_AXES;
-        let points =
-            points.into_iter().filter(|p| legal && p.values().len() == axes.len() && seen.insert(*p)).collect();
+        let points = points
+            .into_iter()
+            .filter(|p| legal && p.values().len() == axes.len() && seen.insert(*p))
+            .collect();
         Space { axes, points }
     }
 
@@ -178,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_point_that_is_no_longer_legal_or_malformed_is_not_found() {
-        for name in ["threads=3,tile=16", "tile=16", "tile=16,threads=x", "a=1,b=2", "", "-", "tile=8,tile=8"] {
+        for name in ["threads=3,tile=16", "tile=16", "tile=16,threads=x", "a=1,b=2", "", "-", "tile=8,tile=8"]
+        {
             assert_eq!(space().find(name), None, "{name}");
         }
     }

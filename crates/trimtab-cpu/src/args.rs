@@ -156,21 +156,27 @@ impl<'a> Args<'a> {
     /// [`Problem::operand_lens`](trimtab_core::Problem::operand_lens) gives them.
     #[inline]
     pub fn typed<T: Element>(self, lens: [u64; 3]) -> Result<Typed<'a, T>, LaunchError> {
-        let found = [self.lhs.describe(), self.rhs.describe(), self.out.describe()];
-        for ((operand, found), needed) in ["lhs", "rhs", "out"].into_iter().zip(found).zip(lens) {
-            let typed = found.0 == T::DTYPE.name() || (needed == 0 && found.0 == "nothing");
-            if found.1 as u64 != needed || !typed {
-                return Err(wrong_operand(operand, found, needed));
-            }
+        let described = [self.lhs.describe(), self.rhs.describe(), self.out.describe()];
+        // Variants first, words only for the error: comparing names cost 5 ns of a 40 ns product.
+        let (Some(lhs), Some(rhs), Some(out)) =
+            (T::slice(self.lhs), T::slice(self.rhs), T::slice_mut(self.out))
+        else {
+            return Err(wrong_operand::<T>(described, lens));
+        };
+        if [lhs.len() as u64, rhs.len() as u64, out.len() as u64] != lens {
+            return Err(wrong_operand::<T>(described, lens));
         }
-        match (T::slice(self.lhs), T::slice(self.rhs), T::slice_mut(self.out)) {
-            (Some(lhs), Some(rhs), Some(out)) => Ok(Typed { lhs, rhs, out, pool: self.pool }),
-            _ => Err(wrong_operand("out", found[2], lens[2])),
-        }
+        Ok(Typed { lhs, rhs, out, pool: self.pool })
     }
 }
 
 #[cold]
-fn wrong_operand(operand: &'static str, found: (&'static str, usize), needed: u64) -> LaunchError {
-    LaunchError::Operand { operand, dtype: found.0, found: found.1, needed: needed as usize }
+fn wrong_operand<T: Element>(described: [(&'static str, usize); 3], lens: [u64; 3]) -> LaunchError {
+    let wrong = |&((_, (dtype, found)), needed): &((&str, (&'static str, usize)), u64)| {
+        found as u64 != needed || (dtype != T::DTYPE.name() && dtype != "nothing")
+    };
+    let all = ["lhs", "rhs", "out"].into_iter().zip(described).zip(lens);
+    let ((operand, (dtype, found)), needed) =
+        all.clone().find(wrong).unwrap_or((("out", described[2]), lens[2]));
+    LaunchError::Operand { operand, dtype, found, needed: needed as usize }
 }

@@ -51,7 +51,13 @@ impl<'a> CpuBench<'a> {
 }
 
 impl Bench for CpuBench<'_> {
-    fn run(&mut self, kernel: KernelId, point: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure> {
+    fn run(
+        &mut self,
+        kernel: KernelId,
+        point: &Point,
+        iterations: u32,
+        timeout: Nanos,
+    ) -> Result<Sample, Failure> {
         let bed = self.bed()?;
         let kernels = Arc::clone(self.device.table());
         let (problem, point) = (self.problem, *point);
@@ -59,7 +65,10 @@ impl Bench for CpuBench<'_> {
         let energy_root = self.device.energy_root().cloned();
         let outcome = self.sandbox.run(timeout, move || {
             let Ok(mut bed) = bed.lock() else {
-                return Err(Failure::new(FailureKind::Launch, "an earlier candidate left the operands broken"));
+                return Err(Failure::new(
+                    FailureKind::Launch,
+                    "an earlier candidate left the operands broken",
+                ));
             };
             batch(&kernels, kernel, &problem, &point, iterations.max(1), check, energy_root, &mut bed)
         });
@@ -80,7 +89,10 @@ impl Bench for CpuBench<'_> {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "one call site; a struct would only name the same things again")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one call site; a struct would only name the same things again"
+)]
 fn batch(
     kernels: &Kernels,
     kernel: KernelId,
@@ -94,7 +106,8 @@ fn batch(
     let Some(kernel) = kernels.get(kernel.0 as usize) else {
         return Err(Failure::new(FailureKind::Launch, format!("there is no kernel {}", kernel.0)));
     };
-    let launch_failed = |error: trimtab_core::LaunchError| Failure::new(FailureKind::Launch, error.to_string());
+    let launch_failed =
+        |error: trimtab_core::LaunchError| Failure::new(FailureKind::Launch, error.to_string());
     if check {
         bed.operands.out.poison();
         kernel.launch(problem, point, bed.operands.args(&bed.pool)).map_err(launch_failed)?;

@@ -63,7 +63,8 @@ impl Expected {
                 }
                 let n = p.n as usize;
                 for (row, &expected) in row_sums.iter().enumerate() {
-                    let terms = (0..n).map(|column| result.at(row * n + column).unwrap_or(f64::NAN) * sign(column));
+                    let terms =
+                        (0..n).map(|column| result.at(row * n + column).unwrap_or(f64::NAN) * sign(column));
                     let sum: f64 = terms.sum();
                     // Integers: a single wrong element changes the sum by at least one.
                     if (sum - expected).abs() >= 0.5 || sum.is_nan() {
@@ -151,9 +152,9 @@ fn sampled(p: &Matmul, operands: &Operands) -> Expected {
     for batch in 0..p.batch as usize {
         let folded: Vec<f64> =
             (0..k).map(|inner| (0..n).map(|column| rhs(batch, inner, column) * sign(column)).sum()).collect();
-        row_sums.extend((0..m).map(|row| {
-            (0..k).map(|inner| lhs(batch, row, inner) * folded[inner]).sum::<f64>()
-        }));
+        row_sums.extend(
+            (0..m).map(|row| (0..k).map(|inner| lhs(batch, row, inner) * folded[inner]).sum::<f64>()),
+        );
     }
     Expected::Sampled { elements, row_sums }
 }

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use trimtab_core::{
-    Bench, Bytes, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, LaunchError, Nanos, Point,
-    Problem, Rates, Space, State, VariantClass, Work,
+    Bench, Bytes, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, LaunchError,
+    Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
 };
 use trimtab_tune::panic_message;
 
@@ -63,8 +63,11 @@ impl CpuDevice {
         let facts = probe::facts(&root, None);
         let (libraries, problems) = options.blas.map_or_else(Default::default, |paths| blas::find(&paths));
         let kernels = kernels::all(libraries, options.kernels);
-        let energy_root =
-            root.join(ENERGY_COUNTERS).exists().then(|| root.clone()).filter(|root| probe::energy_uj(root).is_some());
+        let energy_root = root
+            .join(ENERGY_COUNTERS)
+            .exists()
+            .then(|| root.clone())
+            .filter(|root| probe::energy_uj(root).is_some());
         CpuDevice {
             infos: kernels.iter().map(|kernel| kernel.info()).collect(),
             kernels: Arc::new(kernels),
@@ -140,7 +143,9 @@ impl CpuDevice {
 fn preparation(problem: &Problem) -> Nanos {
     let operands = problem.operand_bytes().0 as f64 / OPERAND_BYTES_PER_S;
     let reference_ns_per_element = match problem {
-        Problem::Matmul(p) => return Nanos::from_secs_f64(operands + 1e-9 * p.flops().min(20_000_000) as f64),
+        Problem::Matmul(p) => {
+            return Nanos::from_secs_f64(operands + 1e-9 * p.flops().min(20_000_000) as f64);
+        }
         Problem::Elementwise(p) if p.op.is_function() => 15.0,
         _ => 2.0,
     };
@@ -173,20 +178,28 @@ impl Device for CpuDevice {
     }
 
     fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
-        self.kernel(kernel).map_or_else(|| Space::new(vec![], vec![]), |kernel| kernel.space(problem, &self.facts))
+        self.kernel(kernel)
+            .map_or_else(|| Space::new(vec![], vec![]), |kernel| kernel.space(problem, &self.facts))
     }
 
     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
         self.kernel(kernel).map_or_else(Work::default, |kernel| kernel.work(problem, point, &self.facts))
     }
 
-    fn verify(&self, kernel: KernelId, problem: &Problem, point: &Point, timeout: Nanos) -> Result<(), Failure> {
+    fn verify(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        timeout: Nanos,
+    ) -> Result<(), Failure> {
         // A reference is the yardstick itself.
         if self.infos.get(kernel.0 as usize).is_some_and(|info| info.class == VariantClass::Reference) {
             return Ok(());
         }
         // The smallest stand-in that the kernel takes; the last one is the problem itself.
-        let Some(stand_in) = stand_ins(problem).find(|stand_in| self.declines(kernel, stand_in).is_none()) else {
+        let Some(stand_in) = stand_ins(problem).find(|stand_in| self.declines(kernel, stand_in).is_none())
+        else {
             return Err(Failure::new(FailureKind::Launch, "the kernel declines the problem"));
         };
         CpuBench::new(self, stand_in).run(kernel, point, 1, timeout).map(|_| ())
@@ -198,7 +211,8 @@ impl Device for CpuDevice {
         }
         let preparation = preparation(problem);
         if preparation > limit {
-            let reason = format!("making operands would take about {preparation}, more than the {limit} allowed");
+            let reason =
+                format!("making operands would take about {preparation}, more than the {limit} allowed");
             return Err(Decline::from(reason));
         }
         let needed = Bytes(problem.operand_bytes().0.saturating_mul(2));

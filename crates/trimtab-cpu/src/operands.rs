@@ -158,7 +158,13 @@ impl Values {
         match self {
             Values::SmallIntegers => (word % 9) as f64 - 4.0,
             Values::Positive => (word % 9) as f64 + 1.0,
-            Values::Signs => if word & 1 == 0 { 1.0 } else { -1.0 },
+            Values::Signs => {
+                if word & 1 == 0 {
+                    1.0
+                } else {
+                    -1.0
+                }
+            }
             Values::Between(low, high) => low + (high - low) * unit,
         }
     }

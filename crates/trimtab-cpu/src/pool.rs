@@ -97,7 +97,8 @@ impl Pool {
     /// # Panics
     /// If `body` panics, the panic continues here, after all other tasks.
     pub fn run(&self, threads: u32, tasks: usize, body: Body<'_>) {
-        let helpers = (threads.saturating_sub(1) as usize).min(self.helpers.len()).min(tasks.saturating_sub(1));
+        let helpers =
+            (threads.saturating_sub(1) as usize).min(self.helpers.len()).min(tasks.saturating_sub(1));
         if helpers == 0 || self.busy.swap(true, Ordering::Acquire) {
             (0..tasks).for_each(body);
             return;

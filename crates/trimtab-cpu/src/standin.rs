@@ -65,7 +65,12 @@ mod tests {
         let shown: Vec<String> = stand_ins(&problem).map(|p| p.to_string()).collect();
         assert_eq!(shown.first().unwrap(), "matmul:f32:3x67x67x1:n,t");
         assert_eq!(shown.last().unwrap(), &problem.to_string());
-        for text in ["elementwise.add:f32:1000x1000,1x1000", "reduce.sum:i32:7x100000x3:axis1", "transpose:f64:900x7x800:2.0.1", "custom.x:9"] {
+        for text in [
+            "elementwise.add:f32:1000x1000,1x1000",
+            "reduce.sum:i32:7x100000x3:axis1",
+            "transpose:f64:900x7x800:2.0.1",
+            "custom.x:9",
+        ] {
             let problem: Problem = text.parse().unwrap();
             let all: Vec<Problem> = stand_ins(&problem).collect();
             assert_eq!(all.last(), Some(&problem));

@@ -7,8 +7,8 @@ use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Patience, Point, Problem, Terms,
-    VariantClass,
+    Basis, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Patience, Point, Problem,
+    Terms, VariantClass,
 };
 use trimtab_tune::{Budget, Candidate, Progress, RaceReport, Rules, StopReason, race};
 use trimtab_wisdom::{FactKey, Outcome, Stats, Verdict, Wisdom};
@@ -117,11 +117,14 @@ impl Cold {
             &mut decision.rivals,
             with_model,
         );
-        let incumbent = remembered.or_else(|| ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan)));
+        let incumbent =
+            remembered.or_else(|| ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan)));
         let outcome = match ask.patience {
             Patience::Off => self.settle_off(&mut decision, &ask),
             Patience::Estimate => self.settle(&mut decision, &ask, incumbent, Reason::Estimated),
-            Patience::Measure | Patience::Exhaustive => self.measure(&mut decision, ask, incumbent, signature, &budget),
+            Patience::Measure | Patience::Exhaustive => {
+                self.measure(&mut decision, ask, incumbent, signature, &budget)
+            }
         };
         decision.spent = budget.spent();
         outcome.map(|()| decision)
@@ -134,9 +137,7 @@ impl Cold {
         let (problem, terms) = (ask.problem, ask.terms);
         let mut decision = self.decide(Ask { patience, ..ask })?;
         // The remembered path looks at the winner only; here everyone gets an estimate.
-        let chosen = in_force
-            .and_then(|plan| find_plan(&decision.rivals, &plan))
-            .unwrap_or(decision.chosen);
+        let chosen = in_force.and_then(|plan| find_plan(&decision.rivals, &plan)).unwrap_or(decision.chosen);
         let reason = decision.reason;
         self.experience.estimate(&self.devices, &self.wisdom, &problem, &terms, &mut decision.rivals, true);
         decision.chosen = chosen;
@@ -191,7 +192,10 @@ impl Cold {
                 Some(incumbent) if self.keeps(&decision.rivals, incumbent, best) => incumbent,
                 _ => best,
             };
-            let measured = matches!(decision.rivals[choice].estimate(), Some(Estimate { basis: Basis::Measured(_), .. }));
+            let measured = matches!(
+                decision.rivals[choice].estimate(),
+                Some(Estimate { basis: Basis::Measured(_), .. })
+            );
             if measured || self.verify(decision, choice) {
                 if incumbent == Some(choice) && choice != best {
                     decision.reason = Reason::KeptIncumbent;
@@ -258,7 +262,9 @@ impl Cold {
             };
             let mut bench = Guarded::new(bench, ask.problem, &self.wisdom, self.devices[device].as_ref());
             let first = self.first_round(decision, device, ask.patience, incumbent);
-            let Some(leader) = self.race(decision, &mut bench, &first, incumbent, &mut ask, budget) else { continue };
+            let Some(leader) = self.race(decision, &mut bench, &first, incumbent, &mut ask, budget) else {
+                continue;
+            };
             let leader = if ask.patience == Patience::Exhaustive {
                 leader
             } else {
@@ -274,15 +280,20 @@ impl Cold {
         // With weights on memory or energy the fastest need not be the best.
         let time_only = ask.terms.objective == trimtab_core::Objective::default();
         let choice = if time_only {
-            winners.into_iter().min_by(|&a, &b| total(&decision.rivals[a]).total_cmp(&total(&decision.rivals[b])))
+            winners
+                .into_iter()
+                .min_by(|&a, &b| total(&decision.rivals[a]).total_cmp(&total(&decision.rivals[b])))
         } else {
             measured_best(&decision.rivals)
         };
         let Some(choice) = choice else { return Err(no_rival(decision)) };
         decision.chosen = choice;
         let best = measured_best(&decision.rivals);
-        decision.reason =
-            if incumbent == Some(choice) && best != Some(choice) { Reason::KeptIncumbent } else { Reason::Raced };
+        decision.reason = if incumbent == Some(choice) && best != Some(choice) {
+            Reason::KeptIncumbent
+        } else {
+            Reason::Raced
+        };
         self.remember(decision, &ask, signature);
         Ok(())
     }

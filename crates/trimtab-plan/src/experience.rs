@@ -3,7 +3,9 @@
 use crate::plan::{Rival, Standing};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex};
-use trimtab_core::{Basis, DType, Device, Estimate, FailureKind, KernelId, Nanos, Point, Problem, Space, Terms};
+use trimtab_core::{
+    Basis, DType, Device, Estimate, FailureKind, KernelId, Nanos, Point, Problem, Space, Terms,
+};
 use trimtab_model::{Fit, Observation, features, roofline};
 use trimtab_wisdom::{Fact, Outcome, Stats, Wisdom};
 
@@ -67,7 +69,13 @@ impl Experience {
     }
 
     /// An estimate from other problems of the same kernel, or from its work alone.
-    fn from_others(&self, devices: &[Arc<dyn Device>], wisdom: &Wisdom, problem: &Problem, rival: &Rival) -> Estimate {
+    fn from_others(
+        &self,
+        devices: &[Arc<dyn Device>],
+        wisdom: &Wisdom,
+        problem: &Problem,
+        rival: &Rival,
+    ) -> Estimate {
         let device = &devices[rival.device as usize];
         let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
         let prior = roof.estimate();
@@ -112,7 +120,15 @@ impl Experience {
                         }
                         let space = axes.entry(kernel).or_insert_with(|| device.space(kernel, &problem));
                         let Some(point) = space.read(&fact.key.point) else { continue };
-                        add(&mut known, device.as_ref(), index as u16, kernel, &problem, &point, stats.min_ns);
+                        add(
+                            &mut known,
+                            device.as_ref(),
+                            index as u16,
+                            kernel,
+                            &problem,
+                            &point,
+                            stats.min_ns,
+                        );
                     }
                 }
             }
@@ -200,7 +216,11 @@ fn add(
     entry.fit = None;
 }
 
-fn facts_by_rival(wisdom: &Wisdom, device: &dyn Device, problem: &str) -> FxHashMap<(String, String, String), Vec<Fact>> {
+fn facts_by_rival(
+    wisdom: &Wisdom,
+    device: &dyn Device,
+    problem: &str,
+) -> FxHashMap<(String, String, String), Vec<Fact>> {
     let mut map: FxHashMap<(String, String, String), Vec<Fact>> = FxHashMap::default();
     for fact in wisdom.facts(&device.facts().fingerprint.0, problem) {
         let key = (fact.key.kernel.to_string(), fact.key.version.to_string(), fact.key.point.to_string());
@@ -213,7 +233,9 @@ fn crashed(wisdom: &Wisdom, device: &dyn Device) -> FxHashMap<KernelId, Vec<Stri
     let fingerprint = &device.facts().fingerprint.0;
     let kernels = device.kernels().iter().enumerate();
     kernels
-        .map(|(number, info)| (KernelId(number as u32), wisdom.crashed(fingerprint, &info.name, &info.version.0)))
+        .map(|(number, info)| {
+            (KernelId(number as u32), wisdom.crashed(fingerprint, &info.name, &info.version.0))
+        })
         .filter(|(_, points)| !points.is_empty())
         .collect()
 }

@@ -30,7 +30,13 @@ impl<'a> Guarded<'a> {
 }
 
 impl Bench for Guarded<'_> {
-    fn run(&mut self, kernel: KernelId, point: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure> {
+    fn run(
+        &mut self,
+        kernel: KernelId,
+        point: &Point,
+        iterations: u32,
+        timeout: Nanos,
+    ) -> Result<Sample, Failure> {
         let first = !self.started.contains(&(kernel, *point));
         if !first || !self.is_foreign(kernel) {
             return self.bench.run(kernel, point, iterations, timeout);

@@ -152,7 +152,9 @@ impl fmt::Display for Reason {
             Reason::Raced => "it won the race",
             Reason::KeptIncumbent => "it was in force and nothing is clearly faster",
             Reason::Estimated => "its estimate is the best; nothing was measured",
-            Reason::DefaultOrder => "nothing is known yet and nothing may be measured: first in order of preference",
+            Reason::DefaultOrder => {
+                "nothing is known yet and nothing may be measured: first in order of preference"
+            }
             Reason::NextBest => "better ones failed; it is the next best",
         })
     }

@@ -90,7 +90,12 @@ impl std::fmt::Debug for Planner {
 
 impl Planner {
     /// A planner over these devices, frozen from now on. `terms` are those of a call that says nothing else.
-    pub fn new(devices: Vec<Arc<dyn Device>>, wisdom: Arc<Wisdom>, settings: Settings, terms: Terms) -> Planner {
+    pub fn new(
+        devices: Vec<Arc<dyn Device>>,
+        wisdom: Arc<Wisdom>,
+        settings: Settings,
+        terms: Terms,
+    ) -> Planner {
         let cold = Cold::new(devices, wisdom, settings.switch_margin);
         let inner = Inner {
             cold,
@@ -196,7 +201,8 @@ impl Planner {
     /// Every rival with its time or its reason, nothing measured. The plan in force, if any, is the chosen one.
     pub fn explain(&self, problem: &Problem, terms: TermsId) -> Result<Decision, PlanError> {
         let mut quiet = |_: &Progress| ();
-        let mut decision = self.inner.cold.explain(self.ask(problem, terms, Patience::Estimate, &mut quiet))?;
+        let mut decision =
+            self.inner.cold.explain(self.ask(problem, terms, Patience::Estimate, &mut quiet))?;
         if let Some(made) = self.decision(problem, terms) {
             decision.reason = made.reason;
             decision.patience = made.patience;
@@ -336,7 +342,9 @@ impl Planner {
     fn publish(&self, problem: &Problem, terms: TermsId, decision: Decision) -> Result<Plan, PlanError> {
         let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
         let plan = self.inner.table.publish(problem, terms, plan);
-        if let (Ok(mut keys), Some(winner), true) = (self.inner.live_keys.lock(), decision.winner(), plan.id != 0) {
+        if let (Ok(mut keys), Some(winner), true) =
+            (self.inner.live_keys.lock(), decision.winner(), plan.id != 0)
+        {
             let device = &self.inner.cold.devices[winner.device as usize];
             keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, LIVE));
         }
@@ -407,6 +415,9 @@ impl Inner {
 }
 
 fn no_plan(problem: &Problem) -> PlanError {
-    PlanError::NoRival { problem: problem.to_string(), terms: String::new(), reasons: "no plan was made".to_string() }
+    PlanError::NoRival {
+        problem: problem.to_string(),
+        terms: String::new(),
+        reasons: "no plan was made".to_string(),
+    }
 }
-

@@ -150,7 +150,9 @@ impl Table {
             let entry = self.index[place].load(Ordering::Relaxed);
             entry == 0
                 || (entry >> 32 == hash >> 32
-                    && self.slot(entry as u32).is_some_and(|slot| slot.problem == *problem && slot.terms == terms))
+                    && self
+                        .slot(entry as u32)
+                        .is_some_and(|slot| slot.problem == *problem && slot.terms == terms))
         })
     }
 
@@ -161,7 +163,10 @@ impl Table {
             && self.index[place].load(Ordering::Relaxed) != 0
         {
             // The chain behind must not break: an entry that matches nothing stays in its place.
-            self.index[place].store(!(hash >> 32) << 32 | u64::from(self.index[place].load(Ordering::Relaxed) as u32), Ordering::Release);
+            self.index[place].store(
+                !(hash >> 32) << 32 | u64::from(self.index[place].load(Ordering::Relaxed) as u32),
+                Ordering::Release,
+            );
         }
     }
 
@@ -194,7 +199,14 @@ mod tests {
     }
 
     fn plan(kernel: u32) -> Plan {
-        Plan { device: 0, kernel: KernelId(kernel), point: Point::EMPTY, expected: Nanos(1), sample_mask: 0, id: 0 }
+        Plan {
+            device: 0,
+            kernel: KernelId(kernel),
+            point: Point::EMPTY,
+            expected: Nanos(1),
+            sample_mask: 0,
+            id: 0,
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use crate::runtime::Runtime;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Bench, Custom, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, KernelVersion, Nanos,
-    Operation, Point, Problem, Rates, Sample, Space, State, VariantClass, Work,
+    Bench, Custom, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, KernelVersion,
+    Nanos, Operation, Point, Problem, Rates, Sample, Space, State, VariantClass, Work,
 };
 use trimtab_cpu::Watch;
 use trimtab_plan::{Decision, Planner};
@@ -262,7 +262,13 @@ struct ClosureBench<'a, T, R> {
 }
 
 impl<T: Clone + Send + 'static, R: Send + 'static> Bench for ClosureBench<'_, T, R> {
-    fn run(&mut self, kernel: KernelId, _: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure> {
+    fn run(
+        &mut self,
+        kernel: KernelId,
+        _: &Point,
+        iterations: u32,
+        timeout: Nanos,
+    ) -> Result<Sample, Failure> {
         let Some(way) = self.device.ways.get(kernel.0 as usize) else {
             return Err(Failure::new(FailureKind::Launch, "there is no such option"));
         };

@@ -43,7 +43,9 @@ pub(crate) enum Blas {
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 fn variable(name: &str) -> Option<String> {
-    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()).filter(|value| !value.trim().is_empty())
+    std::env::var_os(name)
+        .map(|value| value.to_string_lossy().into_owned())
+        .filter(|value| !value.trim().is_empty())
 }
 
 /// Where wisdom is kept when nobody says otherwise: the user's cache directory.
@@ -68,12 +70,14 @@ impl Environment {
             environment.patience = Some(patience);
         }
         if let Some(value) = lookup("TRIMTAB_BUDGET") {
-            let budget = parse_duration(&value)
-                .ok_or_else(|| wrong("TRIMTAB_BUDGET", value, "write a time such as 40ms, 2s or 500us".to_string()))?;
+            let budget = parse_duration(&value).ok_or_else(|| {
+                wrong("TRIMTAB_BUDGET", value, "write a time such as 40ms, 2s or 500us".to_string())
+            })?;
             environment.budget = Some(budget);
         }
         if let Some(value) = lookup("TRIMTAB_THREADS") {
-            let threads = value.trim().parse().ok().filter(|threads| (1..=trimtab_cpu::MAX_THREADS).contains(threads));
+            let threads =
+                value.trim().parse().ok().filter(|threads| (1..=trimtab_cpu::MAX_THREADS).contains(threads));
             let valid = format!("use a number from 1 to {}", trimtab_cpu::MAX_THREADS);
             environment.threads = Some(threads.ok_or_else(|| wrong("TRIMTAB_THREADS", value, valid))?);
         }
@@ -156,7 +160,9 @@ mod tests {
 
     #[test]
     fn durations_are_read_with_their_units() {
-        for (text, nanos) in [("40ms", 40_000_000), ("1.5s", 1_500_000_000), ("500us", 500_000), ("2m", 120_000_000_000)] {
+        for (text, nanos) in
+            [("40ms", 40_000_000), ("1.5s", 1_500_000_000), ("500us", 500_000), ("2m", 120_000_000_000)]
+        {
             assert_eq!(parse_duration(text), Some(Nanos(nanos)), "{text}");
         }
         for text in ["", "40", "ms", "40 parsecs", "nans"] {

@@ -73,7 +73,9 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// A shape that cannot be repeated to fit another.
-    #[error("shape {from:?} cannot be repeated to {to:?}: sizes must be equal or one, aligned at the last axis")]
+    #[error(
+        "shape {from:?} cannot be repeated to {to:?}: sizes must be equal or one, aligned at the last axis"
+    )]
     Broadcast {
         /// The shape.
         from: Vec<usize>,

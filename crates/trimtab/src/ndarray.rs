@@ -16,7 +16,9 @@ impl<T: Element> Tensor<T> {
     /// assert_eq!(tensor.to_ndarray()?, array.t().into_dyn());
     /// # Ok::<(), trimtab::Error>(())
     /// ```
-    pub fn from_ndarray<S: Data<Elem = T>, D: Dimension>(array: &ArrayBase<S, D>) -> Result<Tensor<T>, Error> {
+    pub fn from_ndarray<S: Data<Elem = T>, D: Dimension>(
+        array: &ArrayBase<S, D>,
+    ) -> Result<Tensor<T>, Error> {
         Tensor::from_vec(array.iter().copied().collect(), array.shape())
     }
 

@@ -4,9 +4,7 @@ use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
 use crate::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trimtab_core::{
-    Constraints, Device, LaunchError, Nanos, Objective, Patience, Problem, Terms, Variant,
-};
+use trimtab_core::{Constraints, Device, LaunchError, Nanos, Objective, Patience, Problem, Terms, Variant};
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, Element, Slice, SliceMut, erase};
 use trimtab_plan::{Decision, Plan, Planner, Settings, TermsId, TuneRequest};
 use trimtab_tune::{Progress, Rules};
@@ -197,7 +195,9 @@ impl Builder {
             None => match default_wisdom_dir() {
                 Some(dir) => Wisdom::open(&dir),
                 None => {
-                    warnings.push("no home directory: wisdom is kept in memory; set TRIMTAB_WISDOM_DIR".to_string());
+                    warnings.push(
+                        "no home directory: wisdom is kept in memory; set TRIMTAB_WISDOM_DIR".to_string(),
+                    );
                     Wisdom::in_memory()
                 }
             },
@@ -206,7 +206,8 @@ impl Builder {
         let mut terms = self.terms;
         // A cap on threads is a constraint like any other, so that plans made under it are kept apart.
         if let Some(cap) = threads.filter(|&cap| cap < cpu.facts().threads) {
-            terms.constraints.threads_max = Some(terms.constraints.threads_max.map_or(cap, |max| max.min(cap)));
+            terms.constraints.threads_max =
+                Some(terms.constraints.threads_max.map_or(cap, |max| max.min(cap)));
         }
         let mut settings = Settings::default();
         settings.patience = asked.patience.or(outside.patience).unwrap_or(settings.patience);
@@ -328,7 +329,13 @@ impl Runtime {
 
     /// Runs a problem on operands, choosing as needed. The warm path: one lookup, then the kernel.
     #[inline]
-    pub fn execute<T: Element>(&self, problem: &Problem, lhs: &[T], rhs: &[T], out: &mut [T]) -> Result<(), Error> {
+    pub fn execute<T: Element>(
+        &self,
+        problem: &Problem,
+        lhs: &[T],
+        rhs: &[T],
+        out: &mut [T],
+    ) -> Result<(), Error> {
         if let Some(plan) = self.shared.planner.known(problem, self.terms) {
             let outcome = self.shared.planner.run(&plan, || self.launch_once(&plan, problem, lhs, rhs, out));
             return match outcome {
@@ -340,7 +347,13 @@ impl Runtime {
     }
 
     #[cold]
-    fn execute_cold<T: Element>(&self, problem: &Problem, lhs: &[T], rhs: &[T], out: &mut [T]) -> Result<(), Error> {
+    fn execute_cold<T: Element>(
+        &self,
+        problem: &Problem,
+        lhs: &[T],
+        rhs: &[T],
+        out: &mut [T],
+    ) -> Result<(), Error> {
         let plan = self.plan(problem)?;
         match self.launch_once(&plan, problem, lhs, rhs, out) {
             Ok(()) => Ok(()),

@@ -140,7 +140,8 @@ impl<T: Element> Tensor<T> {
 
     /// The element at a position, or `None` outside the shape.
     pub fn get(&self, index: &[usize]) -> Option<T> {
-        let inside = index.len() == self.shape().len() && index.iter().zip(self.shape()).all(|(i, size)| i < size);
+        let inside =
+            index.len() == self.shape().len() && index.iter().zip(self.shape()).all(|(i, size)| i < size);
         let offsets = index.iter().zip(self.strides()).map(|(&i, &stride)| i as isize * stride);
         let place = offsets.sum::<isize>() + self.offset as isize;
         self.data.get(place as usize).copied().filter(|_| inside)
@@ -187,7 +188,8 @@ impl<T: Element> Tensor<T> {
                 let mut view = self.clone();
                 // An empty part keeps the offset: it may lie one past the end.
                 if !range.is_empty() {
-                    view.offset = (self.offset as isize + range.start as isize * self.strides()[axis]) as usize;
+                    view.offset =
+                        (self.offset as isize + range.start as isize * self.strides()[axis]) as usize;
                 }
                 view.shape.values[axis] = range.len();
                 Ok(view)
@@ -326,14 +328,17 @@ pub(crate) fn allocate<T: Element>(count: usize) -> Result<Vec<T>, Error> {
     if bytes >= CAREFUL_BYTES {
         // Zeroed memory straight from the system is free until touched, but cannot be asked for politely: ask first.
         let mut asked: Vec<T> = Vec::new();
-        asked.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes: trimtab_core::Bytes(bytes as u64) })?;
+        asked
+            .try_reserve_exact(count)
+            .map_err(|_| Error::OutOfMemory { bytes: trimtab_core::Bytes(bytes as u64) })?;
     }
     Ok(vec![T::default(); count])
 }
 
 fn row_major(shape: &[usize]) -> Result<(Dims<usize>, Dims<isize>), Error> {
     let rank = || Error::Rank { shape: shape.to_vec() };
-    let mut strides = Dims::new(&[0isize; MAX_TENSOR_RANK][..shape.len().min(MAX_TENSOR_RANK)]).ok_or_else(rank)?;
+    let mut strides =
+        Dims::new(&[0isize; MAX_TENSOR_RANK][..shape.len().min(MAX_TENSOR_RANK)]).ok_or_else(rank)?;
     let mut stride = 1isize;
     for axis in (0..shape.len().min(MAX_TENSOR_RANK)).rev() {
         strides.values[axis] = stride;

@@ -109,7 +109,9 @@ impl Runtime {
         for (rival, raced) in racing.into_iter().zip(report.rivals) {
             match (&raced.failure, raced.samples.is_empty()) {
                 (Some(failure), _) => out.push((rival.name.to_string(), failure.to_string())),
-                (None, true) => out.push((rival.name.to_string(), "the budget ended before it ran".to_string())),
+                (None, true) => {
+                    out.push((rival.name.to_string(), "the budget ended before it ran".to_string()))
+                }
                 (None, false) => rows.push((rival, raced)),
             }
         }

@@ -1,6 +1,6 @@
 //! The user's own operations: a name and sizes.
 
-use super::{write_sizes, ProblemError};
+use super::{ProblemError, write_sizes};
 use std::fmt;
 
 /// The longest name of a custom operation.

@@ -1,6 +1,6 @@
 //! One result element per element, with broadcasting.
 
-use super::{element_count, write_sizes, ProblemError, MAX_RANK};
+use super::{MAX_RANK, ProblemError, element_count, write_sizes};
 use crate::DType;
 use std::fmt;
 
@@ -97,7 +97,9 @@ impl ElementwiseOp {
     /// Whether each element costs a function call rather than an instruction.
     pub const fn is_function(self) -> bool {
         match self {
-            ElementwiseOp::Unary(op) => !matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu | UnaryOp::Sqrt),
+            ElementwiseOp::Unary(op) => {
+                !matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu | UnaryOp::Sqrt)
+            }
             ElementwiseOp::Binary(op) => matches!(op, BinaryOp::Pow),
         }
     }
@@ -152,7 +154,8 @@ impl Elementwise {
                 (left, right) if left == right => left,
                 (1, other) | (other, 1) => other,
                 _ => {
-                    let reason = format!("sizes {left} and {right} along axis {axis} are neither equal nor one");
+                    let reason =
+                        format!("sizes {left} and {right} along axis {axis} are neither equal nor one");
                     return Err(ProblemError::Shapes { lhs: lhs.to_vec(), rhs: rhs.to_vec(), reason });
                 }
             };

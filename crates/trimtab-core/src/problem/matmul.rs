@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use super::{element_count, write_sizes, ProblemError};
+use super::{ProblemError, element_count, write_sizes};
 use crate::DType;
 use std::fmt;
 

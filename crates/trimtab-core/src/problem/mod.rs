@@ -249,7 +249,9 @@ pub enum ProblemError {
         shape: Vec<u64>,
     },
     /// More dimensions than a problem keeps.
-    #[error("shape {0:?} keeps more than {MAX_RANK} dimensions after merging; make the operand contiguous first")]
+    #[error(
+        "shape {0:?} keeps more than {MAX_RANK} dimensions after merging; make the operand contiguous first"
+    )]
     TooManyDimensions(Vec<u64>),
     /// A custom problem's name or sizes out of bounds.
     #[error("custom problem `{name}`: {reason}")]

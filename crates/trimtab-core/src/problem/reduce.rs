@@ -1,7 +1,7 @@
 //! Many elements to one.
 
 use super::elementwise::named_ops;
-use super::{element_count, write_sizes, ProblemError};
+use super::{ProblemError, element_count, write_sizes};
 use crate::DType;
 use std::fmt;
 
@@ -38,7 +38,12 @@ pub struct Reduce {
 
 impl Reduce {
     /// Over all elements (`axis` = `None`) or along one axis.
-    pub fn new(op: ReduceOp, dtype: DType, shape: &[u64], axis: Option<usize>) -> Result<Reduce, ProblemError> {
+    pub fn new(
+        op: ReduceOp,
+        dtype: DType,
+        shape: &[u64],
+        axis: Option<usize>,
+    ) -> Result<Reduce, ProblemError> {
         if op == ReduceOp::Mean && !dtype.is_float() {
             let hint = "convert the operand to f32 or f64, or use sum";
             return Err(ProblemError::DType { operation: "mean".to_string(), dtype, hint });

@@ -1,7 +1,8 @@
 //! Reading a problem's text form. Writing is each kind's `Display`.
 
 use super::{
-    Custom, Elementwise, ElementwiseOp, Matmul, Operand, Operation, Problem, ProblemError, Reduce, ReduceOp, Transpose,
+    Custom, Elementwise, ElementwiseOp, Matmul, Operand, Operation, Problem, ProblemError, Reduce, ReduceOp,
+    Transpose,
 };
 use crate::DType;
 
@@ -37,7 +38,9 @@ pub(super) fn parse(text: &str) -> Result<Problem, ProblemError> {
         Operation::Matmul => reader.matmul(dtype, sizes, detail, parts.next())?.into(),
         Operation::Elementwise => reader.elementwise(dtype, sizes, detail)?.into(),
         Operation::Reduce => reader.reduce(dtype, sizes, detail, parts.next())?.into(),
-        Operation::Transpose | Operation::Custom => reader.transpose(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Transpose | Operation::Custom => {
+            reader.transpose(dtype, sizes, detail, parts.next())?.into()
+        }
     };
     reader.finish(parts)?;
     Ok(problem)
@@ -98,16 +101,26 @@ impl Reader<'_> {
                 .and_then(|(lhs, rhs)| Some((Operand::parse(lhs)?, Operand::parse(rhs)?))),
         };
         let Some((lhs, rhs)) = operands else {
-            return self.wrong("a layout is two of n (plain), t (transposed), ns, ts (one for the whole batch): n,t");
+            return self.wrong(
+                "a layout is two of n (plain), t (transposed), ns, ts (one for the whole batch): n,t",
+            );
         };
         Matmul::batched(dtype, batch, m, n, k, lhs, rhs)
     }
 
-    fn elementwise(&self, dtype: DType, sizes: &str, detail: Option<&str>) -> Result<Elementwise, ProblemError> {
+    fn elementwise(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+    ) -> Result<Elementwise, ProblemError> {
         let name = detail.unwrap_or_default();
         let Some(op) = ElementwiseOp::parse(name) else {
             let known: Vec<&str> = ElementwiseOp::names().collect();
-            return self.wrong(format!("`{name}` is not elementwise; write elementwise.OP with one of: {}", known.join(", ")));
+            return self.wrong(format!(
+                "`{name}` is not elementwise; write elementwise.OP with one of: {}",
+                known.join(", ")
+            ));
         };
         match (op, sizes.split_once(',')) {
             (ElementwiseOp::Unary(op), None) => Elementwise::unary(op, dtype, &self.sizes(sizes)?),
@@ -132,7 +145,10 @@ impl Reader<'_> {
         let name = detail.unwrap_or_default();
         let Some(op) = ReduceOp::parse(name) else {
             let known: Vec<&str> = ReduceOp::ALL.iter().map(|op| op.name()).collect();
-            return self.wrong(format!("`{name}` is not a reduction; write reduce.OP with one of: {}", known.join(", ")));
+            return self.wrong(format!(
+                "`{name}` is not a reduction; write reduce.OP with one of: {}",
+                known.join(", ")
+            ));
         };
         let axis = match axis {
             None => None,
@@ -157,7 +173,9 @@ impl Reader<'_> {
             None => (0..shape.len()).rev().collect(),
             Some(text) => match text.split('.').map(str::parse).collect() {
                 Ok(permutation) => permutation,
-                Err(_) => return self.wrong(format!("`{text}` is not a permutation; write for example 0.2.1")),
+                Err(_) => {
+                    return self.wrong(format!("`{text}` is not a permutation; write for example 0.2.1"));
+                }
             },
         };
         Transpose::new(dtype, &shape, &permutation)

@@ -1,6 +1,6 @@
 //! Reordering of axes.
 
-use super::{element_count, write_sizes, ProblemError, MAX_RANK};
+use super::{MAX_RANK, ProblemError, element_count, write_sizes};
 use crate::DType;
 use std::fmt;
 

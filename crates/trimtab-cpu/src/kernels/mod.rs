@@ -4,6 +4,7 @@ pub mod elementwise;
 pub mod matmul;
 pub mod reduce;
 pub mod transpose;
+mod version;
 
 use crate::blas::Blas;
 use crate::erase::AnyKernel;

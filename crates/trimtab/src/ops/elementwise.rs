@@ -119,7 +119,8 @@ impl Runtime {
         let (a, b) = (a.tensor(), b.tensor());
         let problem = Elementwise::binary(op, T::DTYPE, &sizes(a.shape()), &sizes(b.shape()))?;
         let rank = a.shape().len().max(b.shape().len());
-        let size = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
+        let size =
+            |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
         let shape: Vec<usize> = (0..rank)
             .map(|axis| match (size(a.shape(), axis), size(b.shape(), axis)) {
                 (1, other) => other,

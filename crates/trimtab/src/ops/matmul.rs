@@ -35,7 +35,12 @@ impl Runtime {
     }
 
     /// The matrix product written into a tensor that exists; allocates nothing when the operands are dense.
-    pub fn matmul_into<T: Float>(&self, a: &Tensor<T>, b: &Tensor<T>, out: &mut Tensor<T>) -> Result<(), Error> {
+    pub fn matmul_into<T: Float>(
+        &self,
+        a: &Tensor<T>,
+        b: &Tensor<T>,
+        out: &mut Tensor<T>,
+    ) -> Result<(), Error> {
         // The common case without a list of sizes on the heap: two dense matrices.
         if let ([m, k], [k2, n], [rows, columns]) = (a.shape(), b.shape(), out.shape())
             && (k, m, n) == (k2, rows, columns)
@@ -51,7 +56,13 @@ impl Runtime {
         self.multiply(problem, &lhs, &rhs, out.as_mut_slice())
     }
 
-    fn multiply<T: Float>(&self, problem: Matmul, lhs: &Side<T>, rhs: &Side<T>, out: &mut [T]) -> Result<(), Error> {
+    fn multiply<T: Float>(
+        &self,
+        problem: Matmul,
+        lhs: &Side<T>,
+        rhs: &Side<T>,
+        out: &mut [T],
+    ) -> Result<(), Error> {
         let stored = |side: &Side<T>| {
             let tensor = if side.operand.transposed { swapped(&side.tensor) } else { side.tensor.clone() };
             self.dense(&tensor).map(|data| data.into_owned())
@@ -93,7 +104,10 @@ impl Runtime {
         let column = if b.shape().len() == 1 { b.reshaped(&[b.len(), 1])? } else { b.clone() };
         let (mut lhs, mut rhs) = (side(row), side(column));
         if lhs.columns != rhs.rows {
-            return Err(wrong(format!("the left has {} columns, the right has {} rows", lhs.columns, rhs.rows)));
+            return Err(wrong(format!(
+                "the left has {} columns, the right has {} rows",
+                lhs.columns, rhs.rows
+            )));
         }
         let batch = broadcast(&lhs.batch, &rhs.batch)
             .ok_or_else(|| wrong("leading axes must be equal or one, aligned at the last".to_string()))?;
@@ -146,7 +160,11 @@ fn side<T: Float>(tensor: Tensor<T>) -> Side<T> {
 
 /// The operand's elements as stored, if they lie dense in memory.
 fn plain<T: Float>(side: &Side<T>) -> Option<&[T]> {
-    if side.operand.transposed { side.tensor.as_permutation().map(|(_, _, data)| data) } else { side.tensor.as_slice() }
+    if side.operand.transposed {
+        side.tensor.as_permutation().map(|(_, _, data)| data)
+    } else {
+        side.tensor.as_slice()
+    }
 }
 
 fn swapped<T: Float>(tensor: &Tensor<T>) -> Tensor<T> {
@@ -159,7 +177,8 @@ fn swapped<T: Float>(tensor: &Tensor<T>) -> Tensor<T> {
 
 fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let rank = a.len().max(b.len());
-    let size = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
+    let size =
+        |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
     (0..rank)
         .map(|axis| match (size(a, axis), size(b, axis)) {
             (own, other) if own == other => Some(own),

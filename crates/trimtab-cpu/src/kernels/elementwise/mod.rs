@@ -15,7 +15,7 @@ pub(crate) mod tests;
 mod vector;
 
 use crate::erase::{AnyKernel, erase};
-use trimtab_core::{Bytes, DeviceFacts, Elementwise, KernelVersion};
+use trimtab_core::{Bytes, DeviceFacts, Elementwise};
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
@@ -24,25 +24,6 @@ pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
         erase(chunked::ChunkedKernel::new()),
         erase(reference::ReferenceKernel),
     ]
-}
-
-/// The version of a kernel: a hash (FNV-1a, 64 bits) of the source texts it is compiled from.
-pub(crate) fn source_version(sources: &[&'static str]) -> KernelVersion {
-    let mut hash = 0xcbf2_9ce4_8422_2325;
-    for source in sources {
-        hash = source_hash(hash, source);
-    }
-    KernelVersion::from(format!("{hash:016x}"))
-}
-
-/// FNV-1a over a text, going on from `hash`.
-const fn source_hash(mut hash: u64, source: &str) -> u64 {
-    let (bytes, mut index) = (source.as_bytes(), 0);
-    while index < bytes.len() {
-        hash = (hash ^ bytes[index] as u64).wrapping_mul(0x0000_0100_0000_01b3);
-        index += 1;
-    }
-    hash
 }
 
 /// The sources below all fast elementwise kernels.

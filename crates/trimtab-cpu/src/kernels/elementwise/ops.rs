@@ -232,7 +232,7 @@ impl Operand for i32 {
 /// What is undefined at an element, as the launch's error.
 #[cold]
 pub(super) fn undefined(what: &str, index: usize) -> LaunchError {
-    LaunchError::Kernel(format!(
+    LaunchError::Data(format!(
         "{what} at element {index}; convert the operands to f64 or remove the zeros first"
     ))
 }

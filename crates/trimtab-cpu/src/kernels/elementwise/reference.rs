@@ -2,8 +2,9 @@
 
 use super::layout::Layout;
 use super::ops::{self, Operand};
-use super::{bytes_walked, lens, source_version};
+use super::{bytes_walked, lens};
 use crate::args::{Args, Cpu};
+use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, KernelVersion, LaunchError, Variant,

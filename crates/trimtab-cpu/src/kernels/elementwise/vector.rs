@@ -3,9 +3,10 @@
 use super::layout::Layout;
 use super::ops::{self, Operand};
 use super::span::{How, Operands, span};
-use super::{SHARED_SOURCES, bytes_walked, last_cache, lens, source_version, thread_counts};
+use super::{SHARED_SOURCES, bytes_walked, last_cache, lens, thread_counts};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
+use crate::kernels::version::source_version;
 use crate::simd::Levels;
 use std::borrow::Cow;
 use trimtab_core::{

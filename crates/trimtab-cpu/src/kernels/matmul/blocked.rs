@@ -3,10 +3,11 @@
 
 use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
 use super::product::{Product, Spread, View, rereads, splits, spread, thread_counts};
+use super::scratch;
 use super::tiles::{Tile, Tiles};
 use super::turn::turn;
-use super::{scratch, source_version};
 use crate::args::{Args, Cpu};
+use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
@@ -42,7 +43,7 @@ impl Variant<Cpu> for Blocked {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(concat!(include_str!("blocked.rs"), include_str!("tiles.rs"), include_str!("turn.rs")))
+        source_version(&[include_str!("blocked.rs"), include_str!("tiles.rs"), include_str!("turn.rs")])
     }
 
     fn class(&self) -> VariantClass {

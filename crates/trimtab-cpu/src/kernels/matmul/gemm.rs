@@ -1,9 +1,9 @@
 //! The crate `gemm`, one thread of it for each part of the product.
 
-use super::crate_version;
 use super::float::{Float, typed_launch, vector_bits};
 use super::product::{Spread, rereads, splits, spread, thread_counts};
 use crate::args::{Args, Cpu};
+use crate::kernels::version::crate_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
@@ -60,7 +60,7 @@ impl Variant<Cpu> for Gemm {
     }
 
     fn version(&self) -> KernelVersion {
-        crate_version("0.19", include_str!("gemm.rs"))
+        crate_version("0.19", &[include_str!("gemm.rs")])
     }
 
     fn class(&self) -> VariantClass {

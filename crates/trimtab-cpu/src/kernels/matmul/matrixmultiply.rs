@@ -1,10 +1,10 @@
 //! The crate `matrixmultiply`, one call for each part of the product.
 
-use super::crate_version;
 use super::float::{Float, lanes, typed_launch, vector_bits};
 use super::gemm::LibraryConfig;
 use super::product::spread;
 use crate::args::{Args, Cpu};
+use crate::kernels::version::crate_version;
 use std::borrow::Cow;
 use trimtab_core::{Decline, DeviceFacts, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work};
 
@@ -21,7 +21,7 @@ impl Variant<Cpu> for MatrixMultiply {
     }
 
     fn version(&self) -> KernelVersion {
-        crate_version("0.3", concat!(include_str!("matrixmultiply.rs"), include_str!("gemm.rs")))
+        crate_version("0.3", &[include_str!("matrixmultiply.rs"), include_str!("gemm.rs")])
     }
 
     fn class(&self) -> VariantClass {

@@ -3,8 +3,8 @@
 use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
 use super::lines::{Lines, Rows};
 use super::product::{COLUMNS, Product, ROWS, Spread, spread, thread_counts};
-use super::source_version;
 use crate::args::{Args, Cpu};
+use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
@@ -41,7 +41,7 @@ impl Variant<Cpu> for Matvec {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(concat!(include_str!("matvec.rs"), include_str!("lines.rs")))
+        source_version(&[include_str!("matvec.rs"), include_str!("lines.rs")])
     }
 
     fn class(&self) -> VariantClass {

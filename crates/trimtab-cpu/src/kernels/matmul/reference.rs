@@ -2,8 +2,8 @@
 
 use super::float::{Float, typed_launch};
 use super::product::{Spread, spread};
-use super::source_version;
 use crate::args::{Args, Cpu};
+use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
@@ -27,7 +27,7 @@ impl Variant<Cpu> for Reference {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(include_str!("reference.rs"))
+        source_version(&[include_str!("reference.rs")])
     }
 
     fn class(&self) -> VariantClass {

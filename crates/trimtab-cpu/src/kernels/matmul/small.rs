@@ -3,10 +3,11 @@
 
 use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
 use super::product::{Product, ROWS, Spread, rereads, spread, thread_counts};
+use super::scratch;
 use super::tiles::{MAX_VECTORS, Tile, Tiles};
 use super::turn::turn;
-use super::{scratch, source_version};
 use crate::args::{Args, Cpu};
+use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
@@ -36,7 +37,7 @@ impl Variant<Cpu> for Small {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(concat!(include_str!("small.rs"), include_str!("tiles.rs"), include_str!("turn.rs")))
+        source_version(&[include_str!("small.rs"), include_str!("tiles.rs"), include_str!("turn.rs")])
     }
 
     fn class(&self) -> VariantClass {

@@ -3,7 +3,7 @@
 use super::fold::{Fold, Foldable, Visit};
 use super::{bytes_walked, lens};
 use crate::args::{Args, Cpu};
-use crate::kernels::elementwise::source_version;
+use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass,

@@ -3,7 +3,7 @@
 use super::fold::{Fold, Foldable, Visit, has_vector_form, reduce_row};
 use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
-use crate::kernels::elementwise::source_version;
+use crate::kernels::version::source_version;
 use crate::simd::{Level, Levels};
 use std::borrow::Cow;
 use trimtab_core::{

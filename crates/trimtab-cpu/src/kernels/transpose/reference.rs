@@ -2,7 +2,7 @@
 
 use super::{Axes, work};
 use crate::args::{Args, Cpu, Element};
-use crate::kernels::elementwise::source_version;
+use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,

@@ -4,7 +4,8 @@ use super::tiled::sides;
 use super::tiles::{Tile, copy_tile, for_tiles};
 use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu, Element};
-use crate::kernels::elementwise::{last_cache, source_version, thread_counts};
+use crate::kernels::elementwise::{last_cache, thread_counts};
+use crate::kernels::version::source_version;
 use crate::simd::Levels;
 use std::borrow::Cow;
 use trimtab_core::{

@@ -2,7 +2,8 @@
 
 use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu, Element};
-use crate::kernels::elementwise::{source_version, thread_counts};
+use crate::kernels::elementwise::thread_counts;
+use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
