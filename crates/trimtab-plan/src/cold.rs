@@ -10,7 +10,7 @@ use trimtab_core::{
     Basis, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Patience, Point, Problem,
     Terms, VariantClass,
 };
-use trimtab_tune::{Budget, Candidate, Progress, RaceReport, Rules, StopReason, race};
+use trimtab_tune::{Budget, Candidate, Progress, RaceReport, Rules, StopReason, Stopwatch, race};
 use trimtab_wisdom::{FactKey, Outcome, Stats, Verdict, Wisdom};
 
 /// Points of one kernel raced in the first round, where kernels are compared.
@@ -78,20 +78,9 @@ impl Cold {
         if self.devices.is_empty() {
             return Err(PlanError::NoDevice);
         }
-        let budget = Budget::time(ask.budget);
+        let mut budget = Budget::time(ask.budget);
         let Field { rivals, signature } = field::enumerate(&self.devices, &ask.problem, &ask.terms);
-        let mut decision = Decision {
-            problem: ask.problem,
-            terms: ask.terms,
-            rivals,
-            chosen: 0,
-            reason: Reason::Estimated,
-            patience: ask.patience,
-            complete: true,
-            spent: Nanos(0),
-            runs: 0,
-            notes: Vec::new(),
-        };
+        let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
         let verdict = self.verdict(&ask);
         let remembered = verdict.as_ref().and_then(|verdict| find(&decision.rivals, verdict));
         // A verdict counts as long as the set of rivals is the same; in mode `off` as long as its winner exists.
@@ -109,6 +98,13 @@ impl Cold {
             }
         }
         let with_model = ask.patience > Patience::Off;
+        if with_model {
+            // Measured once per process at most, 5 to 15 ms: the machine's cost, not this problem's.
+            for device in &self.devices {
+                device.rates();
+            }
+            budget = Budget::time(ask.budget);
+        }
         self.experience.estimate(
             &self.devices,
             &self.wisdom,
@@ -120,8 +116,8 @@ impl Cold {
         let incumbent =
             remembered.or_else(|| ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan)));
         let outcome = match ask.patience {
-            Patience::Off => self.settle_off(&mut decision, &ask),
-            Patience::Estimate => self.settle(&mut decision, &ask, incumbent, Reason::Estimated),
+            Patience::Off => self.settle_off(&mut decision),
+            Patience::Estimate => self.settle(&mut decision, incumbent, Reason::Estimated),
             Patience::Measure | Patience::Exhaustive => {
                 self.measure(&mut decision, ask, incumbent, signature, &budget)
             }
@@ -130,18 +126,27 @@ impl Cold {
         outcome.map(|()| decision)
     }
 
-    /// The full record of what is known about a problem, nothing measured. The plan in force stays the chosen one.
-    pub(crate) fn explain(&self, ask: Ask<'_>) -> Result<Decision, PlanError> {
-        let in_force = ask.in_force;
-        let patience = ask.patience.min(Patience::Estimate);
-        let (problem, terms) = (ask.problem, ask.terms);
-        let mut decision = self.decide(Ask { patience, ..ask })?;
-        // The remembered path looks at the winner only; here everyone gets an estimate.
-        let chosen = in_force.and_then(|plan| find_plan(&decision.rivals, &plan)).unwrap_or(decision.chosen);
-        let reason = decision.reason;
-        self.experience.estimate(&self.devices, &self.wisdom, &problem, &terms, &mut decision.rivals, true);
+    /// The full record of what is known about a problem; nothing is run. The plan in force stays the chosen one, else
+    /// what is remembered, else the best estimate.
+    pub(crate) fn explain(&self, ask: &Ask<'_>) -> Result<Decision, PlanError> {
+        if self.devices.is_empty() {
+            return Err(PlanError::NoDevice);
+        }
+        let stopwatch = Stopwatch::start();
+        let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms).rivals;
+        let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
+        let problem = &ask.problem;
+        self.experience.estimate(&self.devices, &self.wisdom, problem, &ask.terms, &mut decision.rivals, true);
+        let verdict = self.verdict(ask);
+        let remembered = verdict.as_ref().and_then(|verdict| find(&decision.rivals, verdict));
+        let in_force = ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan));
+        let Some(chosen) = in_force.or(remembered).or_else(|| best(&decision.rivals)) else {
+            return Err(no_rival(&decision));
+        };
         decision.chosen = chosen;
-        decision.reason = reason;
+        decision.reason = if remembered == Some(chosen) { Reason::Remembered } else { Reason::Estimated };
+        decision.complete = verdict.is_some_and(|verdict| verdict.patience != PARTIAL);
+        decision.spent = stopwatch.elapsed();
         sort(&mut decision);
         Ok(decision)
     }
@@ -158,13 +163,12 @@ impl Cold {
     }
 
     /// Mode `off`: the best of what was measured here, else the first in order of preference.
-    fn settle_off(&self, decision: &mut Decision, ask: &Ask<'_>) -> Result<(), PlanError> {
+    fn settle_off(&self, decision: &mut Decision) -> Result<(), PlanError> {
         if decision.rivals.iter().any(|rival| rival.estimate().is_some()) {
-            return self.settle(decision, ask, None, Reason::Remembered);
+            return self.settle(decision, None, Reason::Remembered);
         }
         for index in 0..decision.rivals.len() {
-            // Only what was measured and failed is out; the others merely have no estimate.
-            let open = matches!(&decision.rivals[index].standing, Standing::Quarantined(why) if why.starts_with("not measured"));
+            let open = decision.rivals[index].standing == Standing::Unconsidered;
             if open && self.verify(decision, index) {
                 let estimate =
                     Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
@@ -181,7 +185,6 @@ impl Cold {
     fn settle(
         &self,
         decision: &mut Decision,
-        ask: &Ask<'_>,
         incumbent: Option<usize>,
         reason: Reason,
     ) -> Result<(), PlanError> {
@@ -201,7 +204,6 @@ impl Cold {
                     decision.reason = Reason::KeptIncumbent;
                 }
                 decision.chosen = choice;
-                let _ = ask;
                 return Ok(());
             }
             decision.reason = Reason::NextBest;
@@ -275,7 +277,7 @@ impl Cold {
         }
         if winners.is_empty() {
             decision.complete = false;
-            return self.settle(decision, &ask, incumbent, Reason::Estimated);
+            return self.settle(decision, incumbent, Reason::Estimated);
         }
         // With weights on memory or energy the fastest need not be the best.
         let time_only = ask.terms.objective == trimtab_core::Objective::default();

@@ -179,7 +179,7 @@ impl Experience {
                     let estimate = self.from_others(devices, wisdom, problem, rival);
                     self.standing(rival, terms, estimate)
                 }
-                _ => Standing::Quarantined("not measured, and nothing is estimated in this mode".to_string()),
+                _ => Standing::Unconsidered,
             };
         }
     }

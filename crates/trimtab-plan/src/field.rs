@@ -54,7 +54,7 @@ pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &
                 // Not yet estimated; whoever is excluded for good is so from here on.
                 let standing = match terms.constraints.excludes(&work, None) {
                     Some(reason) => Standing::Excluded(reason),
-                    None => Standing::Quarantined("not yet considered".to_string()),
+                    None => Standing::Unconsidered,
                 };
                 rivals.push(Rival { point: *point, point_name, work, standing, ..rival.clone() });
             }

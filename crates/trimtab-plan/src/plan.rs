@@ -30,7 +30,7 @@ pub struct Plan {
 
 impl Plan {
     pub(crate) fn new(device: u16, kernel: KernelId, point: Point, expected: Nanos) -> Plan {
-        let interval = 100 * CLOCK_COST_NS / expected.0.max(1);
+        let interval = (100 * CLOCK_COST_NS).div_ceil(expected.0.max(1));
         let sample_mask = (interval.next_power_of_two() - 1).min(MAX_SAMPLE_MASK) as u32;
         Plan { device, kernel, point, expected, sample_mask, id: 0 }
     }
@@ -57,6 +57,8 @@ pub enum Standing {
     Excluded(String),
     /// It failed, hung or lied before and is not tried.
     Quarantined(String),
+    /// Not looked at: what is remembered, or the first in order of preference, was enough.
+    Unconsidered,
 }
 
 /// One (device, kernel, point) that was considered, or a kernel that declined.
@@ -110,6 +112,7 @@ impl Rival {
             Standing::Declined(reason) => Some(reason.clone()),
             Standing::Excluded(reason) => Some(format!("excluded: {reason}")),
             Standing::Quarantined(reason) => Some(format!("quarantined: {reason}")),
+            Standing::Unconsidered => Some("not considered".to_string()),
         }
     }
 }
@@ -186,6 +189,22 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// A decision that is still to be made.
+    pub(crate) fn new(problem: Problem, terms: Terms, rivals: Vec<Rival>, patience: Patience) -> Decision {
+        Decision {
+            problem,
+            terms,
+            rivals,
+            chosen: 0,
+            reason: Reason::Estimated,
+            patience,
+            complete: true,
+            spent: Nanos(0),
+            runs: 0,
+            notes: Vec::new(),
+        }
+    }
+
     /// The chosen rival.
     pub fn winner(&self) -> Option<&Rival> {
         self.rivals.get(self.chosen)

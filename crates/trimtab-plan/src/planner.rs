@@ -23,7 +23,7 @@ const MAX_TERMS: usize = 1024;
 /// How often the background thread drains feedback and writes wisdom.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
 /// Foreground time a new problem may cost by default.
-pub const DEFAULT_BUDGET: Nanos = Nanos::from_millis(40);
+pub const DEFAULT_BUDGET: Nanos = Nanos::from_millis(35);
 /// Share by which a rival must be better before a plan in force is given up.
 pub const DEFAULT_SWITCH_MARGIN: f64 = 0.02;
 
@@ -202,7 +202,7 @@ impl Planner {
     pub fn explain(&self, problem: &Problem, terms: TermsId) -> Result<Decision, PlanError> {
         let mut quiet = |_: &Progress| ();
         let mut decision =
-            self.inner.cold.explain(self.ask(problem, terms, Patience::Estimate, &mut quiet))?;
+            self.inner.cold.explain(&self.ask(problem, terms, self.inner.settings.patience, &mut quiet))?;
         if let Some(made) = self.decision(problem, terms) {
             decision.reason = made.reason;
             decision.patience = made.patience;

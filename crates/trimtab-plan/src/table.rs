@@ -108,14 +108,6 @@ impl Table {
         self.chunks[index / CHUNK].get()?[index % CHUNK].get()
     }
 
-    /// The plan of a slot and what it answers, for feedback.
-    pub(crate) fn by_id(&self, id: u32) -> Option<(Problem, TermsId, Plan)> {
-        if id == 0 || id as usize > MAX_PLANS {
-            return None;
-        }
-        self.slot(id).map(|slot| (slot.problem, slot.terms, slot.plan))
-    }
-
     /// Puts a plan in force. Called with the planner's cold lock held: one writer at a time.
     pub(crate) fn publish(&self, problem: &Problem, terms: TermsId, mut plan: Plan) -> Plan {
         let used = self.used.load(Ordering::Relaxed) as usize;

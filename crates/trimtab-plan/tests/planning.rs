@@ -1,0 +1,448 @@
+//! Planning on a scripted machine: a device whose kernels have times written down, so that every plan is decidable.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use trimtab_core::{
+    Basis, Bench, Bytes, Constraints, Decline, Device, DeviceFacts, DeviceKind, Failure, FailureKind, Fingerprint,
+    KernelId, KernelInfo, KernelVersion, LaunchError, Nanos, Objective, Operation, Patience, Point, Problem, Rates, Sample,
+    Space, State, Terms, VariantClass, Work,
+};
+use trimtab_plan::{Planner, Reason, Settings, Standing, TermsId, TuneRequest};
+use trimtab_tune::Rules;
+use trimtab_wisdom::{Filter, Wisdom};
+
+/// One kernel of the scripted machine: its points and how long each takes.
+#[derive(Clone)]
+struct Script {
+    name: &'static str,
+    version: &'static str,
+    class: VariantClass,
+    points: Vec<(u32, u64)>,
+    scratch: u64,
+    fails: Option<FailureKind>,
+    declines: Option<&'static str>,
+}
+
+fn kernel(name: &'static str, points: &[(u32, u64)]) -> Script {
+    Script {
+        name,
+        version: "1",
+        class: VariantClass::Tiled,
+        points: points.to_vec(),
+        scratch: 0,
+        fails: None,
+        declines: None,
+    }
+}
+
+fn reference(ns: u64) -> Script {
+    Script { class: VariantClass::Reference, ..kernel("reference", &[(1, ns)]) }
+}
+
+struct Scripted {
+    facts: DeviceFacts,
+    kernels: Vec<Script>,
+    infos: Vec<KernelInfo>,
+    runs: AtomicU32,
+    /// Runs per kernel name.
+    counts: Mutex<HashMap<&'static str, u32>>,
+}
+
+impl Scripted {
+    fn new(kernels: Vec<Script>) -> Arc<Scripted> {
+        let infos = kernels
+            .iter()
+            .map(|script| KernelInfo {
+                name: script.name.to_string(),
+                version: KernelVersion::from(script.version),
+                operation: Operation::Custom,
+                class: script.class,
+            })
+            .collect();
+        let facts = DeviceFacts {
+            id: "scripted".to_string(),
+            name: "scripted".to_string(),
+            kind: DeviceKind::Recorded,
+            fingerprint: Fingerprint("scripted \"machine\"\n../x".to_string()),
+            cores: Some(2),
+            threads: 2,
+            caches: vec![],
+            vector_bytes: None,
+            features: vec![],
+            numa_nodes: None,
+            memory: None,
+            notes: vec![],
+        };
+        Arc::new(Scripted { facts, kernels, infos, runs: AtomicU32::new(0), counts: Mutex::default() })
+    }
+
+    fn ns(&self, kernel: KernelId, point: &Point) -> u64 {
+        let script = &self.kernels[kernel.0 as usize];
+        script.points.iter().find(|(value, _)| point.values() == [*value]).map_or(u64::MAX, |point| point.1)
+    }
+
+    fn count(&self, name: &str) -> u32 {
+        self.counts.lock().unwrap().get(name).copied().unwrap_or(0)
+    }
+}
+
+impl Device for Scripted {
+    fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+    fn rates(&self) -> Rates {
+        Rates {
+            flops_per_s: 1e9,
+            lanes: 1,
+            bytes_per_s: 1e9,
+            bytes_per_s_all: 1e9,
+            cached_bytes_per_s: 1e9,
+            cached_up_to: Bytes(1024),
+            launch: Nanos(100),
+        }
+    }
+    fn state(&self) -> State {
+        State::default()
+    }
+    fn kernels(&self) -> &[KernelInfo] {
+        &self.infos
+    }
+    fn declines(&self, kernel: KernelId, _: &Problem) -> Option<Decline> {
+        self.kernels[kernel.0 as usize].declines.map(Decline::because)
+    }
+    fn space(&self, kernel: KernelId, _: &Problem) -> Space {
+        let points = self.kernels[kernel.0 as usize].points.iter().map(|(value, _)| Point::new(&[*value])).collect();
+        Space::new(vec!["tile".into()], points)
+    }
+    fn work(&self, kernel: KernelId, _: &Problem, point: &Point) -> Work {
+        let script = &self.kernels[kernel.0 as usize];
+        let threads = point.values()[0].min(4);
+        Work { scratch: Bytes(script.scratch), threads, lanes: 1, bytes: Bytes(1000), ..Work::default() }
+    }
+    fn verify(&self, kernel: KernelId, _: &Problem, _: &Point, _: Nanos) -> Result<(), Failure> {
+        match self.kernels[kernel.0 as usize].fails {
+            Some(kind) => Err(Failure::new(kind, "scripted")),
+            None => Ok(()),
+        }
+    }
+    fn bench(&self, _: &Problem, _: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+        Ok(Box::new(ScriptedBench(self)))
+    }
+}
+
+struct ScriptedBench<'a>(&'a Scripted);
+
+impl Bench for ScriptedBench<'_> {
+    fn run(&mut self, kernel: KernelId, point: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure> {
+        let script = &self.0.kernels[kernel.0 as usize];
+        self.0.runs.fetch_add(1, Ordering::Relaxed);
+        *self.0.counts.lock().unwrap().entry(script.name).or_default() += 1;
+        if let Some(kind) = script.fails {
+            return Err(Failure::new(kind, "scripted"));
+        }
+        let elapsed = Nanos(self.0.ns(kernel, point).saturating_mul(u64::from(iterations)));
+        if elapsed > timeout {
+            return Err(Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")));
+        }
+        Ok(Sample { elapsed, iterations, interference: None, energy_uj: None })
+    }
+}
+
+fn problem(size: u64) -> Problem {
+    trimtab_core::Custom::new("op", &[size]).unwrap().into()
+}
+
+fn planner(device: &Arc<Scripted>, wisdom: &Arc<Wisdom>, patience: Patience) -> Planner {
+    let settings = Settings { patience, ..Settings::default() };
+    Planner::new(vec![Arc::clone(device) as Arc<dyn Device>], Arc::clone(wisdom), settings, Terms::default())
+}
+
+fn chosen(planner: &Planner, size: u64) -> String {
+    planner.plan(&problem(size), TermsId::default()).unwrap();
+    shown(planner, size)
+}
+
+fn shown(planner: &Planner, size: u64) -> String {
+    let decision = planner.explain(&problem(size), TermsId::default()).unwrap();
+    let winner = decision.winner().unwrap();
+    format!("{} {} ({})", winner.name, winner.point_name, decision.reason.name())
+}
+
+fn request(patience: Patience) -> TuneRequest {
+    TuneRequest { patience, budget: Nanos::from_millis(10_000), rules: Rules::default() }
+}
+
+fn usual() -> Vec<Script> {
+    vec![kernel("slow", &[(1, 50_000), (2, 40_000)]), kernel("fast", &[(1, 9_000), (2, 3_000)]), reference(500_000)]
+}
+
+#[test]
+fn measuring_finds_the_fastest_kernel_and_point_and_remembers_it() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(usual());
+    assert_eq!(chosen(&planner(&device, &wisdom, Patience::Measure), 8), "fast tile=2 (raced)");
+    let runs = device.runs.load(Ordering::Relaxed);
+    assert!(runs > 0);
+    // A second planner with the same wisdom measures nothing and chooses the same.
+    assert_eq!(chosen(&planner(&device, &wisdom, Patience::Measure), 8), "fast tile=2 (remembered)");
+    assert_eq!(chosen(&planner(&device, &wisdom, Patience::Off), 8), "fast tile=2 (remembered)");
+    assert_eq!(device.runs.load(Ordering::Relaxed), runs);
+}
+
+#[test]
+fn mode_off_without_wisdom_takes_the_first_in_order_of_preference_and_runs_nothing() {
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Off);
+    planner.plan(&problem(8), TermsId::default()).unwrap();
+    let decision = planner.decision(&problem(8), TermsId::default()).unwrap();
+    assert_eq!(decision.reason, Reason::DefaultOrder);
+    assert_eq!(&*decision.winner().unwrap().name, "slow");
+    assert_eq!(device.runs.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn mode_estimate_measures_nothing_and_uses_what_was_measured_elsewhere() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(usual());
+    planner(&device, &wisdom, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
+    let runs = device.runs.load(Ordering::Relaxed);
+    let planner = planner(&device, &wisdom, Patience::Estimate);
+    // Another size: fits over the first problem's facts decide.
+    planner.plan(&problem(9), TermsId::default()).unwrap();
+    let decision = planner.explain(&problem(9), TermsId::default()).unwrap();
+    let winner = decision.winner().unwrap();
+    assert_eq!(&*winner.name, "fast");
+    assert!(matches!(winner.estimate().unwrap().basis, Basis::Fitted(_)), "{:?}", winner.estimate());
+    assert_eq!(device.runs.load(Ordering::Relaxed), runs);
+}
+
+#[test]
+fn every_rival_has_an_estimate_or_says_why_not() {
+    let mut kernels = usual();
+    kernels.push(Script { declines: Some("does not like it"), ..kernel("shy", &[(1, 1)]) });
+    kernels.push(Script { fails: Some(FailureKind::Wrong), ..kernel("liar", &[(1, 10)]) });
+    let device = Scripted::new(kernels);
+    let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+    planner.plan(&problem(8), TermsId::default()).unwrap();
+    let decision = planner.explain(&problem(8), TermsId::default()).unwrap();
+    assert_eq!(&*decision.winner().unwrap().name, "fast");
+    for rival in &decision.rivals {
+        match &*rival.name {
+            "shy" => assert_eq!(rival.standing, Standing::Declined("does not like it".to_string())),
+            "liar" => assert!(rival.out_because().unwrap().contains("wrong")),
+            name => assert!(rival.estimate().is_some(), "{name}: {:?}", rival.standing),
+        }
+    }
+}
+
+#[test]
+fn a_kernel_that_lies_once_is_not_trusted_on_any_problem_even_after_a_restart() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let mut kernels = usual();
+    kernels.push(Script { fails: Some(FailureKind::Wrong), ..kernel("liar", &[(1, 10)]) });
+    let device = Scripted::new(kernels);
+    planner(&device, &wisdom, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
+    let before = device.count("liar");
+    let next = planner(&device, &wisdom, Patience::Measure);
+    next.plan(&problem(77), TermsId::default()).unwrap();
+    let decision = next.explain(&problem(77), TermsId::default()).unwrap();
+    let liar = decision.rivals.iter().find(|rival| &*rival.name == "liar").unwrap();
+    assert!(liar.out_because().unwrap().contains("wrong result on custom.op:8"), "{:?}", liar.standing);
+    assert_eq!(device.count("liar"), before);
+}
+
+#[test]
+fn a_rival_that_hangs_is_run_once_and_the_others_are_measured() {
+    let mut kernels = vec![kernel("forever", &[(1, 10_000_000_000)])];
+    kernels.extend(usual());
+    let device = Scripted::new(kernels);
+    let wisdom = Arc::new(Wisdom::in_memory());
+    assert_eq!(chosen(&planner(&device, &wisdom, Patience::Measure), 8), "fast tile=2 (raced)");
+    assert_eq!(device.count("forever"), 1);
+}
+
+#[test]
+fn when_everything_else_fails_the_reference_answers() {
+    let fail = |name| Script { fails: Some(FailureKind::Launch), ..kernel(name, &[(1, 10)]) };
+    let device = Scripted::new(vec![fail("a"), fail("b"), reference(500_000)]);
+    for patience in Patience::ALL {
+        let planner = planner(&device, &Arc::new(Wisdom::in_memory()), patience);
+        planner.plan(&problem(8), TermsId::default()).unwrap();
+        let decision = planner.decision(&problem(8), TermsId::default()).unwrap();
+        assert_eq!(&*decision.winner().unwrap().name, "reference", "{patience}");
+    }
+}
+
+#[test]
+fn a_plan_whose_launch_fails_is_replaced_by_the_next_best() {
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+    let terms = TermsId::default();
+    let plan = planner.plan(&problem(8), terms).unwrap();
+    let error = LaunchError::Kernel("broke".to_string());
+    let next = planner.failed(&problem(8), terms, &plan, &error).unwrap();
+    assert_ne!((next.kernel, next.point), (plan.kernel, plan.point));
+    assert_eq!(*planner.known(&problem(8), terms).unwrap(), planner.plan(&problem(8), terms).unwrap());
+    let decision = planner.explain(&problem(8), terms).unwrap();
+    let broken = decision.rivals.iter().find(|rival| rival.kernel == plan.kernel && rival.point == plan.point);
+    assert!(broken.unwrap().out_because().unwrap().contains("broke"));
+}
+
+#[test]
+fn constraints_filter_first_and_plans_under_different_terms_are_kept_apart() {
+    let mut kernels = usual();
+    kernels[1].scratch = 1 << 20;
+    let device = Scripted::new(kernels);
+    let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+    let lean = Constraints { memory_max: Some(Bytes(1024)), ..Constraints::default() };
+    let lean = planner.terms(&Terms { constraints: lean, ..Terms::default() });
+    planner.plan(&problem(8), TermsId::default()).unwrap();
+    planner.plan(&problem(8), lean).unwrap();
+    let name = |terms| planner.decision(&problem(8), terms).unwrap().winner().unwrap().name.to_string();
+    assert_eq!((name(TermsId::default()).as_str(), name(lean).as_str()), ("fast", "slow"));
+    let decision = planner.explain(&problem(8), lean).unwrap();
+    let fast = decision.rivals.iter().find(|rival| &*rival.name == "fast").unwrap();
+    assert!(fast.out_because().unwrap().contains("limit 1.00 KiB"));
+    // Nobody can keep this: an error that says who broke what, not a plan that breaks it.
+    let strict = Constraints { latency_max: Some(Nanos(1)), ..Constraints::default() };
+    let strict = planner.terms(&Terms { constraints: strict, ..Terms::default() });
+    let error = planner.plan(&problem(8), strict).unwrap_err().to_string();
+    assert!(error.contains("custom.op:8") && error.contains("limit 1 ns"), "{error}");
+}
+
+#[test]
+fn weights_on_memory_can_make_a_slower_kernel_the_best() {
+    let mut kernels = usual();
+    kernels[1].scratch = 1 << 30;
+    let device = Scripted::new(kernels);
+    let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+    let objective = Objective { memory: 0.5, ..Objective::default() };
+    let thrifty = planner.terms(&Terms { objective, ..Terms::default() });
+    planner.plan(&problem(8), thrifty).unwrap();
+    assert_eq!(&*planner.decision(&problem(8), thrifty).unwrap().winner().unwrap().name, "slow");
+}
+
+#[test]
+fn a_new_candidate_value_challenges_the_remembered_winner() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    planner(&Scripted::new(usual()), &wisdom, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
+    let mut more = usual();
+    more[1].points.push((4, 1_000));
+    let device = Scripted::new(more);
+    assert_eq!(chosen(&planner(&device, &wisdom, Patience::Measure), 8), "fast tile=4 (raced)");
+    // In mode off nothing is measured, so the remembered winner stays.
+    assert_eq!(chosen(&planner(&device, &Arc::clone(&wisdom), Patience::Off), 8), "fast tile=4 (remembered)");
+}
+
+#[test]
+fn a_changed_kernel_version_forgets_that_kernel_only() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    planner(&Scripted::new(usual()), &wisdom, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
+    let mut changed = usual();
+    changed[1].version = "2";
+    let planner = planner(&Scripted::new(changed), &wisdom, Patience::Estimate);
+    let decision = planner.explain(&problem(8), TermsId::default()).unwrap();
+    for rival in &decision.rivals {
+        let basis = rival.estimate().unwrap().basis;
+        let measured = matches!(basis, Basis::Measured(_));
+        assert_eq!(measured, &*rival.name == "slow" || &*rival.name == "reference", "{} {basis}", rival.name);
+    }
+}
+
+#[test]
+fn ties_keep_what_is_in_force() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let twins = |a: u64, b: u64| Scripted::new(vec![kernel("a", &[(1, a)]), kernel("b", &[(1, b)]), reference(500_000)]);
+    assert!(chosen(&planner(&twins(10_000, 9_000), &wisdom, Patience::Measure), 8).starts_with("b "));
+    // Now `a` is faster by one percent only: measured again on request, `b` stays.
+    let device = twins(9_000, 9_090);
+    let next = planner(&device, &wisdom, Patience::Measure);
+    let decision = next.tune(&problem(8), TermsId::default(), &request(Patience::Exhaustive), &mut |_| ()).unwrap();
+    assert_eq!(&*decision.winner().unwrap().name, "b");
+    assert_eq!(decision.reason, Reason::KeptIncumbent);
+}
+
+#[test]
+fn exhaustive_patience_measures_every_point_once_and_is_not_repeated() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &wisdom, Patience::Measure);
+    let terms = TermsId::default();
+    let decision = planner.tune(&problem(8), terms, &request(Patience::Exhaustive), &mut |_| ()).unwrap();
+    assert!(decision.complete && decision.runs > 0);
+    for rival in &decision.rivals {
+        assert!(matches!(rival.estimate().unwrap().basis, Basis::Measured(_)), "{}", rival.name);
+    }
+    let again = planner.tune(&problem(8), terms, &request(Patience::Exhaustive), &mut |_| ()).unwrap();
+    assert_eq!((again.runs, again.reason), (0, Reason::Remembered));
+}
+
+#[test]
+fn an_import_counts_from_the_next_call_on_and_a_dry_run_changes_nothing() {
+    let elsewhere = Arc::new(Wisdom::in_memory());
+    planner(&Scripted::new(usual()), &elsewhere, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
+    let text = elsewhere.export(&Filter::everything());
+
+    let device = Scripted::new(usual());
+    let here = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Off);
+    assert!(chosen(&here, 8).starts_with("slow"));
+    let report = here.import(&text, false).unwrap();
+    assert!(report.new > 0 && !report.committed && !report.changes.is_empty());
+    assert!(chosen(&here, 8).starts_with("slow"));
+    here.import(&text, true).unwrap();
+    assert_eq!(chosen(&here, 8), "fast tile=2 (remembered)");
+    here.forget(&Filter::everything());
+    assert!(chosen(&here, 8).starts_with("slow"));
+    assert_eq!(device.runs.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn live_reports_reach_wisdom_and_survive() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &wisdom, Patience::Measure);
+    planner.plan(&problem(8), TermsId::default()).unwrap();
+    let plan = *planner.known(&problem(8), TermsId::default()).unwrap();
+    for ns in [3_100, 3_200, 2_900] {
+        planner.report(&plan, Nanos(ns));
+    }
+    drop(planner);
+    let facts = wisdom.facts("scripted \"machine\"\n../x", "custom.op:8");
+    let live = facts.iter().find(|fact| fact.key.condition == "live").unwrap();
+    let stats = live.outcome.stats().unwrap();
+    assert_eq!((stats.n, stats.min_ns), (3, 2_900.0));
+}
+
+#[test]
+fn a_call_during_another_threads_measuring_gets_an_estimate_at_once() {
+    // A progress callback runs while the planner's cold lock is held; a plan asked for from inside must not wait.
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+    let mut asked = 0;
+    planner
+        .tune(&problem(8), TermsId::default(), &request(Patience::Measure), &mut |_| {
+            if asked == 0 {
+                assert!(planner.plan(&problem(99), TermsId::default()).is_ok());
+            }
+            asked += 1;
+        })
+        .unwrap();
+    assert!(asked > 0 && planner.known(&problem(99), TermsId::default()).is_none());
+}
+
+#[test]
+fn same_wisdom_same_plans() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(usual());
+    let first = planner(&device, &wisdom, Patience::Measure);
+    for size in 1..40 {
+        first.plan(&problem(size), TermsId::default()).unwrap();
+    }
+    let plans = |patience| -> Vec<String> {
+        let planner = planner(&device, &wisdom, patience);
+        (1..60).map(|size| chosen(&planner, size)).collect()
+    };
+    assert_eq!(plans(Patience::Off), plans(Patience::Off));
+    assert_eq!(plans(Patience::Estimate), plans(Patience::Estimate));
+}
