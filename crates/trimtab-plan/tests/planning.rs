@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, Bench, Bytes, Constraints, Decline, Device, DeviceFacts, DeviceKind, Failure, FailureKind, Fingerprint,
-    KernelId, KernelInfo, KernelVersion, LaunchError, Nanos, Objective, Operation, Patience, Point, Problem, Rates, Sample,
-    Space, State, Terms, VariantClass, Work,
+    Basis, Bench, Bytes, Constraints, Decline, Device, DeviceFacts, DeviceKind, Failure, FailureKind,
+    Fingerprint, KernelId, KernelInfo, KernelVersion, LaunchError, Nanos, Objective, Operation, Patience,
+    Point, Problem, Rates, Sample, Space, State, Terms, VariantClass, Work,
 };
 use trimtab_plan::{Planner, Reason, Settings, Standing, TermsId, TuneRequest};
 use trimtab_tune::Rules;
@@ -112,7 +112,8 @@ impl Device for Scripted {
         self.kernels[kernel.0 as usize].declines.map(Decline::because)
     }
     fn space(&self, kernel: KernelId, _: &Problem) -> Space {
-        let points = self.kernels[kernel.0 as usize].points.iter().map(|(value, _)| Point::new(&[*value])).collect();
+        let points =
+            self.kernels[kernel.0 as usize].points.iter().map(|(value, _)| Point::new(&[*value])).collect();
         Space::new(vec!["tile".into()], points)
     }
     fn work(&self, kernel: KernelId, _: &Problem, point: &Point) -> Work {
@@ -134,7 +135,13 @@ impl Device for Scripted {
 struct ScriptedBench<'a>(&'a Scripted);
 
 impl Bench for ScriptedBench<'_> {
-    fn run(&mut self, kernel: KernelId, point: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure> {
+    fn run(
+        &mut self,
+        kernel: KernelId,
+        point: &Point,
+        iterations: u32,
+        timeout: Nanos,
+    ) -> Result<Sample, Failure> {
         let script = &self.0.kernels[kernel.0 as usize];
         self.0.runs.fetch_add(1, Ordering::Relaxed);
         *self.0.counts.lock().unwrap().entry(script.name).or_default() += 1;
@@ -174,7 +181,11 @@ fn request(patience: Patience) -> TuneRequest {
 }
 
 fn usual() -> Vec<Script> {
-    vec![kernel("slow", &[(1, 50_000), (2, 40_000)]), kernel("fast", &[(1, 9_000), (2, 3_000)]), reference(500_000)]
+    vec![
+        kernel("slow", &[(1, 50_000), (2, 40_000)]),
+        kernel("fast", &[(1, 9_000), (2, 3_000)]),
+        reference(500_000),
+    ]
 }
 
 #[test]
@@ -285,7 +296,8 @@ fn a_plan_whose_launch_fails_is_replaced_by_the_next_best() {
     assert_ne!((next.kernel, next.point), (plan.kernel, plan.point));
     assert_eq!(*planner.known(&problem(8), terms).unwrap(), planner.plan(&problem(8), terms).unwrap());
     let decision = planner.explain(&problem(8), terms).unwrap();
-    let broken = decision.rivals.iter().find(|rival| rival.kernel == plan.kernel && rival.point == plan.point);
+    let broken =
+        decision.rivals.iter().find(|rival| rival.kernel == plan.kernel && rival.point == plan.point);
     assert!(broken.unwrap().out_because().unwrap().contains("broke"));
 }
 
@@ -326,7 +338,9 @@ fn weights_on_memory_can_make_a_slower_kernel_the_best() {
 #[test]
 fn a_new_candidate_value_challenges_the_remembered_winner() {
     let wisdom = Arc::new(Wisdom::in_memory());
-    planner(&Scripted::new(usual()), &wisdom, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
+    planner(&Scripted::new(usual()), &wisdom, Patience::Measure)
+        .plan(&problem(8), TermsId::default())
+        .unwrap();
     let mut more = usual();
     more[1].points.push((4, 1_000));
     let device = Scripted::new(more);
@@ -338,7 +352,9 @@ fn a_new_candidate_value_challenges_the_remembered_winner() {
 #[test]
 fn a_changed_kernel_version_forgets_that_kernel_only() {
     let wisdom = Arc::new(Wisdom::in_memory());
-    planner(&Scripted::new(usual()), &wisdom, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
+    planner(&Scripted::new(usual()), &wisdom, Patience::Measure)
+        .plan(&problem(8), TermsId::default())
+        .unwrap();
     let mut changed = usual();
     changed[1].version = "2";
     let planner = planner(&Scripted::new(changed), &wisdom, Patience::Estimate);
@@ -353,12 +369,15 @@ fn a_changed_kernel_version_forgets_that_kernel_only() {
 #[test]
 fn ties_keep_what_is_in_force() {
     let wisdom = Arc::new(Wisdom::in_memory());
-    let twins = |a: u64, b: u64| Scripted::new(vec![kernel("a", &[(1, a)]), kernel("b", &[(1, b)]), reference(500_000)]);
+    let twins = |a: u64, b: u64| {
+        Scripted::new(vec![kernel("a", &[(1, a)]), kernel("b", &[(1, b)]), reference(500_000)])
+    };
     assert!(chosen(&planner(&twins(10_000, 9_000), &wisdom, Patience::Measure), 8).starts_with("b "));
     // Now `a` is faster by one percent only: measured again on request, `b` stays.
     let device = twins(9_000, 9_090);
     let next = planner(&device, &wisdom, Patience::Measure);
-    let decision = next.tune(&problem(8), TermsId::default(), &request(Patience::Exhaustive), &mut |_| ()).unwrap();
+    let decision =
+        next.tune(&problem(8), TermsId::default(), &request(Patience::Exhaustive), &mut |_| ()).unwrap();
     assert_eq!(&*decision.winner().unwrap().name, "b");
     assert_eq!(decision.reason, Reason::KeptIncumbent);
 }
@@ -381,7 +400,9 @@ fn exhaustive_patience_measures_every_point_once_and_is_not_repeated() {
 #[test]
 fn an_import_counts_from_the_next_call_on_and_a_dry_run_changes_nothing() {
     let elsewhere = Arc::new(Wisdom::in_memory());
-    planner(&Scripted::new(usual()), &elsewhere, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
+    planner(&Scripted::new(usual()), &elsewhere, Patience::Measure)
+        .plan(&problem(8), TermsId::default())
+        .unwrap();
     let text = elsewhere.export(&Filter::everything());
 
     let device = Scripted::new(usual());

@@ -74,6 +74,14 @@ impl Transpose {
         &self.permutation[..self.rank as usize]
     }
 
+    #[inline]
+    pub(super) fn words(&self, tag: u64) -> [u64; 8] {
+        let axes =
+            self.permutation.iter().fold(u64::from(self.rank), |word, &axis| word << 4 | u64::from(axis));
+        let [a, b, c, d, e, f] = self.dims;
+        [axes << 16 | (self.dtype as u64) << 8 | tag, a, b, c, d, e, f, 0]
+    }
+
     /// Elements moved.
     pub fn len(&self) -> u64 {
         self.dims().iter().product()
