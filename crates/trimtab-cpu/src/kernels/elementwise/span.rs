@@ -167,6 +167,9 @@ unsafe fn rows<T: Operand, S: Simd, O: Op<T>, const VARIES: u8, const UNROLLED: 
 
 /// One row: whole vectors, the last one overlapping the one before so that there is no scalar rest.
 ///
+/// The operation stands here as seldom as can be: it is compiled in again at every place, and with a loop of its own for
+/// streamed stores, for the rest, the tail and short rows this crate took twice as long to build.
+///
 /// # Safety
 /// For `len` elements `out` must be writable and ours alone and the operands that vary readable.
 #[inline(always)]
@@ -177,68 +180,71 @@ unsafe fn compute<T: Operand, S: Simd, O: Op<T>, const VARIES: u8, const UNROLLE
     stream: bool,
 ) {
     let lanes = <T::Vec<S> as Vector<T>>::LANES;
-    if len < lanes {
-        // Shorter than a vector: through the stack.
-        let mut buffer = [[T::default(); MAX_LANES]; 3];
-        // SAFETY: operands that vary are readable for `len`, which is below MAX_LANES; buffers hold whole vectors.
-        unsafe {
+    let (mut row, mut to, mut whole) = (row, out, len);
+    let mut buffer = [[std::mem::MaybeUninit::<T>::uninit(); MAX_LANES]; 3];
+    // SAFETY: operands that vary are readable for `len`, buffers for MAX_LANES, which is a vector at least. Every vector
+    // starts at least `lanes` before the end, for reads and writes; streamed ones are whole vectors past an aligned address.
+    unsafe {
+        if len < lanes {
+            // Shorter than a vector: through the stack, where a whole one fits.
+            buffer = [[std::mem::MaybeUninit::new(T::default()); MAX_LANES]; 3];
+            let [lhs, rhs, result] = &mut buffer;
             if VARIES != RIGHT {
-                std::ptr::copy_nonoverlapping(row.lhs, buffer[0].as_mut_ptr(), len);
+                std::ptr::copy_nonoverlapping(row.lhs, lhs.as_mut_ptr().cast(), len);
             }
             if VARIES == BOTH || VARIES == RIGHT {
-                std::ptr::copy_nonoverlapping(row.rhs, buffer[1].as_mut_ptr(), len);
+                std::ptr::copy_nonoverlapping(row.rhs, rhs.as_mut_ptr().cast(), len);
             }
-            let row = Row { lhs: buffer[0].as_ptr(), rhs: buffer[1].as_ptr(), ..row };
-            row.at::<O, VARIES>(0).store(buffer[2].as_mut_ptr());
-            std::ptr::copy_nonoverlapping(buffer[2].as_ptr(), out, len);
+            row = Row { lhs: lhs.as_ptr().cast(), rhs: rhs.as_ptr().cast(), ..row };
+            (to, whole) = (result.as_mut_ptr().cast(), lanes);
         }
-        return;
-    }
-    let step = if UNROLLED { lanes * O::UNROLL } else { lanes };
-    let mut i = 0;
-    // SAFETY: every vector starts at least `lanes` before `len`, for reads and writes; streamed ones are whole vectors past
-    // an aligned address.
-    unsafe {
-        if stream {
-            // A vector stored as usual covers the elements before the first aligned one.
-            let bytes = lanes * size_of::<T>();
-            let ahead = (bytes - out as usize % bytes) % bytes / size_of::<T>();
-            if (out as usize).is_multiple_of(size_of::<T>()) && len >= ahead + lanes {
-                row.at::<O, VARIES>(0).store(out);
-                i = ahead;
-                while i + step <= len {
-                    let mut u = 0;
-                    while u < step {
-                        row.at::<O, VARIES>(i + u).stream(out.add(i + u));
-                        u += lanes;
-                    }
-                    i += step;
-                }
-            }
-        } else if UNROLLED {
-            while i + step <= len {
+        let (bytes, mut i) = (lanes * size_of::<T>(), 0);
+        // Elements before the first aligned one; a vector stored as usual covers them.
+        let ahead = (bytes - to as usize % bytes) % bytes / size_of::<T>();
+        let stream = stream && whole >= ahead + lanes && (to as usize).is_multiple_of(size_of::<T>());
+        if stream && ahead > 0 {
+            row.at::<O, VARIES>(0).store(to);
+            i = ahead;
+        }
+        if UNROLLED {
+            let step = lanes * O::UNROLL;
+            while i + step <= whole {
                 // All loads before all stores: four independent chains, or two for long ones.
                 let first = row.at::<O, VARIES>(i);
                 let second = row.at::<O, VARIES>(i + lanes);
                 if O::UNROLL == 4 {
                     let third = row.at::<O, VARIES>(i + 2 * lanes);
                     let fourth = row.at::<O, VARIES>(i + 3 * lanes);
-                    third.store(out.add(i + 2 * lanes));
-                    fourth.store(out.add(i + 3 * lanes));
+                    put::<T, S>(stream, first, to.add(i));
+                    put::<T, S>(stream, second, to.add(i + lanes));
+                    put::<T, S>(stream, third, to.add(i + 2 * lanes));
+                    put::<T, S>(stream, fourth, to.add(i + 3 * lanes));
+                } else {
+                    put::<T, S>(stream, first, to.add(i));
+                    put::<T, S>(stream, second, to.add(i + lanes));
                 }
-                first.store(out.add(i));
-                second.store(out.add(i + lanes));
                 i += step;
             }
         }
-        while i + lanes <= len {
-            row.at::<O, VARIES>(i).store(out.add(i));
+        while i < whole {
+            let at = i.min(whole - lanes);
+            put::<T, S>(stream && at == i, row.at::<O, VARIES>(at), to.add(at));
             i += lanes;
         }
-        if i < len {
-            row.at::<O, VARIES>(len - lanes).store(out.add(len - lanes));
+        if len < lanes {
+            std::ptr::copy_nonoverlapping(buffer[2].as_ptr().cast(), out, len);
         }
     }
+}
+
+/// Stores past the caches or as usual.
+///
+/// # Safety
+/// A whole vector must be writable there, and aligned if streamed.
+#[inline(always)]
+unsafe fn put<T: Operand, S: Simd>(stream: bool, value: T::Vec<S>, to: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe { if stream { value.stream(to) } else { value.store(to) } }
 }
 
 /// Elements gathered before a round of vectors.
