@@ -101,31 +101,15 @@ impl Layout {
         }
     }
 
-    /// Calls `body(position, lhs offset, rhs offset, length)` for each piece of a row within the range. All offsets
-    /// lie within the operands as long as the range lies within the result.
+    /// The pieces of rows within a range. All offsets lie within the operands as long as the range lies within the result.
     #[inline(always)]
-    pub(super) fn rows(&self, range: Range<usize>, mut body: impl FnMut(usize, usize, usize, usize)) {
-        if range.is_empty() {
-            return;
-        }
-        if self.rank == 1 {
-            return body(range.start, self.lhs[0] * range.start, self.rhs[0] * range.start, range.len());
-        }
-        let last = self.rank - 1;
-        let (mut index, mut lhs, mut rhs) = self.locate(range.start);
-        let mut position = range.start;
-        while position < range.end {
-            let within = index[last];
-            let length = (self.dims[last] - within).min(range.end - position);
-            body(position, lhs, rhs, length);
-            position += length;
-            if position < range.end {
-                lhs -= within * self.lhs[last];
-                rhs -= within * self.rhs[last];
-                index[last] = 0;
-                self.advance(last - 1, &mut index, &mut lhs, &mut rhs);
-            }
-        }
+    pub(super) fn pieces(&self, range: Range<usize>) -> Pieces<'_> {
+        let (index, lhs, rhs) = match self.rank {
+            _ if range.is_empty() => ([0; MAX_RANK], 0, 0),
+            1 => ([range.start, 0, 0, 0, 0, 0], self.lhs[0] * range.start, self.rhs[0] * range.start),
+            _ => self.locate(range.start),
+        };
+        Pieces { layout: self, index, lhs, rhs, range }
     }
 
     /// Calls `body(position, lhs offset, rhs offset)` for each element of the range until it says stop with an error.
@@ -145,5 +129,46 @@ impl Layout {
             self.advance(last, &mut index, &mut lhs, &mut rhs);
         }
         Ok(())
+    }
+}
+
+/// See [`Layout::pieces`]: a loop and not a callback, because vector code in closures is compiled without its
+/// instruction set.
+pub(super) struct Pieces<'a> {
+    layout: &'a Layout,
+    index: [usize; MAX_RANK],
+    lhs: usize,
+    rhs: usize,
+    range: Range<usize>,
+}
+
+/// A piece of a row: position in the result, offsets of the operands, length.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) at: usize,
+    pub(super) lhs: usize,
+    pub(super) rhs: usize,
+    pub(super) len: usize,
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+    #[inline(always)]
+    fn next(&mut self) -> Option<Piece> {
+        if self.range.is_empty() {
+            return None;
+        }
+        let (layout, last) = (self.layout, self.layout.rank - 1);
+        let within = self.index[last];
+        let len = (layout.dims[last] - within).min(self.range.len());
+        let piece = Piece { at: self.range.start, lhs: self.lhs, rhs: self.rhs, len };
+        self.range.start += len;
+        if !self.range.is_empty() && last > 0 {
+            self.lhs -= within * layout.lhs[last];
+            self.rhs -= within * layout.rhs[last];
+            self.index[last] = 0;
+            layout.advance(last - 1, &mut self.index, &mut self.lhs, &mut self.rhs);
+        }
+        Some(piece)
     }
 }

@@ -65,7 +65,7 @@ impl Real for f32 {
     const MAGIC: f64 = 12_582_912.0;
     const SHIFT: f64 = 8_388_608.0;
     const BIAS: f64 = 127.0;
-    const LN2_UPPER: f64 = 0.693_138_122_558_593_75;
+    const LN2_UPPER: f64 = f32::from_bits(0x3f31_7180) as f64;
     const LN2_LOWER: f64 = 9.058_001_351_559_417e-6;
     const EXP_RANGE: (f64, f64) = (-104.0, 89.0);
     const TANH_END: f64 = 20.0;
@@ -110,6 +110,13 @@ impl Real for f64 {
     ];
 }
 
+/// All lanes the same. A function and not a closure: closures are compiled without the instruction set of the function
+/// they stand in, and calls that are not inlined made exp 40 times slower.
+#[inline(always)]
+fn number<T: Real, V: FloatVector<T>>(like: V, value: f64) -> V {
+    like.set(T::of(value))
+}
+
 #[inline(always)]
 fn horner<T: Real, V: FloatVector<T>>(x: V, series: &'static [T]) -> V {
     let mut sum = x.set(T::of(0.0));
@@ -151,27 +158,26 @@ pub(super) fn exp<T: Real, V: FloatVector<T>>(x: V) -> V {
 /// Natural logarithm.
 #[inline(always)]
 pub(super) fn log<T: Real, V: FloatVector<T>>(x: V) -> V {
-    let number = |value: f64| x.set(T::of(value));
-    let (one, tiny) = (number(1.0), number(T::MIN_NORMAL));
-    let scaled = x.where_less(tiny, x.mul(number(T::NORMALIZE.exp2())), x);
-    let bias = x.where_less(tiny, number(T::BIAS + T::NORMALIZE), number(T::BIAS));
-    let exponent = scaled.exponent_down().or(number(T::SHIFT)).sub(number(T::SHIFT)).sub(bias);
+    let (one, tiny) = (number(x, 1.0), number(x, T::MIN_NORMAL));
+    let scaled = x.where_less(tiny, x.mul(number(x, T::NORMALIZE.exp2())), x);
+    let bias = x.where_less(tiny, number(x, T::BIAS + T::NORMALIZE), number(x, T::BIAS));
+    let exponent = scaled.exponent_down().or(number(x, T::SHIFT)).sub(number(x, T::SHIFT)).sub(bias);
     let mantissa = scaled.and(x.set(T::MANTISSA)).or(one);
     // Into [√½, √2], so that f is small on both sides.
-    let large = number(std::f64::consts::SQRT_2);
+    let large = number(x, std::f64::consts::SQRT_2);
     let k = large.where_less(mantissa, exponent.add(one), exponent);
-    let mantissa = large.where_less(mantissa, mantissa.mul(number(0.5)), mantissa);
+    let mantissa = large.where_less(mantissa, mantissa.mul(number(x, 0.5)), mantissa);
     let f = mantissa.sub(one);
-    let s = f.div(f.add(number(2.0)));
+    let s = f.div(f.add(number(x, 2.0)));
     let z = s.mul(s);
-    let half_square = f.mul(f).mul(number(0.5));
+    let half_square = f.mul(f).mul(number(x, 0.5));
     let tail = s.mul(half_square.add(z.mul(horner(z, T::LOG_SERIES))));
-    let tail = k.fma(number(T::LN2_LOWER), tail);
-    let result = k.mul(number(T::LN2_UPPER)).sub(half_square.sub(tail).sub(f));
-    let infinity = number(f64::INFINITY);
+    let tail = k.fma(number(x, T::LN2_LOWER), tail);
+    let result = k.mul(number(x, T::LN2_UPPER)).sub(half_square.sub(tail).sub(f));
+    let infinity = number(x, f64::INFINITY);
     let result = x.where_equal(infinity, infinity, result);
-    let result = x.where_equal(number(0.0), number(f64::NEG_INFINITY), result);
-    let result = x.where_less(number(0.0), number(f64::NAN), result);
+    let result = x.where_equal(number(x, 0.0), number(x, f64::NEG_INFINITY), result);
+    let result = x.where_less(number(x, 0.0), number(x, f64::NAN), result);
     x.where_equal(x, result, x)
 }
 
@@ -205,22 +211,25 @@ pub(super) fn gelu<T: Real, V: FloatVector<T>>(x: V) -> V {
     x.set(T::of(GELU_LOW)).upper(x).mul(sigmoid(x.mul(cubic)))
 }
 
+/// The nearest integer. From 2^50 on every float here (a widened `f32`) is one, and adding the magic number would not find it.
+#[inline(always)]
+fn whole<V: FloatVector<f64>>(x: V) -> V {
+    let magic = x.set(f64::MAGIC);
+    x.set(f64::SHIFT / 4.0).where_less(x.abs(), x, x.add(magic).sub(magic))
+}
+
 /// `x` to the power of `y`, both exactly `f32`s widened; computed in `f64` where 29 spare bits hide the error.
 #[inline(always)]
 fn pow_widened<V: FloatVector<f64>>(x: V, y: V) -> V {
-    let number = |value: f64| x.set(value);
-    let (zero, one, size) = (number(0.0), number(1.0), x.abs());
+    let (zero, one, size) = (number(x, 0.0), number(x, 1.0), x.abs());
     let power = exp(y.mul(log(size)));
     let power = y.where_equal(zero, one, size.where_equal(one, one, power));
-    // From 2^52 on every float is even, and the nearest integer is not found by adding the magic number.
-    let magic = number(f64::MAGIC);
-    let whole = |v: V| number(f64::SHIFT / 4.0).where_less(v.abs(), v, v.add(magic).sub(magic));
-    let half = y.mul(number(0.5));
+    let half = y.mul(number(x, 0.5));
     // An odd y takes over the sign of x; a y that is not whole gives NaN for finite negative x.
-    let sign = whole(half).where_equal(half, zero, x.and(number(-0.0)));
+    let sign = whole(half).where_equal(half, zero, x.and(number(x, -0.0)));
     let sign = whole(y).where_equal(y, sign, zero);
-    let undefined = whole(y).where_equal(y, power, number(f64::NAN));
-    let undefined = x.where_equal(number(f64::NEG_INFINITY), power, undefined);
+    let undefined = whole(y).where_equal(y, power, number(x, f64::NAN));
+    let undefined = x.where_equal(number(x, f64::NEG_INFINITY), power, undefined);
     x.where_less(zero, undefined, power).or(sign)
 }
 

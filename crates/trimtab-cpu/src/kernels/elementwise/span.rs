@@ -80,54 +80,18 @@ impl<T: Operand, O: Op<T>, const ARITY: bool, const UNROLLED: bool> Task for Row
     fn run<S: Simd>(self, simd: S) {
         let Span { how, operands, range } = self.0;
         let lanes = <T::Vec<S> as Vector<T>>::LANES;
-        let (lhs, rhs, out) = (operands.lhs.as_ptr(), operands.rhs.as_ptr(), operands.out);
-        let mode = operands.layout.mode(ARITY == BINARY, lanes);
-        let load = |from: *const T| {
-            // SAFETY: `row` asks only for whole vectors within the row.
-            unsafe { T::Vec::<S>::load(simd, from) }
-        };
-        let repeat = |from: *const T| {
-            // SAFETY: a repeated operand has its element at the row's offset.
-            T::Vec::<S>::splat(simd, unsafe { *from })
-        };
-        match mode {
-            Mode::Unary => operands.layout.rows(range, |at, a, _, len| {
-                // SAFETY: offsets of `rows` lie within operands and result for the piece's length.
-                let (a, out) = unsafe { (lhs.add(a), out.add(at)) };
-                let f = |a: *const T, _: *const T| {
-                    let a = load(a);
-                    O::apply(simd, a, a)
-                };
-                // SAFETY: as above; the range is ours alone.
-                unsafe { row::<T, S, O, UNROLLED>(simd, f, [a, a], [1, 0], out, len, how.stream) }
-            }),
-            Mode::Both => operands.layout.rows(range, |at, a, b, len| {
-                // SAFETY: offsets of `rows` lie within operands and result for the piece's length.
-                let (a, b, out) = unsafe { (lhs.add(a), rhs.add(b), out.add(at)) };
-                let f = |a: *const T, b: *const T| O::apply(simd, load(a), load(b));
-                // SAFETY: as above; the range is ours alone.
-                unsafe { row::<T, S, O, UNROLLED>(simd, f, [a, b], [1, 1], out, len, how.stream) }
-            }),
-            Mode::RhsRepeats => operands.layout.rows(range, |at, a, b, len| {
-                // SAFETY: offsets of `rows` lie within operands and result for the piece's length.
-                let (a, b, out) = unsafe { (lhs.add(a), rhs.add(b), out.add(at)) };
-                let repeated = repeat(b);
-                let f = |a: *const T, _: *const T| O::apply(simd, load(a), repeated);
-                // SAFETY: as above; the range is ours alone.
-                unsafe { row::<T, S, O, UNROLLED>(simd, f, [a, b], [1, 0], out, len, how.stream) }
-            }),
-            Mode::LhsRepeats => operands.layout.rows(range, |at, a, b, len| {
-                // SAFETY: offsets of `rows` lie within operands and result for the piece's length.
-                let (a, b, out) = unsafe { (lhs.add(a), rhs.add(b), out.add(at)) };
-                let repeated = repeat(a);
-                let f = |_: *const T, b: *const T| O::apply(simd, repeated, load(b));
-                // SAFETY: as above; the range is ours alone.
-                unsafe { row::<T, S, O, UNROLLED>(simd, f, [a, b], [0, 1], out, len, how.stream) }
-            }),
-            Mode::Gather => {
-                let f = |a: *const T, b: *const T| O::apply(simd, load(a), load(b));
-                // SAFETY: the range is ours alone and lies within the result.
-                unsafe { gather(ARITY == BINARY, lanes, f, operands, range) }
+        // SAFETY: the range lies within the result and is ours alone, and the mode is the layout's.
+        unsafe {
+            match operands.layout.mode(ARITY == BINARY, lanes) {
+                Mode::Unary => rows::<T, S, O, ONE, UNROLLED>(simd, how, operands, range),
+                Mode::Both if ARITY == BINARY => rows::<T, S, O, BOTH, UNROLLED>(simd, how, operands, range),
+                Mode::RhsRepeats if ARITY == BINARY => {
+                    rows::<T, S, O, LEFT, UNROLLED>(simd, how, operands, range)
+                }
+                Mode::LhsRepeats if ARITY == BINARY => {
+                    rows::<T, S, O, RIGHT, UNROLLED>(simd, how, operands, range)
+                }
+                _ => gather::<T, S, O>(simd, ARITY == BINARY, operands, range),
             }
         }
         if how.stream {
@@ -136,89 +100,151 @@ impl<T: Operand, O: Op<T>, const ARITY: bool, const UNROLLED: bool> Task for Row
     }
 }
 
-/// One row: whole vectors, the last one overlapping the one before so that there is no scalar rest.
+/// Which operands vary along a row.
+const ONE: u8 = 0;
+const BOTH: u8 = 1;
+const LEFT: u8 = 2;
+const RIGHT: u8 = 3;
+
+/// A row under way: where its operands start, and the repeated one as a vector.
+struct Row<T: Operand, S: Simd> {
+    simd: S,
+    lhs: *const T,
+    rhs: *const T,
+    repeated: T::Vec<S>,
+}
+
+impl<T: Operand, S: Simd> Row<T, S> {
+    /// The results of the vector that starts `i` elements into the row.
+    ///
+    /// # Safety
+    /// The operands that vary must be readable for a whole vector there.
+    #[inline(always)]
+    unsafe fn at<O: Op<T>, const VARIES: u8>(&self, i: usize) -> T::Vec<S> {
+        // SAFETY: the caller's promise; repeated operands are not read.
+        unsafe {
+            let a = match VARIES {
+                RIGHT => self.repeated,
+                _ => T::Vec::<S>::load(self.simd, self.lhs.add(i)),
+            };
+            let b = match VARIES {
+                ONE => a,
+                LEFT => self.repeated,
+                _ => T::Vec::<S>::load(self.simd, self.rhs.add(i)),
+            };
+            O::apply(self.simd, a, b)
+        }
+    }
+}
+
+/// Every piece of a row in a range.
 ///
 /// # Safety
-/// For `len` elements `out` must be writable and ours alone, and each operand readable at steps of its stride (0 or 1).
-/// `f` reads whole vectors of the operands with stride 1 only.
+/// As [`span`]; `VARIES` must be the layout's mode.
 #[inline(always)]
-unsafe fn row<T: Operand, S: Simd, O: Op<T>, const UNROLLED: bool>(
+unsafe fn rows<T: Operand, S: Simd, O: Op<T>, const VARIES: u8, const UNROLLED: bool>(
     simd: S,
-    f: impl Fn(*const T, *const T) -> T::Vec<S>,
-    from: [*const T; 2],
-    strides: [usize; 2],
+    how: How,
+    operands: &Operands<'_, T>,
+    range: Range<usize>,
+) {
+    for piece in operands.layout.pieces(range) {
+        // SAFETY: a piece's offsets lie within operands and result for its length; a repeated operand has its element at
+        // the offset.
+        unsafe {
+            let (lhs, rhs) =
+                (operands.lhs.as_ptr().add(piece.lhs), operands.rhs.as_ptr().wrapping_add(piece.rhs));
+            let repeated = match VARIES {
+                LEFT => T::Vec::<S>::splat(simd, *rhs),
+                RIGHT => T::Vec::<S>::splat(simd, *lhs),
+                _ => T::Vec::<S>::splat(simd, T::default()),
+            };
+            let row = Row { simd, lhs, rhs, repeated };
+            compute::<T, S, O, VARIES, UNROLLED>(row, operands.out.add(piece.at), piece.len, how.stream);
+        }
+    }
+}
+
+/// One row: whole vectors, the last one overlapping the one before so that there is no scalar rest.
+///
+/// The operation stands here as seldom as can be: it is compiled in again at every place, and with a loop of its own for
+/// streamed stores, for the rest, the tail and short rows this crate took twice as long to build.
+///
+/// # Safety
+/// For `len` elements `out` must be writable and ours alone and the operands that vary readable.
+#[inline(always)]
+unsafe fn compute<T: Operand, S: Simd, O: Op<T>, const VARIES: u8, const UNROLLED: bool>(
+    row: Row<T, S>,
     out: *mut T,
     len: usize,
     stream: bool,
 ) {
     let lanes = <T::Vec<S> as Vector<T>>::LANES;
-    if len < lanes {
-        // Shorter than a vector: through the stack.
-        let mut buffer = [[T::default(); MAX_LANES]; 2];
-        for ((buffer, from), stride) in buffer.iter_mut().zip(from).zip(strides) {
-            // SAFETY: readable for `len` elements where the stride is one; `len` is below MAX_LANES.
-            unsafe { std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), len * stride) };
+    let (mut row, mut to, mut whole) = (row, out, len);
+    let mut buffer = [[std::mem::MaybeUninit::<T>::uninit(); MAX_LANES]; 3];
+    // SAFETY: operands that vary are readable for `len`, buffers for MAX_LANES, which is a vector at least. Every vector
+    // starts at least `lanes` before the end, for reads and writes; streamed ones are whole vectors past an aligned address.
+    unsafe {
+        if len < lanes {
+            // Shorter than a vector: through the stack, where a whole one fits.
+            buffer = [[std::mem::MaybeUninit::new(T::default()); MAX_LANES]; 3];
+            let [lhs, rhs, result] = &mut buffer;
+            if VARIES != RIGHT {
+                std::ptr::copy_nonoverlapping(row.lhs, lhs.as_mut_ptr().cast(), len);
+            }
+            if VARIES == BOTH || VARIES == RIGHT {
+                std::ptr::copy_nonoverlapping(row.rhs, rhs.as_mut_ptr().cast(), len);
+            }
+            row = Row { lhs: lhs.as_ptr().cast(), rhs: rhs.as_ptr().cast(), ..row };
+            (to, whole) = (result.as_mut_ptr().cast(), lanes);
         }
-        let mut result = [T::default(); MAX_LANES];
-        // SAFETY: buffers hold MAX_LANES elements, at least one vector; `out` is writable for `len`.
-        unsafe {
-            f(buffer[0].as_ptr(), buffer[1].as_ptr()).store(result.as_mut_ptr());
-            std::ptr::copy_nonoverlapping(result.as_ptr(), out, len);
-        }
-        return;
-    }
-    let at = |i: usize| {
-        // SAFETY: called with `i + lanes <= len` only, and a stride is at most one.
-        let (a, b) = unsafe { (from[0].add(i * strides[0]), from[1].add(i * strides[1])) };
-        f(a, b)
-    };
-    let store = |i: usize, value: T::Vec<S>| {
-        // SAFETY: called with `i + lanes <= len` only.
-        unsafe { value.store(out.add(i)) }
-    };
-    let step = if UNROLLED { lanes * O::UNROLL } else { lanes };
-    let mut i = 0;
-    if stream {
-        // A vector stored as usual covers the elements before the first aligned one.
-        let bytes = lanes * size_of::<T>();
-        let ahead = (bytes - out as usize % bytes) % bytes / size_of::<T>();
-        if out as usize % size_of::<T>() == 0 && len >= ahead + lanes {
-            store(0, at(0));
+        let (bytes, mut i) = (lanes * size_of::<T>(), 0);
+        // Elements before the first aligned one; a vector stored as usual covers them.
+        let ahead = (bytes - to as usize % bytes) % bytes / size_of::<T>();
+        let stream = stream && whole >= ahead + lanes && (to as usize).is_multiple_of(size_of::<T>());
+        if stream && ahead > 0 {
+            row.at::<O, VARIES>(0).store(to);
             i = ahead;
-            while i + step <= len {
-                let mut u = 0;
-                while u < step {
-                    // SAFETY: within `len`, and `i` is a whole number of vectors past an aligned address.
-                    unsafe { at(i + u).stream(out.add(i + u)) };
-                    u += lanes;
+        }
+        if UNROLLED {
+            let step = lanes * O::UNROLL;
+            while i + step <= whole {
+                // All loads before all stores: four independent chains, or two for long ones.
+                let first = row.at::<O, VARIES>(i);
+                let second = row.at::<O, VARIES>(i + lanes);
+                if O::UNROLL == 4 {
+                    let third = row.at::<O, VARIES>(i + 2 * lanes);
+                    let fourth = row.at::<O, VARIES>(i + 3 * lanes);
+                    put::<T, S>(stream, first, to.add(i));
+                    put::<T, S>(stream, second, to.add(i + lanes));
+                    put::<T, S>(stream, third, to.add(i + 2 * lanes));
+                    put::<T, S>(stream, fourth, to.add(i + 3 * lanes));
+                } else {
+                    put::<T, S>(stream, first, to.add(i));
+                    put::<T, S>(stream, second, to.add(i + lanes));
                 }
                 i += step;
             }
         }
-    } else if UNROLLED {
-        while i + step <= len {
-            // All loads before all stores: four independent chains, or two for long ones.
-            let first = at(i);
-            let second = at(i + lanes);
-            if O::UNROLL == 4 {
-                let third = at(i + 2 * lanes);
-                let fourth = at(i + 3 * lanes);
-                store(i + 2 * lanes, third);
-                store(i + 3 * lanes, fourth);
-            }
-            store(i, first);
-            store(i + lanes, second);
-            i += step;
+        while i < whole {
+            let at = i.min(whole - lanes);
+            put::<T, S>(stream && at == i, row.at::<O, VARIES>(at), to.add(at));
+            i += lanes;
+        }
+        if len < lanes {
+            std::ptr::copy_nonoverlapping(buffer[2].as_ptr().cast(), out, len);
         }
     }
-    while i + lanes <= len {
-        store(i, at(i));
-        i += lanes;
-    }
-    if i < len {
-        store(len - lanes, at(len - lanes));
-    }
-    let _ = simd;
+}
+
+/// Stores past the caches or as usual.
+///
+/// # Safety
+/// A whole vector must be writable there, and aligned if streamed.
+#[inline(always)]
+unsafe fn put<T: Operand, S: Simd>(stream: bool, value: T::Vec<S>, to: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe { if stream { value.stream(to) } else { value.store(to) } }
 }
 
 /// Elements gathered before a round of vectors.
@@ -229,38 +255,39 @@ const GATHERED: usize = 64;
 /// # Safety
 /// The range must lie within the result and be ours alone.
 #[inline(always)]
-unsafe fn gather<T: Operand, S: Simd>(
+unsafe fn gather<T: Operand, S: Simd, O: Op<T>>(
+    simd: S,
     binary: bool,
-    lanes: usize,
-    f: impl Fn(*const T, *const T) -> T::Vec<S>,
     operands: &Operands<'_, T>,
     range: Range<usize>,
-) where
-    T::Vec<S>: Vector<T>,
-{
+) {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
     let mut start = range.start;
+    let mut buffer = [[T::default(); GATHERED]; 3];
     while start < range.end {
         let end = range.end.min(start + GATHERED);
-        let mut buffer = [[T::default(); GATHERED]; 3];
-        let mut filled = 0;
-        let _ = operands.layout.elements(start..end, |_, lhs, rhs| {
-            buffer[0][filled] = operands.lhs[lhs];
+        let [lhs, rhs, _] = &mut buffer;
+        // Only scalars in here: see `Pieces`.
+        let _ = operands.layout.elements(start..end, |at, left, right| {
+            lhs[at - start] = operands.lhs[left];
             if binary {
-                buffer[1][filled] = operands.rhs[rhs];
+                rhs[at - start] = operands.rhs[right];
             }
-            filled += 1;
             Ok::<(), ()>(())
         });
+        let [lhs, rhs, out] = &mut buffer;
         let mut i = 0;
-        while i < end - start {
-            // SAFETY: GATHERED is a multiple of every number of lanes, so whole vectors fit the buffers.
-            unsafe {
-                f(buffer[0].as_ptr().add(i), buffer[1].as_ptr().add(i)).store(buffer[2].as_mut_ptr().add(i));
+        // SAFETY: GATHERED is a multiple of every number of lanes, so whole vectors fit the buffers; the caller's range is
+        // within the result and ours alone.
+        unsafe {
+            while i < end - start {
+                let a = T::Vec::<S>::load(simd, lhs.as_ptr().add(i));
+                let b = T::Vec::<S>::load(simd, rhs.as_ptr().add(i));
+                O::apply(simd, a, b).store(out.as_mut_ptr().add(i));
+                i += lanes;
             }
-            i += lanes;
+            std::ptr::copy_nonoverlapping(out.as_ptr(), operands.out.add(start), end - start);
         }
-        // SAFETY: the caller's range is within the result and ours alone.
-        unsafe { std::ptr::copy_nonoverlapping(buffer[2].as_ptr(), operands.out.add(start), end - start) };
         start = end;
     }
 }

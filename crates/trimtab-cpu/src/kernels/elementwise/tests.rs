@@ -313,7 +313,7 @@ fn a_division_by_zero_fails_with_its_first_index_in_every_kernel() {
 
 /// The largest error of a function over many arguments, per number of lanes.
 fn worst<T: Element>(op: ElementwiseOp, x: &[T], y: &[T], weight: impl Fn(f64) -> f64) -> f64 {
-    let (pool, facts) = (Pool::new(1), facts());
+    let pool = Pool::new(1);
     let len = x.len() as u64;
     let problem: Problem = match op {
         ElementwiseOp::Unary(op) => Elementwise::unary(op, T::DTYPE, &[len]).unwrap().into(),

@@ -1,6 +1,6 @@
 //! What a reduction does to its elements: identities, steps, merges, and the vector loop over a contiguous row.
 
-use crate::simd::{FloatVector, Lane, Level, Simd, Task, Vector};
+use crate::simd::{Lane, Level, Simd, Task, Vector};
 use std::marker::PhantomData;
 use trimtab_core::{DType, LaunchError, Reduce, ReduceOp};
 
@@ -120,10 +120,8 @@ unsafe fn sum_f32<S: Simd, const UNROLL: usize>(
             }
             i += step;
         }
-        for run in pairwise::<f32, S, UNROLL>(runs, |a, b| a.add(b)) {
-            let (lower, upper) = simd.widen(run);
-            totals = [totals[0].add(lower), totals[1].add(upper)];
-        }
+        let (lower, upper) = simd.widen(pairwise::<f32, S, Plus, UNROLL>(zero, runs));
+        totals = [totals[0].add(lower), totals[1].add(upper)];
     }
     while i + lanes <= len {
         // SAFETY: `i + lanes` is within the row.
@@ -160,12 +158,6 @@ unsafe fn sum_f64<S: Simd, const UNROLL: usize>(
     let lanes = <S::F64 as Vector<f64>>::LANES;
     let zero = S::F64::splat(simd, 0.0);
     let (mut sum, mut lost) = (zero, zero);
-    let mut absorb = |value: S::F64| {
-        let next = sum.add(value);
-        let part = next.sub(sum);
-        lost = lost.add(sum.sub(next.sub(part)).add(value.sub(part)));
-        sum = next;
-    };
     let (step, mut i) = (lanes * UNROLL, 0);
     while i + step <= len {
         let end = len.min(i + block.max(step));
@@ -177,13 +169,11 @@ unsafe fn sum_f64<S: Simd, const UNROLL: usize>(
             }
             i += step;
         }
-        for run in pairwise::<f64, S, UNROLL>(runs, |a, b| a.add(b)) {
-            absorb(run);
-        }
+        (sum, lost) = add_exactly::<S>(sum, lost, pairwise::<f64, S, Plus, UNROLL>(zero, runs));
     }
     while i + lanes <= len {
         // SAFETY: `i + lanes` is within the row.
-        absorb(unsafe { S::F64::load(simd, from.add(i)) });
+        (sum, lost) = add_exactly::<S>(sum, lost, unsafe { S::F64::load(simd, from.add(i)) });
         i += lanes;
     }
     let mut state = (0.0, 0.0);
@@ -198,27 +188,63 @@ unsafe fn sum_f64<S: Simd, const UNROLL: usize>(
         sum.store(buffer[0].as_mut_ptr());
         lost.store(buffer[1].as_mut_ptr());
     }
-    for lane in 0..lanes {
-        state = merge_sums(state, (buffer[0][lane], buffer[1][lane]));
+    for (&sum, &lost) in buffer[0].iter().zip(&buffer[1]).take(lanes) {
+        state = merge_sums(state, (sum, lost));
     }
     state
 }
 
-/// The accumulators of a block, combined in pairs; one is left.
+/// Lanewise `two_sum`, what was lost added up.
 #[inline(always)]
-fn pairwise<T: Lane, S: Simd, const N: usize>(
-    mut runs: [T::Vec<S>; N],
-    combine: impl Fn(T::Vec<S>, T::Vec<S>) -> T::Vec<S>,
-) -> Option<T::Vec<S>> {
-    let mut count = N;
-    while count > 1 {
-        let half = count.div_ceil(2);
-        for i in half..count {
-            runs[i - half] = combine(runs[i - half], runs[i]);
+fn add_exactly<S: Simd>(sum: S::F64, lost: S::F64, value: S::F64) -> (S::F64, S::F64) {
+    let next = sum.add(value);
+    let part = next.sub(sum);
+    (next, lost.add(sum.sub(next.sub(part)).add(value.sub(part))))
+}
+
+/// Two vectors to one. Types and not closures: closures are compiled without the instruction set of the function they
+/// stand in.
+trait Combine<T: Lane> {
+    fn combine<S: Simd>(a: T::Vec<S>, b: T::Vec<S>) -> T::Vec<S>;
+}
+
+struct Plus;
+struct Times;
+
+macro_rules! combine {
+    ($($name:ident, $method:ident, $($type:ty)*;)*) => {
+        $($(impl Combine<$type> for $name {
+            #[inline(always)]
+            fn combine<S: Simd>(a: <$type as Lane>::Vec<S>, b: <$type as Lane>::Vec<S>) -> <$type as Lane>::Vec<S> {
+                a.$method(b)
+            }
+        })*)*
+    };
+}
+combine! { Plus, add, f32 f64; Times, mul, f64; Min, min, f32 f64 i32; Max, max, f32 f64 i32; }
+
+/// The accumulators of a block, combined in pairs.
+#[inline(always)]
+fn pairwise<T: Lane, S: Simd, C: Combine<T>, const N: usize>(
+    empty: T::Vec<S>,
+    runs: [T::Vec<S>; N],
+) -> T::Vec<S> {
+    match runs.as_slice() {
+        &[a] => a,
+        &[a, b, c, d] => C::combine::<S>(C::combine::<S>(a, b), C::combine::<S>(c, d)),
+        &[a, b, c, d, e, f, g, h] => {
+            let (a, c) = (C::combine::<S>(a, b), C::combine::<S>(c, d));
+            let (e, g) = (C::combine::<S>(e, f), C::combine::<S>(g, h));
+            C::combine::<S>(C::combine::<S>(a, c), C::combine::<S>(e, g))
         }
-        count = half;
+        others => {
+            let mut all = empty;
+            for &run in others {
+                all = C::combine::<S>(all, run);
+            }
+            all
+        }
     }
-    runs.first().copied()
 }
 
 /// A contiguous row with a lanewise step and accumulators of the element type: min, max, products of `f64`.
@@ -226,27 +252,27 @@ fn pairwise<T: Lane, S: Simd, const N: usize>(
 /// # Safety
 /// `from` must be readable for `len` elements.
 #[inline(always)]
-unsafe fn lanewise<T: Lane, S: Simd, const UNROLL: usize>(
+unsafe fn lanewise<T: Lane, S: Simd, C: Combine<T>, const UNROLL: usize>(
     simd: S,
     from: *const T,
     len: usize,
     empty: T,
-    vector: impl Fn(T::Vec<S>, T::Vec<S>) -> T::Vec<S>,
     scalar: impl Fn(T, T) -> T,
 ) -> T {
     let lanes = <T::Vec<S> as Vector<T>>::LANES;
-    let mut runs = [T::Vec::<S>::splat(simd, empty); UNROLL];
+    let none = T::Vec::<S>::splat(simd, empty);
+    let mut runs = [none; UNROLL];
     let (step, mut i) = (lanes * UNROLL, 0);
     while i + step <= len {
         for (u, run) in runs.iter_mut().enumerate() {
             // SAFETY: `i + step` is within the row.
-            *run = vector(*run, unsafe { T::Vec::<S>::load(simd, from.add(i + u * lanes)) });
+            *run = C::combine::<S>(*run, unsafe { T::Vec::<S>::load(simd, from.add(i + u * lanes)) });
         }
         i += step;
     }
     while i + lanes <= len {
         // SAFETY: `i + lanes` is within the row.
-        runs[0] = vector(runs[0], unsafe { T::Vec::<S>::load(simd, from.add(i)) });
+        runs[0] = C::combine::<S>(runs[0], unsafe { T::Vec::<S>::load(simd, from.add(i)) });
         i += lanes;
     }
     let mut result = empty;
@@ -256,10 +282,8 @@ unsafe fn lanewise<T: Lane, S: Simd, const UNROLL: usize>(
         i += 1;
     }
     let mut buffer = [empty; crate::simd::MAX_LANES];
-    if let Some(run) = pairwise::<T, S, UNROLL>(runs, &vector) {
-        // SAFETY: no vector has more than MAX_LANES lanes.
-        unsafe { run.store(buffer.as_mut_ptr()) };
-    }
+    // SAFETY: no vector has more than MAX_LANES lanes.
+    unsafe { pairwise::<T, S, C, UNROLL>(none, runs).store(buffer.as_mut_ptr()) };
     buffer[..lanes].iter().fold(result, |result, &value| scalar(result, value))
 }
 
@@ -307,7 +331,7 @@ float_sum! {
 }
 
 macro_rules! extreme {
-    ($($type:ty, $name:ident, $empty:expr, $method:ident, |$a:ident, $b:ident| $first:expr, $label:literal;)*) => {
+    ($($type:ty, $name:ident, $empty:expr, |$a:ident, $b:ident| $first:expr, $label:literal;)*) => {
         $(impl Fold<$type> for $name {
             type State = $type;
             type Run = $type;
@@ -341,18 +365,18 @@ macro_rules! extreme {
             ) -> $type {
                 let scalar = <Self as Fold<$type>>::step;
                 // SAFETY: the caller's promise.
-                unsafe { lanewise::<$type, S, UNROLL>(simd, from, len, $empty, |a, b| a.$method(b), scalar) }
+                unsafe { lanewise::<$type, S, $name, UNROLL>(simd, from, len, $empty, scalar) }
             }
         })*
     };
 }
 extreme! {
-    f32, Min, f32::INFINITY, min, |a, b| a.is_nan() || a < b, "minimum";
-    f32, Max, f32::NEG_INFINITY, max, |a, b| a.is_nan() || a > b, "maximum";
-    f64, Min, f64::INFINITY, min, |a, b| a.is_nan() || a < b, "minimum";
-    f64, Max, f64::NEG_INFINITY, max, |a, b| a.is_nan() || a > b, "maximum";
-    i32, Min, i32::MAX, min, |a, b| a < b, "minimum";
-    i32, Max, i32::MIN, max, |a, b| a > b, "maximum";
+    f32, Min, f32::INFINITY, |a, b| a.is_nan() || a < b, "minimum";
+    f32, Max, f32::NEG_INFINITY, |a, b| a.is_nan() || a > b, "maximum";
+    f64, Min, f64::INFINITY, |a, b| a.is_nan() || a < b, "minimum";
+    f64, Max, f64::NEG_INFINITY, |a, b| a.is_nan() || a > b, "maximum";
+    i32, Min, i32::MAX, |a, b| a < b, "minimum";
+    i32, Max, i32::MIN, |a, b| a > b, "maximum";
 }
 
 /// Products of `f32` are formed in `f64`, so that parts do not overflow where the whole does not.
@@ -394,7 +418,7 @@ float_prod! { f32, prod_f32; f64, prod_f64; }
 #[inline(always)]
 unsafe fn prod_f64<S: Simd, const UNROLL: usize>(simd: S, from: *const f64, len: usize) -> f64 {
     // SAFETY: the caller's promise.
-    unsafe { lanewise::<f64, S, UNROLL>(simd, from, len, 1.0, |a, b| a.mul(b), |a, b| a * b) }
+    unsafe { lanewise::<f64, S, Times, UNROLL>(simd, from, len, 1.0, |a, b| a * b) }
 }
 
 /// # Safety
