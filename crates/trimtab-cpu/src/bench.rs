@@ -2,7 +2,7 @@
 
 use crate::check::Expected;
 use crate::device::CpuDevice;
-use crate::kernels::Kernels;
+use crate::erase::AnyKernel;
 use crate::operands::Operands;
 use crate::pool::Pool;
 use crate::probe;
@@ -94,7 +94,7 @@ impl Bench for CpuBench<'_> {
     reason = "one call site; a struct would only name the same things again"
 )]
 fn batch(
-    kernels: &Kernels,
+    kernels: &[Box<dyn AnyKernel>],
     kernel: KernelId,
     problem: &Problem,
     point: &Point,

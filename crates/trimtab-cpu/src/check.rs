@@ -1,7 +1,7 @@
 //! Whether a result agrees with the reference. Small problems are compared element by element; large products, whose
 //! reference takes seconds, by sampled elements and by multiplying with a random vector (Freivalds).
 
-use crate::kernels::Kernels;
+use crate::erase::AnyKernel;
 use crate::operands::{Data, Operands};
 use crate::pool::Pool;
 use trimtab_core::{DType, ElementwiseOp, Matmul, Problem, UnaryOp, VariantClass};
@@ -43,7 +43,7 @@ pub(crate) enum Expected {
 
 impl Expected {
     pub(crate) fn new(
-        kernels: &Kernels,
+        kernels: &[Box<dyn AnyKernel>],
         problem: &Problem,
         operands: &Operands,
         pool: &Pool,
@@ -88,7 +88,7 @@ impl Expected {
 
 /// Runs the operation's reference kernel on the operands.
 pub(crate) fn reference(
-    kernels: &Kernels,
+    kernels: &[Box<dyn AnyKernel>],
     problem: &Problem,
     operands: &Operands,
     pool: &Pool,

@@ -5,7 +5,7 @@ use crate::bench::CpuBench;
 use crate::blas;
 use crate::check::Expected;
 use crate::erase::AnyKernel;
-use crate::kernels::{self, Kernels};
+use crate::kernels;
 use crate::operands::Operands;
 use crate::pool::Pool;
 use crate::probe;
@@ -40,7 +40,7 @@ pub struct CpuOptions {
 /// The processor this process runs on.
 pub struct CpuDevice {
     facts: DeviceFacts,
-    kernels: Arc<Kernels>,
+    kernels: Arc<[Box<dyn AnyKernel>]>,
     infos: Vec<KernelInfo>,
     pool: Pool,
     rates: OnceLock<Rates>,
@@ -70,7 +70,7 @@ impl CpuDevice {
             .filter(|root| probe::energy_uj(root).is_some());
         CpuDevice {
             infos: kernels.iter().map(|kernel| kernel.info()).collect(),
-            kernels: Arc::new(kernels),
+            kernels: kernels.into(),
             pool: Pool::new(options.threads.map_or(facts.threads, |cap| cap.min(facts.threads))),
             facts,
             rates: OnceLock::new(),
@@ -117,7 +117,7 @@ impl CpuDevice {
         &self.pool
     }
 
-    pub(crate) fn table(&self) -> &Arc<Kernels> {
+    pub(crate) fn table(&self) -> &Arc<[Box<dyn AnyKernel>]> {
         &self.kernels
     }
 

@@ -7,8 +7,8 @@ use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Patience, Point, Problem,
-    Terms, VariantClass,
+    Basis, DType, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Patience, Point,
+    Problem, Terms, VariantClass,
 };
 use trimtab_tune::{Budget, Candidate, Progress, RaceReport, Rules, StopReason, Stopwatch, race};
 use trimtab_wisdom::{FactKey, Outcome, Stats, Verdict, Wisdom};
@@ -61,13 +61,16 @@ pub(crate) struct Ask<'a> {
     pub progress: &'a mut dyn FnMut(&Progress),
 }
 
+/// A kernel at a point that agreed with the reference on problems of an operation and element type.
+type Verified = (u16, KernelId, Point, Operation, Option<DType>);
+
 /// What decisions are made with; everything here outlives a single decision.
 pub(crate) struct Cold {
     pub devices: Vec<Arc<dyn Device>>,
     pub wisdom: Arc<Wisdom>,
     pub experience: Experience,
     pub switch_margin: f64,
-    verified: Mutex<FxHashSet<(u16, KernelId, Point, Operation, Option<trimtab_core::DType>)>>,
+    verified: Mutex<FxHashSet<Verified>>,
 }
 
 impl Cold {
@@ -405,7 +408,7 @@ impl Cold {
                 Candidate { kernel: rival.kernel, point: rival.point, expected }
             })
             .collect();
-        let timeout = Nanos((ask.budget.0 / 4).min(TIMEOUT_MAX.0).max(1));
+        let timeout = Nanos((ask.budget.0 / 4).clamp(1, TIMEOUT_MAX.0));
         let rules = Rules { timeout: ask.rules.timeout.min(timeout), ..ask.rules.clone() };
         let incumbent = incumbent.and_then(|wanted| indices.iter().position(|&index| index == wanted));
         let report = race(bench, &candidates, incumbent, &rules, budget, ask.progress);

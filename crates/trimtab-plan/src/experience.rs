@@ -69,7 +69,7 @@ impl Experience {
     }
 
     /// An estimate from other problems of the same kernel, or from its work alone.
-    fn from_others(
+    fn by_others(
         &self,
         devices: &[Arc<dyn Device>],
         wisdom: &Wisdom,
@@ -176,7 +176,7 @@ impl Experience {
                     self.standing(rival, terms, estimate)
                 }
                 _ if with_model => {
-                    let estimate = self.from_others(devices, wisdom, problem, rival);
+                    let estimate = self.by_others(devices, wisdom, problem, rival);
                     self.standing(rival, terms, estimate)
                 }
                 _ => Standing::Unconsidered,
@@ -253,7 +253,7 @@ fn believed(facts: &[Fact]) -> Option<Result<(Estimate, Option<f64>), String>> {
             _ => None,
         })
     };
-    let stats = CONDITIONS.iter().find_map(|condition| timed(condition))?;
+    let stats = CONDITIONS.iter().find_map(timed)?;
     Some(Ok((estimate_of(stats), stats.energy_uj)))
 }
 

@@ -62,6 +62,9 @@ pub struct TuneRequest {
     pub rules: Rules,
 }
 
+/// Decisions by problem, and the problems in the order they came.
+type Decisions = (FxHashMap<(Problem, TermsId), Arc<Decision>>, VecDeque<(Problem, TermsId)>);
+
 struct Inner {
     cold: Cold,
     settings: Settings,
@@ -69,7 +72,7 @@ struct Inner {
     terms: RwLock<Vec<Terms>>,
     /// Held while a decision with measuring is made; whoever finds it taken gets an estimate instead of waiting.
     deciding: Mutex<()>,
-    decisions: Mutex<(FxHashMap<(Problem, TermsId), Arc<Decision>>, VecDeque<(Problem, TermsId)>)>,
+    decisions: Mutex<Decisions>,
     feedback: Feedback,
     /// Live plans' keys in wisdom, so that draining does not rebuild them.
     live_keys: Mutex<FxHashMap<u32, FactKey>>,

@@ -42,13 +42,11 @@ impl Custom {
     }
 
     #[inline]
-    pub(super) fn words(&self, tag: u64) -> [u64; 8] {
-        let mut bytes = [0u8; 24];
-        bytes[..MAX_NAME_BYTES].copy_from_slice(&self.name);
-        bytes[22..].copy_from_slice(&[self.name_len, self.size_count]);
-        let word = |at: usize| bytes[at..at + 8].iter().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
+    pub(super) fn mix(&self, tag: u64) -> u64 {
+        let name =
+            self.name.iter().fold(0u64, |word, &byte| word.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte));
         let [a, b, c, d] = self.sizes;
-        [tag, word(0), word(8), word(16), a, b, c, d]
+        super::mix(&[u64::from(self.size_count) << 8 | tag, name, a, b, c, d])
     }
 
     /// The operation's name.

@@ -174,23 +174,23 @@ impl Problem {
         }
     }
 
-    /// The problem as eight words, different for different problems: what tables hash and compare, several times faster
-    /// than field by field. Never leaves the process.
+    /// A hash of the problem for tables within the process: a multiplication a field, all at once, where a general
+    /// hasher multiplies one after the other.
     #[inline]
-    pub fn words(&self) -> [u64; 8] {
+    pub fn mix(&self) -> u64 {
         match self {
             Problem::Matmul(p) => {
                 let lhs = u64::from(p.lhs.transposed) << 8 | u64::from(p.lhs.shared) << 9;
                 let rhs = u64::from(p.rhs.transposed) << 10 | u64::from(p.rhs.shared) << 11;
-                [(p.dtype as u64) << 16 | lhs | rhs | 1, p.batch, p.m, p.n, p.k, 0, 0, 0]
+                mix(&[(p.dtype as u64) << 16 | lhs | rhs | 1, p.batch, p.m, p.n, p.k])
             }
-            Problem::Elementwise(p) => p.words(2),
+            Problem::Elementwise(p) => p.mix(2),
             Problem::Reduce(p) => {
                 let head = (p.op as u64) << 16 | (p.dtype as u64) << 8 | 3;
-                [head, p.outer, p.len, p.inner, 0, 0, 0, 0]
+                mix(&[head, p.outer, p.len, p.inner])
             }
-            Problem::Transpose(p) => p.words(4),
-            Problem::Custom(p) => p.words(5),
+            Problem::Transpose(p) => p.mix(4),
+            Problem::Custom(p) => p.mix(5),
         }
     }
 
@@ -283,6 +283,22 @@ pub enum ProblemError {
     },
 }
 
+/// A sum of products with odd numbers, folded once: independent multiplications.
+#[inline]
+fn mix<const N: usize>(words: &[u64; N]) -> u64 {
+    const ODD: [u64; 7] = [
+        0x9e37_79b9_7f4a_7c15,
+        0xbf58_476d_1ce4_e5b9,
+        0x94d0_49bb_1331_11eb,
+        0xd6e8_feb8_6659_fd93,
+        0xa076_1d64_78bd_642f,
+        0xe703_7ed1_a0b4_28db,
+        0x8ebc_6af0_9c88_c6e3,
+    ];
+    let sum = words.iter().zip(ODD).fold(0u64, |sum, (word, odd)| sum.wrapping_add(word.wrapping_mul(odd)));
+    sum ^ sum >> 32
+}
+
 /// The product of `sizes` if that many elements can be addressed.
 pub(crate) fn element_count(sizes: &[u64], dtype: DType) -> Result<u64, ProblemError> {
     // A zero makes the product zero whatever the others are.
@@ -359,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn different_problems_have_different_words() {
+    fn different_problems_mix_differently() {
         let mut texts: Vec<String> = Vec::new();
         for dtype in ["f32", "f64"] {
             for layout in ["", ":n,t", ":t,n", ":ns,n", ":n,ts"] {
@@ -380,9 +396,9 @@ mod tests {
             );
         }
         texts.extend(["a", "b", "a:1", "a:1x2", "a:2x1", "aa:1"].map(|s| format!("custom.{s}")));
-        let words: std::collections::HashSet<[u64; 8]> =
-            texts.iter().map(|text| Problem::parse(text).unwrap().words()).collect();
-        assert_eq!(words.len(), texts.len());
+        let mixed: std::collections::HashSet<u64> =
+            texts.iter().map(|text| Problem::parse(text).unwrap().mix()).collect();
+        assert_eq!(mixed.len(), texts.len());
     }
 
     #[test]
