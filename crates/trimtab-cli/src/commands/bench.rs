@@ -6,7 +6,7 @@ use crate::failure::FAILED;
 use crate::output::{Speed, Table, spread, time, times};
 use crate::progress::Bar;
 use crate::session::Session;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 use std::process::ExitCode;
 use trimtab::Comparison;
@@ -55,10 +55,7 @@ pub fn run(session: &Session, problems: &[Problem], args: &Bench) -> Result<Exit
     for (done, problem) in problems.iter().enumerate() {
         let share = Nanos(budget.left().0 / (problems.len() - done) as u64);
         let mut show = |progress: &trimtab::tune::Progress| bar.show(problem, progress);
-        let comparison = session
-            .runtime
-            .compare(problem, &rules, share, args.points, &mut show)
-            .with_context(|| format!("{problem} could not be measured"))?;
+        let comparison = session.runtime.compare(problem, &rules, share, args.points, &mut show)?;
         nothing |= comparison.rows.is_empty();
         bar.around(|| match session.out.is_json() {
             true => session.out.object(&view(&comparison)),

@@ -10,6 +10,9 @@ use trimtab::core::{Bytes, Device, DeviceFacts, KernelInfo, Operation, Rates, St
 /// Names the CPU device gives BLAS libraries found on the machine; a second one of a kind is `openblas.2`.
 const BLAS_NAMES: [&str; 5] = ["openblas", "mkl", "blis", "accelerate", "cblas"];
 
+/// Widest of the labels that are always there.
+const LABEL_WIDTH: usize = 11;
+
 #[derive(Serialize)]
 struct DeviceView {
     id: String,
@@ -163,14 +166,15 @@ fn blas(device: &dyn Device) -> impl Iterator<Item = &KernelInfo> {
 fn show(session: &Session, device: &dyn Device) -> Result<()> {
     let out = &session.out;
     let facts = device.facts();
-    let field = |name: &str, text: String| out.line(format!("  {name:<12} {}", printable(&text)));
+    let width = facts.notes.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(LABEL_WIDTH);
+    let field = |name: &str, text: String| out.line(format!("  {name:<width$}  {}", printable(&text)));
     out.line(format!("{}: {}", facts.id, printable(&facts.name)))?;
     field("fingerprint", facts.fingerprint.to_string())?;
     let cores = facts.cores.map(|cores| format!("{cores} cores, ")).unwrap_or_default();
     field("threads", format!("{cores}{} threads for kernels", facts.threads))?;
     field("caches", caches(facts))?;
-    let width = facts.vector_bytes.map(|bytes| format!("{} bit: ", 8 * bytes)).unwrap_or_default();
-    field("vectors", format!("{width}{}", facts.features.join(" ")))?;
+    let bits = facts.vector_bytes.map(|bytes| format!("{} bit: ", 8 * bytes)).unwrap_or_default();
+    field("vectors", format!("{bits}{}", facts.features.join(" ")))?;
     if let Some(nodes) = facts.numa_nodes {
         field("NUMA nodes", nodes.to_string())?;
     }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use trimtab::core::{Basis, Estimate, Nanos, Patience, Problem};
+use trimtab::core::{Basis, Estimate, Patience, Problem};
 use trimtab::plan::{Decision, Reason, Rival, Settings};
 
 #[derive(Serialize)]
@@ -56,6 +56,7 @@ pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> 
         decision.chosen = index;
         decision.reason = Reason::DefaultOrder;
     }
+    decision.notes.dedup();
     let raced = !matches!(decision.reason, Reason::Estimated | Reason::DefaultOrder | Reason::NextBest);
     decision.complete &= raced;
     let default = default.and_then(|index| decision.rivals.get(index)).map(label);
@@ -156,8 +157,11 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
         field("note", note.clone())?;
     }
     out.line("")?;
-    out.table(&rivals(decision, winner, all))?;
-    out.line("")?;
+    let (racing, declined) = rivals(decision, winner, all);
+    for table in [racing, declined].iter().filter(|table| !table.is_empty()) {
+        out.table(table)?;
+        out.line("")?;
+    }
     if !all && decision.rivals.len() > decision.best_per_kernel().len() {
         out.line(format!("Best setting of each kernel; --all shows all {} rivals.", decision.rivals.len()))?;
     }
@@ -179,54 +183,36 @@ fn estimate_words(problem: &Problem, estimate: &Estimate) -> String {
 }
 
 fn effort(decision: &Decision) -> String {
-    let runs = match decision.runs {
-        0 => "no run was timed".to_string(),
-        runs => format!("{runs} runs were timed"),
-    };
     match decision.reason {
-        Reason::Remembered => format!(
-            "{runs} now; decided earlier, with everything a race asks for: {}",
-            yes(decision.complete)
-        ),
-        _ => format!(
-            "{runs}, {} spent deciding",
-            if decision.spent == Nanos(0) { "nothing".to_string() } else { decision.spent.to_string() }
-        ),
+        Reason::Remembered if decision.complete => {
+            "nothing measured now; an earlier race was run to its end".to_string()
+        }
+        Reason::Remembered => "nothing measured now; an earlier race was cut short by its budget".to_string(),
+        _ => format!("nothing measured now, {} spent deciding", decision.spent),
     }
 }
 
-fn yes(yes: bool) -> &'static str {
-    if yes { "yes" } else { "no" }
-}
-
-fn rivals(decision: &Decision, winner: &Rival, all: bool) -> Table {
-    let mut table =
-        Table::new(&["rival", "point", ">time", ">ratio", "basis", ">scratch", ">threads", "out because"]);
+/// Those in the running with their times, and those out of it with the reason.
+fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
+    let mut racing = Table::new(&["rival", "point", ">time", ">ratio", "basis", ">scratch", ">threads"]);
+    let mut out = Table::new(&["out of the running", "point", "because"]);
     let chosen_ns = winner.estimate().map(|estimate| estimate.time.0 as f64).filter(|&ns| ns > 0.0);
     let shown = if all { decision.rivals.iter().collect() } else { decision.best_per_kernel() };
     for rival in shown {
         let mut cells = vec![rival.name.to_string(), rival.point_name.clone()];
-        match rival.estimate() {
-            Some(estimate) if is_unknown(&estimate) => (),
-            Some(estimate) => {
-                let ns = estimate.time.0 as f64;
-                let ratio = chosen_ns.map(|chosen| times(ns / chosen)).unwrap_or_default();
-                let scratch = if rival.work.scratch.0 == 0 {
-                    "–".to_string()
-                } else {
-                    rival.work.scratch.to_string()
-                };
-                let threads = rival.work.threads.to_string();
-                cells.extend([time(ns), ratio, estimate.basis.to_string(), scratch, threads]);
-            }
-            None => {
-                cells.resize(7, String::new());
-                cells.extend(rival.out_because());
-            }
-        }
-        table.marked_row(std::ptr::eq(rival, winner), cells);
+        let Some(estimate) = rival.estimate() else {
+            cells.extend(rival.out_because());
+            out.row(cells);
+            continue;
+        };
+        let ns = estimate.time.0 as f64;
+        let ratio = chosen_ns.map(|chosen| times(ns / chosen)).unwrap_or_default();
+        let scratch =
+            if rival.work.scratch.0 == 0 { "–".to_string() } else { rival.work.scratch.to_string() };
+        cells.extend([time(ns), ratio, estimate.basis.to_string(), scratch, rival.work.threads.to_string()]);
+        racing.marked_row(std::ptr::eq(rival, winner), cells);
     }
-    table
+    (racing, out)
 }
 
 /// How far the next kernel is, and whether that is far enough to matter.
@@ -254,8 +240,9 @@ fn what_would_change(decision: &Decision, winner: &Rival, settings: &Settings) -
         )
     } else if gap > 0.0 {
         format!(
-            "{next} is next, {} slower ({basis}), outside {zone_words}: it would have to get that much faster",
-            percent(gap)
+            "{next} is next, {} slower ({basis}), outside {zone_words}: its time would have to drop by {}",
+            percent(gap),
+            percent(gap / (1.0 + gap))
         )
     } else {
         let why = if decision.reason == Reason::DefaultOrder {

@@ -92,7 +92,9 @@ pub fn run(session: &Session, problem: &Problem) -> Result<ExitCode> {
             Err(wrong) => format!("WRONG: disagrees with the reference: {wrong}"),
         },
     )?;
-    for note in &decision.notes {
+    let mut notes = decision.notes.clone();
+    notes.dedup();
+    for note in &notes {
         field("note", note.clone())?;
     }
     Ok(code)

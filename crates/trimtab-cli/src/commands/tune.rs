@@ -206,7 +206,7 @@ fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
         runs => format!("{runs} timed runs in {spent}"),
     };
     out.line(format!("{}, {effort}: {gain}", problems(results.len())))?;
-    let cut = results.iter().filter(|tuned| !tuned.complete).count();
+    let cut = results.iter().filter(|tuned| !tuned.complete && tuned.measured > 0).count();
     if cut > 0 {
         out.line(format!(
             "{} cut short by the budget: run again, or give more with --budget",
