@@ -1,4 +1,5 @@
 //! The real binary as a user runs it, each test with wisdom of its own.
+#![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
 use expect_test::expect;
 use std::path::Path;

@@ -240,8 +240,13 @@ fn what_would_change(decision: &Decision, winner: &Rival, settings: &Settings) -
         )
     } else if gap > 0.0 {
         format!(
-            "{next} is next, {} slower ({basis}), outside {zone_words}: its time would have to drop by {}",
-            percent(gap),
+            "{next} is next, {} ({basis}), outside {zone_words}: its time would have to drop by {}",
+            // Beyond a doubling a percentage says less than a factor.
+            if gap < 1.0 {
+                format!("{} slower", percent(gap))
+            } else {
+                format!("{} the time", times(1.0 + gap))
+            },
             percent(gap / (1.0 + gap))
         )
     } else {
