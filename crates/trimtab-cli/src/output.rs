@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn numbers_have_three_digits_and_a_unit() {
         let shown = [
-            time(3.14159),
+            time(3.251),
             time(31.4159),
             time(31_415.9),
             times(1.849),
@@ -221,7 +221,7 @@ mod tests {
             percent(0.02),
             percent(0.004),
         ];
-        assert_eq!(shown, ["3.14 ns", "31.4 ns", "31.4 µs", "1.85×", "12.3×", "2 %", "0.4 %"]);
+        assert_eq!(shown, ["3.25 ns", "31.4 ns", "31.4 µs", "1.85×", "12.3×", "2 %", "0.4 %"]);
     }
 
     #[test]

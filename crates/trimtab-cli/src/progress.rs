@@ -29,7 +29,6 @@ impl Bar {
         }
         let best = progress.best.map(|(_, ns)| format!(", best {}", time(ns))).unwrap_or_default();
         self.0.set_message(format!("{problem}: {} racing, {} runs{best}", progress.racing, progress.runs));
-        self.0.tick();
     }
 
     /// Takes the bar away while something is written.

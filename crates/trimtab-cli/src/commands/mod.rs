@@ -51,25 +51,15 @@ fn problems(texts: &[String]) -> Result<Vec<Problem>> {
     Ok(texts.iter().map(|text| problem(text)).collect::<Result<_, _>>()?)
 }
 
-/// The rival that mode `off` with no wisdom would run: the first in order of preference at its first point. The list may be in any
-/// order; rivals in quarantine are passed over.
+/// The rival that mode `off` with no wisdom would run: the first kernel in order of preference at its first point, passing
+/// over those that are `out`. The rivals may be in any order.
 fn default_rival(runtime: &Runtime, decision: &Decision, out: impl Fn(&Rival) -> bool) -> Option<usize> {
-    for (device_index, device) in runtime.devices().iter().enumerate() {
-        for (number, info) in device.kernels().iter().enumerate() {
-            let mine = |rival: &&(usize, &Rival)| {
-                rival.1.device as usize == device_index && rival.1.kernel.0 as usize == number
-            };
-            let rivals: Vec<(usize, &Rival)> = decision.rivals.iter().enumerate().collect();
-            let rivals: Vec<&(usize, &Rival)> =
-                rivals.iter().filter(mine).filter(|rival| !out(rival.1)).collect();
-            let Some((_, some)) = rivals.first() else { continue };
-            debug_assert_eq!(*some.name, *info.name);
-            let space = device.space(some.kernel, &decision.problem);
-            let place = |rival: &Rival| space.points().iter().position(|point| *point == rival.point);
-            return rivals.iter().min_by_key(|(_, rival)| place(rival)).map(|(index, _)| *index);
-        }
-    }
-    None
+    let open = || decision.rivals.iter().enumerate().filter(|(_, rival)| !out(rival));
+    let (_, first) = open().min_by_key(|(_, rival)| (rival.device, rival.kernel))?;
+    let space = runtime.devices().get(first.device as usize)?.space(first.kernel, &decision.problem);
+    let place = |rival: &Rival| space.points().iter().position(|point| *point == rival.point);
+    let same = open().filter(|(_, rival)| (rival.device, rival.kernel) == (first.device, first.kernel));
+    same.min_by_key(|(_, rival)| place(rival)).map(|(index, _)| index)
 }
 
 /// What was measured of a rival on a problem, by condition.
