@@ -56,13 +56,16 @@ impl Runtime {
         use trimtab_cpu::Data;
         macro_rules! run {
             ($type:ty, $variant:ident) => {{
-                let slice = |data: &Data| match data {
-                    Data::$variant(data) => data.clone(),
-                    _ => Vec::<$type>::new(),
-                };
+                // Borrowed, not copied: the caller times this.
+                fn slice(data: &Data) -> &[$type] {
+                    match data {
+                        Data::$variant(data) => data,
+                        _ => &[],
+                    }
+                }
                 let (lhs, rhs) = (slice(&operands.lhs), slice(&operands.rhs));
                 match &mut operands.out {
-                    Data::$variant(out) => self.execute::<$type>(problem, &lhs, &rhs, out),
+                    Data::$variant(out) => self.execute::<$type>(problem, lhs, rhs, out),
                     _ => Ok(()),
                 }
             }};

@@ -1,0 +1,286 @@
+//! `trimtab devices`: facts, state now, measured speeds and kernels of every device. What is not known is said to be so.
+
+use crate::output::{Table, percent, printable};
+use crate::session::Session;
+use anyhow::Result;
+use serde::Serialize;
+use std::process::ExitCode;
+use trimtab::core::{Bytes, Device, DeviceFacts, KernelInfo, Operation, Rates, State, VariantClass};
+
+/// Names the CPU device gives BLAS libraries found on the machine; a second one of a kind is `openblas.2`.
+const BLAS_NAMES: [&str; 5] = ["openblas", "mkl", "blis", "accelerate", "cblas"];
+
+/// Widest of the labels that are always there.
+const LABEL_WIDTH: usize = 11;
+
+#[derive(Serialize)]
+struct DeviceView {
+    id: String,
+    name: String,
+    kind: &'static str,
+    fingerprint: String,
+    cores: Option<u32>,
+    threads: u32,
+    caches: Vec<CacheView>,
+    vector_bytes: Option<u32>,
+    features: Vec<String>,
+    numa_nodes: Option<u32>,
+    memory_bytes: Option<u64>,
+    notes: Vec<(String, String)>,
+    state: StateView,
+    rates: RatesView,
+    kernels: Vec<KernelEntry>,
+    blas: Vec<String>,
+    problems: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct CacheView {
+    level: u8,
+    size_bytes: u64,
+    shared_by: u32,
+    line_bytes: u32,
+}
+
+#[derive(Serialize)]
+struct StateView {
+    load_1m: Option<f64>,
+    steal_share: Option<f64>,
+    cpu_pressure: Option<f64>,
+    memory_free_bytes: Option<u64>,
+    temperature_celsius: Option<f64>,
+    frequency_mhz: Option<f64>,
+    frequency_max_mhz: Option<f64>,
+    throttle_count: Option<u64>,
+    on_battery: Option<bool>,
+    battery_percent: Option<u32>,
+    power_profile: Option<String>,
+    energy_uj: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct RatesView {
+    gflops_one_thread: f64,
+    lanes: u32,
+    gb_per_s_one_thread: f64,
+    gb_per_s_all_threads: f64,
+    gb_per_s_cached: f64,
+    cached_up_to_bytes: u64,
+    launch_ns: u64,
+}
+
+#[derive(Serialize)]
+struct KernelEntry {
+    operation: &'static str,
+    name: String,
+    version: String,
+    class: &'static str,
+}
+
+pub fn run(session: &Session) -> Result<ExitCode> {
+    for (index, device) in session.runtime.devices().iter().enumerate() {
+        if session.out.is_json() {
+            session.out.object(&view(session, device.as_ref()))?;
+        } else {
+            if index > 0 {
+                session.out.line("")?;
+            }
+            show(session, device.as_ref())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn view(session: &Session, device: &dyn Device) -> DeviceView {
+    let facts = device.facts().clone();
+    let cache = |cache: &trimtab::core::Cache| CacheView {
+        level: cache.level,
+        size_bytes: cache.size.0,
+        shared_by: cache.shared_by,
+        line_bytes: cache.line,
+    };
+    let kernel = |info: &KernelInfo| KernelEntry {
+        operation: info.operation.name(),
+        name: info.name.clone(),
+        version: info.version.to_string(),
+        class: info.class.name(),
+    };
+    DeviceView {
+        kind: facts.kind.name(),
+        fingerprint: facts.fingerprint.0,
+        cores: facts.cores,
+        threads: facts.threads,
+        caches: facts.caches.iter().map(cache).collect(),
+        vector_bytes: facts.vector_bytes,
+        features: facts.features,
+        numa_nodes: facts.numa_nodes,
+        memory_bytes: facts.memory.map(|memory| memory.0),
+        notes: facts.notes,
+        state: state_view(device.state()),
+        rates: rates_view(&device.rates()),
+        kernels: device.kernels().iter().map(kernel).collect(),
+        blas: blas(device).map(|info| format!("{} {}", info.name, info.version)).collect(),
+        problems: session.runtime.warnings().to_vec(),
+        id: facts.id,
+        name: facts.name,
+    }
+}
+
+fn state_view(state: State) -> StateView {
+    StateView {
+        load_1m: state.load_1m,
+        steal_share: state.steal_share,
+        cpu_pressure: state.cpu_pressure,
+        memory_free_bytes: state.memory_free.map(|free| free.0),
+        temperature_celsius: state.temperature_celsius,
+        frequency_mhz: state.frequency_mhz,
+        frequency_max_mhz: state.frequency_max_mhz,
+        throttle_count: state.throttle_count,
+        on_battery: state.on_battery,
+        battery_percent: state.battery_percent,
+        power_profile: state.power_profile,
+        energy_uj: state.energy_uj,
+    }
+}
+
+fn rates_view(rates: &Rates) -> RatesView {
+    RatesView {
+        gflops_one_thread: rates.flops_per_s * 1e-9,
+        lanes: rates.lanes,
+        gb_per_s_one_thread: rates.bytes_per_s * 1e-9,
+        gb_per_s_all_threads: rates.bytes_per_s_all * 1e-9,
+        gb_per_s_cached: rates.cached_bytes_per_s * 1e-9,
+        cached_up_to_bytes: rates.cached_up_to.0,
+        launch_ns: rates.launch.0,
+    }
+}
+
+/// Kernels made of a BLAS library that was found when the process started.
+fn blas(device: &dyn Device) -> impl Iterator<Item = &KernelInfo> {
+    device.kernels().iter().filter(|info| {
+        let library = info.name.split('.').nth(2).unwrap_or_default();
+        info.class == VariantClass::Library && BLAS_NAMES.contains(&library)
+    })
+}
+
+fn show(session: &Session, device: &dyn Device) -> Result<()> {
+    let out = &session.out;
+    let facts = device.facts();
+    let width = facts.notes.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(LABEL_WIDTH);
+    let field = |name: &str, text: String| out.line(format!("  {name:<width$}  {}", printable(&text)));
+    out.line(format!("{}: {}", facts.id, printable(&facts.name)))?;
+    field("fingerprint", facts.fingerprint.to_string())?;
+    let cores = facts.cores.map(|cores| format!("{cores} cores, ")).unwrap_or_default();
+    field("threads", format!("{cores}{} threads for kernels", facts.threads))?;
+    field("caches", caches(facts))?;
+    let bits = facts.vector_bytes.map(|bytes| format!("{} bit: ", 8 * bytes)).unwrap_or_default();
+    field("vectors", format!("{bits}{}", facts.features.join(" ")))?;
+    if let Some(nodes) = facts.numa_nodes {
+        field("NUMA nodes", nodes.to_string())?;
+    }
+    if let Some(memory) = facts.memory {
+        field("memory", memory.to_string())?;
+    }
+    for (name, value) in &facts.notes {
+        field(name, value.clone())?;
+    }
+    out.line("")?;
+    out.line("State now")?;
+    let (known, unknown) = state_words(&device.state());
+    for (name, value) in known {
+        field(name, value)?;
+    }
+    if !unknown.is_empty() {
+        field("not told", format!("{} (by this operating system)", unknown.join(", ")))?;
+    }
+    out.line("")?;
+    out.line("Measured just now")?;
+    let rates = device.rates();
+    let giga = |value: f64| format!("{:.1}", value * 1e-9);
+    field(
+        "arithmetic",
+        format!("{} GFLOP/s of f32, one thread, {} lanes", giga(rates.flops_per_s), rates.lanes),
+    )?;
+    let (one, all) = (giga(rates.bytes_per_s), giga(rates.bytes_per_s_all));
+    field("memory", format!("{one} GB/s one thread, {all} GB/s all threads"))?;
+    field(
+        "cache",
+        format!("{} GB/s one thread, up to {}", giga(rates.cached_bytes_per_s), rates.cached_up_to),
+    )?;
+    field("hand-over", format!("{} to another thread and back", rates.launch))?;
+    out.line("")?;
+    let mut table = Table::new(&["kernel", "class", "version"]);
+    for info in
+        Operation::ALL.iter().flat_map(|&op| device.kernels().iter().filter(move |info| info.operation == op))
+    {
+        table.row(vec![info.name.clone(), info.class.name().to_string(), info.version.to_string()]);
+    }
+    if table.is_empty() {
+        out.line("no kernels")?;
+    } else {
+        out.table(&table)?;
+    }
+    out.line("")?;
+    let found: Vec<String> = blas(device).map(|info| printable(&info.version.0)).collect();
+    match found.is_empty() {
+        true => out.line("No BLAS library in use; TRIMTAB_BLAS=/path/to/libopenblas.so adds one."),
+        false => out.line(format!("BLAS found: {}", found.join("; "))),
+    }
+}
+
+fn caches(facts: &DeviceFacts) -> String {
+    let caches: Vec<String> = facts
+        .caches
+        .iter()
+        .map(|cache| {
+            let shared = if cache.shared_by > 1 {
+                format!(" shared by {} threads", cache.shared_by)
+            } else {
+                String::new()
+            };
+            format!("L{} {}{shared}", cache.level, whole(cache.size))
+        })
+        .collect();
+    if caches.is_empty() { "not told".to_string() } else { caches.join(", ") }
+}
+
+/// Cache sizes are whole numbers of their unit; `48.0 KiB` would suggest a measurement.
+fn whole(bytes: Bytes) -> String {
+    bytes.to_string().replace(".00 ", " ").replace(".0 ", " ")
+}
+
+type Words = (Vec<(&'static str, String)>, Vec<&'static str>);
+
+/// What is known of the state in words, and the names of what is not.
+fn state_words(state: &State) -> Words {
+    let mut words: Words = (Vec::new(), Vec::new());
+    let mut add = |name: &'static str, value: Option<String>| match value {
+        Some(value) => words.0.push((name, value)),
+        None => words.1.push(name),
+    };
+    add("load", state.load_1m.map(|load| format!("{load:.2} runnable tasks, mean of a minute")));
+    add(
+        "pressure",
+        state
+            .cpu_pressure
+            .map(|share| format!("{} of the last 10 s a task waited for a core", percent(share))),
+    );
+    add(
+        "steal",
+        state.steal_share.map(|share| format!("{} of CPU time went to other guests", percent(share))),
+    );
+    add("free memory", state.memory_free.map(|free| free.to_string()));
+    add(
+        "temperature",
+        state.temperature_celsius.map(|celsius| format!("{celsius:.0} °C, the hottest sensor")),
+    );
+    let max = state.frequency_max_mhz.map(|max| format!(" of at most {max:.0} MHz")).unwrap_or_default();
+    add("frequency", state.frequency_mhz.map(|now| format!("{now:.0} MHz{max}")));
+    add("throttling", state.throttle_count.map(|count| format!("{count} times since boot")));
+    let charge = state.battery_percent.map(|charge| format!(", {charge} % charged")).unwrap_or_default();
+    let supply = |on_battery| if on_battery { format!("battery{charge}") } else { format!("mains{charge}") };
+    add("power", state.on_battery.map(supply));
+    add("governor", state.power_profile.clone());
+    add("energy", state.energy_uj.map(|_| "can be measured".to_string()));
+    words
+}

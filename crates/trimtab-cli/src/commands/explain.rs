@@ -1,0 +1,261 @@
+//! `trimtab explain`: the plan in force, why, every rival, and what would change it. Measures nothing.
+
+use super::{EstimateView, KernelView, any_measured, default_rival, device_name, is_unknown};
+use crate::failure::bad_input;
+use crate::output::{Speed, Table, axes, percent, printable, spread, time, times};
+use crate::session::Session;
+use anyhow::Result;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use trimtab::core::{Basis, Estimate, Patience, Problem};
+use trimtab::plan::{Decision, Reason, Rival, Settings};
+
+#[derive(Serialize)]
+struct Explanation<'a> {
+    problem: String,
+    device: String,
+    kernel: String,
+    point: BTreeMap<String, u32>,
+    estimate: Option<EstimateView>,
+    rivals: Vec<RivalView>,
+    reason: &'static str,
+    complete: bool,
+    notes: &'a [String],
+    terms: String,
+    patience: &'static str,
+    default: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RivalView {
+    #[serde(flatten)]
+    kernel: KernelView,
+    device: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimate: Option<EstimateView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    declined: Option<String>,
+    threads: u32,
+    scratch_bytes: u64,
+    chosen: bool,
+}
+
+pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> {
+    if matches!(problem, Problem::Custom(_)) {
+        let hint = "ask that program: Choice::explain; `trimtab wisdom list` shows what was measured";
+        return Err(bad_input(format!("{problem} is known only to the program whose choice it is; {hint}")));
+    }
+    let runtime = &session.runtime;
+    let settings = runtime.planner().settings();
+    let mut decision = runtime.explain(problem)?;
+    let default = default_rival(runtime, &decision, |rival| rival.estimate().is_none());
+    let fresh = !any_measured(&decision);
+    // Mode `off` goes by preference where nothing is remembered, whatever the model expects.
+    if let (Patience::Off, true, Some(index)) = (settings.patience, fresh, default) {
+        decision.chosen = index;
+        decision.reason = Reason::DefaultOrder;
+    }
+    decision.notes.dedup();
+    let raced = !matches!(decision.reason, Reason::Estimated | Reason::DefaultOrder | Reason::NextBest);
+    decision.complete &= raced;
+    let default = default.and_then(|index| decision.rivals.get(index)).map(label);
+    decision.notes.splice(0..0, standing_note(&decision, settings, fresh, default.as_deref()));
+    if session.out.is_json() {
+        session.out.object(&view(&decision, default, all))?;
+    } else {
+        show(session, &decision, all)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn label(rival: &Rival) -> String {
+    match rival.point_name.as_str() {
+        "" | "-" => rival.name.to_string(),
+        point => format!("{} at {point}", rival.name),
+    }
+}
+
+/// What is to be said first: that nothing is measured yet, or that the race was cut short.
+fn standing_note(
+    decision: &Decision,
+    settings: &Settings,
+    fresh: bool,
+    default: Option<&str>,
+) -> Option<String> {
+    let budget = settings.budget;
+    match (fresh, settings.patience) {
+        (true, Patience::Off) => {
+            let default = default.unwrap_or("the reference");
+            Some(format!("nothing measured yet; in mode off the first call runs the default, {default}"))
+        }
+        (true, Patience::Estimate) => {
+            Some("nothing measured yet; in mode estimate the first call goes by the model".to_string())
+        }
+        (true, _) => Some(format!(
+            "nothing measured yet; the first call will race the leaders within a budget of {budget}, `trimtab tune {}` does it now",
+            decision.problem
+        )),
+        (false, _) if decision.reason == Reason::Remembered && !decision.complete => Some(format!(
+            "the race was cut short by its budget; `trimtab tune {}` finishes it",
+            decision.problem
+        )),
+        (false, _) if decision.reason == Reason::Estimated => Some(
+            "some rivals were measured, but no race of this problem under these terms is remembered"
+                .to_string(),
+        ),
+        _ => None,
+    }
+}
+
+fn view(decision: &Decision, default: Option<String>, all: bool) -> Explanation<'_> {
+    let winner = decision.winner();
+    let rivals = if all { decision.rivals.iter().collect() } else { decision.best_per_kernel() };
+    let rivals = rivals.into_iter().map(|rival| RivalView {
+        kernel: KernelView::from(rival),
+        device: rival.device_id.to_string(),
+        estimate: rival.estimate().map(EstimateView::from),
+        declined: rival.out_because(),
+        threads: rival.work.threads,
+        scratch_bytes: rival.work.scratch.0,
+        chosen: winner.is_some_and(|winner| std::ptr::eq(winner, rival)),
+    });
+    Explanation {
+        problem: decision.problem.to_string(),
+        device: winner.map(|winner| winner.device_id.to_string()).unwrap_or_default(),
+        kernel: winner.map(|winner| winner.name.to_string()).unwrap_or_default(),
+        point: winner.map(|winner| axes(&winner.point_name)).unwrap_or_default(),
+        estimate: winner.and_then(Rival::estimate).map(EstimateView::from),
+        rivals: rivals.collect(),
+        reason: decision.reason.name(),
+        complete: decision.complete,
+        notes: &decision.notes,
+        terms: decision.terms.to_string(),
+        patience: decision.patience.name(),
+        default,
+    }
+}
+
+fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
+    let out = &session.out;
+    let Some(winner) = decision.winner() else { return Ok(()) };
+    let field = |name: &str, text: String| out.line(format!("{name:<9} {}", printable(&text)));
+    field("problem", decision.problem.to_string())?;
+    field("device", device_name(&session.runtime, winner))?;
+    field("kernel", format!("{} ({}, version {})", winner.name, winner.class.name(), winner.version))?;
+    field(
+        "point",
+        if winner.point_name == "-" { "no settings".to_string() } else { winner.point_name.clone() },
+    )?;
+    if let Some(estimate) = winner.estimate().filter(|estimate| !is_unknown(estimate)) {
+        field("estimate", estimate_words(&decision.problem, &estimate))?;
+    }
+    field("why", decision.reason.to_string())?;
+    field("terms", decision.terms.to_string())?;
+    field("effort", effort(decision))?;
+    for note in &decision.notes {
+        field("note", note.clone())?;
+    }
+    out.line("")?;
+    let (racing, declined) = rivals(decision, winner, all);
+    for table in [racing, declined].iter().filter(|table| !table.is_empty()) {
+        out.table(table)?;
+        out.line("")?;
+    }
+    if !all && decision.rivals.len() > decision.best_per_kernel().len() {
+        out.line(format!("Best setting of each kernel; --all shows all {} rivals.", decision.rivals.len()))?;
+    }
+    out.line(what_would_change(decision, winner, session.runtime.planner().settings()))
+}
+
+fn estimate_words(problem: &Problem, estimate: &Estimate) -> String {
+    let basis = match estimate.basis {
+        Basis::Measured(1) => "measured once".to_string(),
+        Basis::Measured(n) => format!("measured {n} times"),
+        Basis::Fitted(n) => {
+            format!("fitted to {n} measurements of this kernel on other problems or settings")
+        }
+        Basis::Analytic => "analytic: the kernel's work against the device's speed".to_string(),
+    };
+    let speed =
+        Speed::of(problem, estimate.time.0 as f64).map(|speed| format!(", {speed}")).unwrap_or_default();
+    format!("{} {}{speed}; {basis}", time(estimate.time.0 as f64), spread(estimate.spread_log2))
+}
+
+fn effort(decision: &Decision) -> String {
+    match decision.reason {
+        Reason::Remembered if decision.complete => {
+            "nothing measured now; an earlier race was run to its end".to_string()
+        }
+        Reason::Remembered => "nothing measured now; an earlier race was cut short by its budget".to_string(),
+        _ => format!("nothing measured now, {} spent deciding", decision.spent),
+    }
+}
+
+/// Those in the running with their times, and those out of it with the reason.
+fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
+    let mut racing = Table::new(&["rival", "point", ">time", ">ratio", "basis", ">scratch", ">threads"]);
+    let mut out = Table::new(&["out of the running", "point", "because"]);
+    let chosen_ns = winner.estimate().map(|estimate| estimate.time.0 as f64).filter(|&ns| ns > 0.0);
+    let shown = if all { decision.rivals.iter().collect() } else { decision.best_per_kernel() };
+    for rival in shown {
+        let mut cells = vec![rival.name.to_string(), rival.point_name.clone()];
+        let Some(estimate) = rival.estimate() else {
+            cells.extend(rival.out_because());
+            out.row(cells);
+            continue;
+        };
+        let ns = estimate.time.0 as f64;
+        let ratio = chosen_ns.map(|chosen| times(ns / chosen)).unwrap_or_default();
+        let scratch =
+            if rival.work.scratch.0 == 0 { "–".to_string() } else { rival.work.scratch.to_string() };
+        cells.extend([time(ns), ratio, estimate.basis.to_string(), scratch, rival.work.threads.to_string()]);
+        racing.marked_row(std::ptr::eq(rival, winner), cells);
+    }
+    (racing, out)
+}
+
+/// How far the next kernel is, and whether that is far enough to matter.
+fn what_would_change(decision: &Decision, winner: &Rival, settings: &Settings) -> String {
+    let zone = settings.rules.indifference.max(settings.switch_margin);
+    let others =
+        decision.rivals.iter().filter(|rival| (rival.device, rival.kernel) != (winner.device, winner.kernel));
+    let next =
+        others.filter_map(|rival| Some((rival, rival.estimate()?))).min_by_key(|(_, estimate)| estimate.time);
+    let (Some((next, other)), Some(own)) = (next, winner.estimate()) else {
+        return "What would change it: nothing; no other kernel can do this problem under these terms."
+            .to_string();
+    };
+    if is_unknown(&own) || own.time.0 == 0 {
+        return "What would change it: a measurement; nothing is known about times yet.".to_string();
+    }
+    let gap = other.time.0 as f64 / own.time.0 as f64 - 1.0;
+    let basis = other.basis.name();
+    let next = &next.name;
+    let zone_words = format!("the indifference zone of {}", percent(zone));
+    let words = if gap.abs() <= zone {
+        format!(
+            "{next} is within {zone_words} ({} apart, {basis}): either is as good, and the plan in force stays",
+            percent(gap.abs())
+        )
+    } else if gap > 0.0 {
+        format!(
+            "{next} is next, {} ({basis}), outside {zone_words}: its time would have to drop by {}",
+            // Beyond a doubling a percentage says less than a factor.
+            if gap < 1.0 {
+                format!("{} slower", percent(gap))
+            } else {
+                format!("{} the time", times(1.0 + gap))
+            },
+            percent(gap / (1.0 + gap))
+        )
+    } else {
+        let why = if decision.reason == Reason::DefaultOrder {
+            "but mode off goes by preference"
+        } else {
+            "and takes over when a race confirms it"
+        };
+        format!("{next} looks {} faster ({basis}), {why}", percent(-gap / (1.0 + gap)))
+    };
+    format!("What would change it: {words}.")
+}

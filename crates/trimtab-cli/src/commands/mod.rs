@@ -1,0 +1,143 @@
+//! One file per command; here only which one runs, and what several of them look up.
+
+mod bench;
+mod devices;
+mod explain;
+mod run;
+mod tune;
+mod wisdom;
+
+use crate::args::{Cli, Command, problem};
+use crate::output::axes;
+use crate::session::Session;
+use anyhow::Result;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use trimtab::Runtime;
+use trimtab::core::{Basis, Estimate, Problem};
+use trimtab::plan::{Decision, Rival};
+use trimtab::wisdom::{Fact, Outcome};
+
+/// Conditions of facts in the order they are believed; the planner's order.
+const CONDITIONS: [&str; 3] = ["quiet", "busy", "live"];
+
+/// Runs what was asked for.
+pub fn run(cli: Cli) -> Result<ExitCode> {
+    // Texts are read before the machine is probed: a wrong one costs nothing.
+    match cli.command {
+        Command::Devices => devices::run(&Session::start(&cli.global)?),
+        Command::Tune(args) => {
+            let plan = tune::Request::read(&args, &cli.global)?;
+            tune::run(&Session::start(&cli.global)?, &plan)
+        }
+        Command::Explain(args) => {
+            let problem = problem(&args.problem)?;
+            explain::run(&Session::start(&cli.global)?, &problem, args.all)
+        }
+        Command::Bench(args) => {
+            let problems = problems(&args.problems)?;
+            bench::run(&Session::start(&cli.global)?, &problems, &args)
+        }
+        Command::Wisdom(command) => wisdom::run(&cli.global, &command),
+        Command::Run(args) => {
+            let problem = problem(&args.problem)?;
+            run::run(&Session::start(&cli.global)?, &problem)
+        }
+    }
+}
+
+fn problems(texts: &[String]) -> Result<Vec<Problem>> {
+    Ok(texts.iter().map(|text| problem(text)).collect::<Result<_, _>>()?)
+}
+
+/// The rival that mode `off` with no wisdom would run: the first kernel in order of preference at its first point, passing
+/// over those that are `out`. The rivals may be in any order.
+fn default_rival(runtime: &Runtime, decision: &Decision, out: impl Fn(&Rival) -> bool) -> Option<usize> {
+    let open = || decision.rivals.iter().enumerate().filter(|(_, rival)| !out(rival));
+    let (_, first) = open().min_by_key(|(_, rival)| (rival.device, rival.kernel))?;
+    let space = runtime.devices().get(first.device as usize)?.space(first.kernel, &decision.problem);
+    let place = |rival: &Rival| space.points().iter().position(|point| *point == rival.point);
+    let same = open().filter(|(_, rival)| (rival.device, rival.kernel) == (first.device, first.kernel));
+    same.min_by_key(|(_, rival)| place(rival)).map(|(index, _)| index)
+}
+
+/// What was measured of a rival on a problem, by condition.
+fn measured(runtime: &Runtime, problem: &Problem, rival: &Rival) -> [Option<f64>; CONDITIONS.len()] {
+    let device = runtime.devices().get(rival.device as usize);
+    let fingerprint = device.map(|device| device.facts().fingerprint.0.clone()).unwrap_or_default();
+    let facts = runtime.wisdom().facts(&fingerprint, &problem.to_string());
+    let is_its = |fact: &&Fact| {
+        fact.key.kernel == *rival.name
+            && fact.key.version == *rival.version.0
+            && fact.key.point == rival.point_name
+    };
+    let its: Vec<&Fact> = facts.iter().filter(is_its).collect();
+    CONDITIONS.map(|condition| {
+        its.iter().find_map(|fact| match &fact.outcome {
+            Outcome::Timed(stats) if fact.key.condition == condition => Some(stats.min_ns),
+            _ => None,
+        })
+    })
+}
+
+/// The device's short name and model.
+fn device_name(runtime: &Runtime, rival: &Rival) -> String {
+    let device = runtime.devices().get(rival.device as usize);
+    let name = device.map(|device| device.facts().name.clone()).unwrap_or_default();
+    if name.is_empty() { rival.device_id.to_string() } else { format!("{} ({name})", rival.device_id) }
+}
+
+/// An estimate as JSON.
+#[derive(Serialize)]
+struct EstimateView {
+    ns: u64,
+    basis: &'static str,
+    /// Samples it rests on; none for an analytic one.
+    n: Option<u32>,
+    spread_log2: f64,
+}
+
+impl From<Estimate> for EstimateView {
+    fn from(estimate: Estimate) -> EstimateView {
+        let n = match estimate.basis {
+            Basis::Measured(n) | Basis::Fitted(n) => Some(n),
+            Basis::Analytic => None,
+        };
+        let basis = estimate.basis.name();
+        EstimateView { ns: estimate.time.0, basis, n, spread_log2: estimate.spread_log2 }
+    }
+}
+
+/// A kernel at a point as JSON.
+#[derive(Serialize)]
+struct KernelView {
+    kernel: String,
+    point: BTreeMap<String, u32>,
+    version: String,
+    class: &'static str,
+}
+
+impl From<&Rival> for KernelView {
+    fn from(rival: &Rival) -> KernelView {
+        KernelView {
+            kernel: rival.name.to_string(),
+            point: axes(&rival.point_name),
+            version: rival.version.to_string(),
+            class: rival.class.name(),
+        }
+    }
+}
+
+/// Whether the estimate says nothing: the default of mode `off` has none.
+fn is_unknown(estimate: &Estimate) -> bool {
+    !estimate.spread_log2.is_finite()
+}
+
+/// Whether anything was measured of this very problem.
+fn any_measured(decision: &Decision) -> bool {
+    decision
+        .rivals
+        .iter()
+        .any(|rival| matches!(rival.estimate(), Some(Estimate { basis: Basis::Measured(_), .. })))
+}

@@ -1,0 +1,110 @@
+//! `trimtab run`: computes a problem on generated data, checks it against the reference, shows plan and time.
+
+use super::{KernelView, device_name};
+use crate::failure::{FAILED, bad_input};
+use crate::output::{Speed, printable};
+use crate::session::Session;
+use anyhow::{Result, anyhow};
+use serde::Serialize;
+use std::process::ExitCode;
+use trimtab::core::{Bytes, Device, Problem};
+use trimtab::cpu::tolerance;
+
+/// Memory a checked run needs, as a multiple of its operands: the operands and the reference's result, with room.
+const MEMORY_FACTOR: u64 = 2;
+
+#[derive(Serialize)]
+struct RunView {
+    problem: String,
+    device: String,
+    #[serde(flatten)]
+    kernel: KernelView,
+    reason: &'static str,
+    first_ns: u64,
+    warm_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gflops: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gb_per_s: Option<f64>,
+    agrees: bool,
+    tolerance: f64,
+    disagreement: Option<String>,
+    runs: u32,
+}
+
+pub fn run(session: &Session, problem: &Problem) -> Result<ExitCode> {
+    let runtime = &session.runtime;
+    if matches!(problem, Problem::Custom(_)) {
+        return Err(bad_input(format!("{problem} runs only in the program whose choice it is")));
+    }
+    let needed = Bytes(problem.operand_bytes().0.saturating_mul(MEMORY_FACTOR));
+    if let Some(free) = runtime.cpu().state().memory_free.filter(|&free| needed > free) {
+        return Err(anyhow!(
+            "{problem} and its check need {needed} of memory, {free} are free; use smaller sizes"
+        ));
+    }
+    let trial = runtime.try_problem(problem)?;
+    let decision = runtime.explain(problem)?;
+    session.keep();
+    let winner = decision.winner().ok_or_else(|| anyhow!("{problem} has no plan"))?;
+    let warm_ns = trial.warm.0 as f64;
+    let speed = Speed::of(problem, warm_ns);
+    let code = ExitCode::from(if trial.check.is_ok() { 0 } else { FAILED });
+    if session.out.is_json() {
+        let in_unit = |wanted: &str| {
+            speed.map(Speed::entry).filter(|(unit, _)| *unit == wanted).map(|(_, value)| value)
+        };
+        session.out.object(&RunView {
+            problem: problem.to_string(),
+            device: winner.device_id.to_string(),
+            kernel: KernelView::from(winner),
+            reason: decision.reason.name(),
+            first_ns: trial.first.0,
+            warm_ns: trial.warm.0,
+            gflops: in_unit("gflops"),
+            gb_per_s: in_unit("gb_per_s"),
+            agrees: trial.check.is_ok(),
+            tolerance: tolerance(problem),
+            disagreement: trial.check.err(),
+            runs: decision.runs,
+        })?;
+        return Ok(code);
+    }
+    let field = |name: &str, text: String| session.out.line(format!("{name:<9} {}", printable(&text)));
+    field("problem", problem.to_string())?;
+    field("device", device_name(runtime, winner))?;
+    field("kernel", format!("{} ({}, version {})", winner.name, winner.class.name(), winner.version))?;
+    field(
+        "point",
+        if winner.point_name == "-" { "no settings".to_string() } else { winner.point_name.clone() },
+    )?;
+    field("why", decision.reason.to_string())?;
+    let choosing = match decision.runs {
+        0 => "choosing included".to_string(),
+        runs => format!("choosing by {runs} timed runs included"),
+    };
+    field("first", format!("{} ({choosing})", trial.first))?;
+    field("warm", format!("{}{}", trial.warm, speed.map(|speed| format!(", {speed}")).unwrap_or_default()))?;
+    field(
+        "check",
+        match &trial.check {
+            Ok(()) => agreement(problem),
+            Err(wrong) => format!("WRONG: disagrees with the reference: {wrong}"),
+        },
+    )?;
+    let mut notes = decision.notes.clone();
+    notes.dedup();
+    for note in &notes {
+        field("note", note.clone())?;
+    }
+    Ok(code)
+}
+
+fn agreement(problem: &Problem) -> String {
+    match tolerance(problem) {
+        0.0 => "agrees with the reference exactly".to_string(),
+        tolerance => format!(
+            "agrees with the reference within {tolerance:.1e}, relative to the larger of the result and one"
+        ),
+    }
+}

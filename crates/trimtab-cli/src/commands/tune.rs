@@ -1,0 +1,226 @@
+//! `trimtab tune`: measures problems within one budget and shows what was chosen and what that gained.
+
+use super::{default_rival, is_unknown, measured};
+use crate::args::{Global, Tune};
+use crate::failure::{FAILED, bad_input};
+use crate::output::{Table, axes, time, times};
+use crate::progress::Bar;
+use crate::representative::{self, is_of};
+use crate::session::Session;
+use anyhow::Result;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use trimtab::core::{Nanos, Operation, Patience, Problem};
+use trimtab::plan::{Decision, Standing, TuneRequest};
+use trimtab::tune::{Budget, Rules, geomean};
+
+/// Arithmetic and bytes a nanosecond an ordinary machine does; only used to put cheap problems first.
+const TYPICAL_FLOPS_PER_NS: f64 = 50.0;
+const TYPICAL_BYTES_PER_NS: f64 = 10.0;
+
+/// What to tune and how.
+pub struct Request {
+    problems: Vec<Problem>,
+    representative: bool,
+    patience: Patience,
+    budget: Nanos,
+}
+
+impl Request {
+    pub fn read(args: &Tune, global: &Global) -> Result<Request> {
+        let named = super::problems(&args.problems)?;
+        let representative = named.is_empty();
+        let problems = if representative { chosen_set(&args.op)? } else { named };
+        let asked = global.tune.unwrap_or(Patience::Measure);
+        let patience = if args.exhaustive { Patience::Exhaustive } else { asked };
+        Ok(Request { problems, representative, patience, budget: args.budget })
+    }
+}
+
+fn chosen_set(operations: &[String]) -> Result<Vec<Problem>> {
+    let all = representative::problems();
+    for operation in operations {
+        if !all.iter().any(|problem| is_of(&problem.to_string(), operation)) {
+            let known = Operation::ALL.iter().filter(|&&op| op != Operation::Custom).map(|op| op.name());
+            let known: Vec<&str> = known.collect();
+            let hint = "or one of them with its function, such as reduce.sum; name other problems in full";
+            return Err(bad_input(format!("--op {operation}: use one of {}; {hint}", known.join(", "))));
+        }
+    }
+    let wanted = |problem: &Problem| {
+        operations.is_empty() || operations.iter().any(|operation| is_of(&problem.to_string(), operation))
+    };
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+/// One problem's outcome.
+#[derive(Serialize)]
+struct Tuned {
+    problem: String,
+    kernel: String,
+    point: BTreeMap<String, u32>,
+    /// Time of one call of the plan.
+    ns: Option<f64>,
+    /// How many times faster than the default, where both were measured.
+    vs_default: Option<f64>,
+    /// Timed runs made now.
+    measured: u32,
+    complete: bool,
+    reason: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+    #[serde(skip)]
+    point_name: String,
+}
+
+pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
+    let runtime = &session.runtime;
+    let has_kernels = |problem: &Problem| {
+        runtime.devices().iter().any(|d| d.kernels().iter().any(|info| info.operation == problem.operation()))
+    };
+    let mut order: Vec<usize> = (0..request.problems.len()).collect();
+    if request.representative {
+        order.retain(|&index| has_kernels(&request.problems[index]));
+        // What the small ones leave of the budget helps the large.
+        order.sort_by(|&a, &b| rough_ns(&request.problems[a]).total_cmp(&rough_ns(&request.problems[b])));
+    }
+    if order.is_empty() {
+        return Err(bad_input(
+            "no device here has a kernel for that operation; `trimtab devices` lists the kernels",
+        ));
+    }
+    let budget = Budget::time(request.budget);
+    let bar = Bar::new(order.len());
+    let mut results: Vec<(usize, Tuned)> = Vec::new();
+    let mut failures: Vec<(String, String)> = Vec::new();
+    for (done, &index) in order.iter().enumerate() {
+        let problem = &request.problems[index];
+        let share = Nanos(budget.left().0 / (order.len() - done) as u64);
+        let ask = TuneRequest { patience: request.patience, budget: share, rules: Rules::careful() };
+        match runtime.tune(problem, &ask, &mut |progress| bar.show(problem, progress)) {
+            Ok(decision) => {
+                let tuned = tuned(session, &decision);
+                if session.out.is_json() {
+                    bar.around(|| session.out.object(&tuned))?;
+                }
+                results.push((index, tuned));
+            }
+            // One bad problem must not cost the others their results.
+            Err(error) => failures.push((problem.to_string(), error.to_string())),
+        }
+        bar.around(|| session.keep());
+        bar.next();
+    }
+    drop(bar);
+    results.sort_by_key(|(index, _)| *index);
+    let results: Vec<Tuned> = results.into_iter().map(|(_, tuned)| tuned).collect();
+    if !session.out.is_json() {
+        show(session, &results, budget.spent())?;
+    }
+    if failures.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (problem, error) in &failures {
+        crate::session::warn(&format!("{problem} was not tuned: {error}"));
+    }
+    Ok(ExitCode::from(FAILED))
+}
+
+fn rough_ns(problem: &Problem) -> f64 {
+    problem.flops() as f64 / TYPICAL_FLOPS_PER_NS + problem.operand_bytes().0 as f64 / TYPICAL_BYTES_PER_NS
+}
+
+fn tuned(session: &Session, decision: &Decision) -> Tuned {
+    let runtime = &session.runtime;
+    let winner = decision.winner();
+    let times = winner.map(|winner| measured(runtime, &decision.problem, winner)).unwrap_or_default();
+    // A remembered plan leaves the others unconsidered, which is a standing of its own: only real failures are out.
+    let failed = |why: &str| !why.starts_with("not measured") && !why.starts_with("not yet considered");
+    let default = default_rival(runtime, decision, |rival| match &rival.standing {
+        Standing::Declined(_) | Standing::Excluded(_) => true,
+        Standing::Quarantined(why) => failed(why),
+        Standing::Estimated { .. } => false,
+    });
+    let default = default.and_then(|index| decision.rivals.get(index));
+    let default_times =
+        default.map(|default| measured(runtime, &decision.problem, default)).unwrap_or_default();
+    let estimate = winner.and_then(|winner| winner.estimate()).filter(|estimate| !is_unknown(estimate));
+    let ns = first(&times).or(estimate.map(|estimate| estimate.time.0 as f64));
+    Tuned {
+        problem: decision.problem.to_string(),
+        kernel: winner.map(|winner| winner.name.to_string()).unwrap_or_default(),
+        point: winner.map(|winner| axes(&winner.point_name)).unwrap_or_default(),
+        ns,
+        vs_default: ratio(&default_times, &times),
+        measured: decision.runs,
+        complete: decision.complete,
+        reason: decision.reason.name(),
+        notes: decision.notes.clone(),
+        point_name: winner.map(|winner| winner.point_name.clone()).unwrap_or_default(),
+    }
+}
+
+fn first(times: &[Option<f64>]) -> Option<f64> {
+    times.iter().copied().flatten().next()
+}
+
+/// Times under the same condition compare; failing that, the most believable of each.
+fn ratio(default: &[Option<f64>], chosen: &[Option<f64>]) -> Option<f64> {
+    let both = default.iter().zip(chosen).find_map(|(default, chosen)| default.zip(*chosen));
+    let (default, chosen) = both.or_else(|| first(default).zip(first(chosen)))?;
+    (chosen > 0.0).then_some(default / chosen)
+}
+
+fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
+    let mut table = Table::new(&["problem", "kernel", "point", ">time", ">vs default", ">runs", "reason"]);
+    for tuned in results {
+        let reason =
+            if tuned.complete { tuned.reason.to_string() } else { format!("{}, cut short", tuned.reason) };
+        table.row(vec![
+            tuned.problem.clone(),
+            tuned.kernel.clone(),
+            tuned.point_name.clone(),
+            tuned.ns.map(time).unwrap_or_default(),
+            tuned.vs_default.map(times).unwrap_or_default(),
+            tuned.measured.to_string(),
+            reason,
+        ]);
+    }
+    let out = &session.out;
+    if !table.is_empty() {
+        out.table(&table)?;
+        out.line("")?;
+    }
+    let runs: u32 = results.iter().map(|tuned| tuned.measured).sum();
+    let gains: Vec<f64> = results.iter().filter_map(|tuned| tuned.vs_default).collect();
+    let problems = |count: usize| format!("{count} {}", if count == 1 { "problem" } else { "problems" });
+    let gain = match geomean(&gains) {
+        Some(gain) => {
+            format!("{} as fast as the default (geometric mean of {})", times(gain), problems(gains.len()))
+        }
+        None => "no default was measured to compare with".to_string(),
+    };
+    let effort = match runs {
+        0 => format!("nothing measured in {spent}"),
+        runs => format!("{runs} timed runs in {spent}"),
+    };
+    out.line(format!("{}, {effort}: {gain}", problems(results.len())))?;
+    let cut = results.iter().filter(|tuned| !tuned.complete && tuned.measured > 0).count();
+    if cut > 0 {
+        out.line(format!(
+            "{} cut short by the budget: run again, or give more with --budget",
+            problems(cut)
+        ))?;
+    }
+    let mut notes: Vec<&String> = Vec::new();
+    for note in results.iter().flat_map(|tuned| &tuned.notes) {
+        if !notes.contains(&note) && !note.contains("ended the race") {
+            notes.push(note);
+        }
+    }
+    for note in notes {
+        out.line(format!("note: {note}"))?;
+    }
+    out.line(session.wisdom_place())
+}

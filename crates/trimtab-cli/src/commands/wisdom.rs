@@ -1,0 +1,428 @@
+//! `trimtab wisdom`: look at, carry and forget what is remembered.
+
+use crate::args::{Filter as FilterArgs, Global, Wisdom, problem};
+use crate::failure::{FAILED, bad_input};
+use crate::output::{Table, axes, printable, time, times};
+use crate::representative::is_of;
+use crate::session::{Session, warn};
+use anyhow::{Context, Result, anyhow};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use trimtab::core::{Bytes, Problem};
+use trimtab::wisdom::{Best, Fact, Filter, ImportReport, MAX_IMPORT_BYTES, Outcome};
+
+/// Rejected lines told one by one; the count is always told.
+const REJECTED_SHOWN: usize = 10;
+
+pub fn run(global: &Global, command: &Wisdom) -> Result<ExitCode> {
+    // Here --device names whose facts are meant, which may be a machine that is not this one.
+    let session = Session::start(&Global { device: None, ..global.clone() })?;
+    let device = global.device.as_deref();
+    match command {
+        Wisdom::Path => path(&session)?,
+        Wisdom::List(filter) => list(&session, &read_filter(&session, filter, device, false)?)?,
+        Wisdom::Export { file, filter } => {
+            let filter = read_filter(&session, filter, device, false)?;
+            export(&session, &filter, file.as_deref())?;
+        }
+        Wisdom::Import { file, commit } => import(&session, file, *commit)?,
+        Wisdom::Forget { filter, all } => {
+            let filter = read_filter(&session, filter, device, *all)?;
+            if filter == Filter::default() {
+                return Err(bad_input(
+                    "say what to forget: --kernel KERNEL, --problem PROBLEM, --op OP, --device DEVICE, or --all",
+                ));
+            }
+            forget(&session, &filter)?;
+        }
+        Wisdom::Compact => return compact(&session),
+    }
+    session.keep();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_filter(session: &Session, args: &FilterArgs, device: Option<&str>, all: bool) -> Result<Filter> {
+    let fingerprint = |name: &str| {
+        let named = session
+            .runtime
+            .devices()
+            .iter()
+            .find(|device| device.facts().id == name.trim().to_ascii_lowercase());
+        named.map_or_else(|| name.to_string(), |device| device.facts().fingerprint.0.clone())
+    };
+    let problem = args.problem.as_deref().map(problem).transpose()?;
+    Ok(Filter {
+        device: device.map(fingerprint),
+        kernel: args.kernel.clone(),
+        problem: problem.map(|problem: Problem| problem.to_string()),
+        operation: args.op.clone(),
+        all,
+    })
+}
+
+fn path(session: &Session) -> Result<()> {
+    let dir = session.runtime.wisdom().dir();
+    if session.out.is_json() {
+        return session.out.object(&PathView { path: dir.map(|dir| dir.display().to_string()) });
+    }
+    let dir = dir.ok_or_else(|| anyhow!("wisdom is off; give --wisdom-dir DIR or set TRIMTAB_WISDOM_DIR"))?;
+    session.out.line(dir.display().to_string())
+}
+
+#[derive(Serialize)]
+struct PathView {
+    path: Option<String>,
+}
+
+#[derive(Serialize)]
+struct FactView<'a> {
+    device: &'a str,
+    kernel: &'a str,
+    version: &'a str,
+    problem: &'a str,
+    point: BTreeMap<String, u32>,
+    condition: &'a str,
+    n: u64,
+    min_ns: Option<f64>,
+    mean_ns: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    energy_uj: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<FailureView<'a>>,
+    origin: &'a str,
+    last_seen_ms: u64,
+}
+
+#[derive(Serialize)]
+struct FailureView<'a> {
+    kind: &'static str,
+    message: &'a str,
+}
+
+fn matches(filter: &Filter, fact: &Fact) -> bool {
+    let same = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
+    same(&filter.device, &fact.key.device)
+        && same(&filter.kernel, &fact.key.kernel)
+        && same(&filter.problem, &fact.key.problem)
+        && filter.operation.as_ref().is_none_or(|operation| is_of(&fact.key.problem, operation))
+}
+
+fn list(session: &Session, filter: &Filter) -> Result<()> {
+    let facts: Vec<Fact> =
+        session.runtime.wisdom().all_facts().into_iter().filter(|fact| matches(filter, fact)).collect();
+    if session.out.is_json() {
+        return facts.iter().try_for_each(|fact| session.out.object(&fact_view(fact)));
+    }
+    let mut devices: Vec<&str> = facts.iter().map(|fact| fact.key.device.as_str()).collect();
+    devices.dedup();
+    for device in devices {
+        let mut table = Table::new(&[
+            "problem",
+            "kernel",
+            "point",
+            "condition",
+            ">n",
+            ">min",
+            ">mean",
+            "failure",
+            "version",
+        ]);
+        for fact in facts.iter().filter(|fact| fact.key.device == device) {
+            let key = &fact.key;
+            let mut cells =
+                vec![key.problem.clone(), key.kernel.clone(), key.point.clone(), key.condition.clone()];
+            match &fact.outcome {
+                Outcome::Timed(stats) => {
+                    cells.extend([
+                        stats.n.to_string(),
+                        time(stats.min_ns),
+                        time(stats.mean()),
+                        String::new(),
+                    ]);
+                }
+                Outcome::Failed { kind, message } => {
+                    cells.resize(7, String::new());
+                    cells.push(format!("{}: {message}", kind.name()));
+                }
+            }
+            cells.push(key.version.clone());
+            table.row(cells);
+        }
+        session.out.line(printable(device))?;
+        session.out.table(&table)?;
+        session.out.line("")?;
+    }
+    session.out.line(format!("{}, {}", count(facts.len(), "fact"), session.wisdom_place()))
+}
+
+fn fact_view(fact: &Fact) -> FactView<'_> {
+    let stats = fact.outcome.stats();
+    let failure = match &fact.outcome {
+        Outcome::Failed { kind, message } => Some(FailureView { kind: kind.name(), message }),
+        Outcome::Timed(_) => None,
+    };
+    FactView {
+        device: &fact.key.device,
+        kernel: &fact.key.kernel,
+        version: &fact.key.version,
+        problem: &fact.key.problem,
+        point: axes(&fact.key.point),
+        condition: &fact.key.condition,
+        n: stats.map_or(0, |stats| stats.n),
+        min_ns: stats.map(|stats| stats.min_ns),
+        mean_ns: stats.map(|stats| stats.mean()),
+        energy_uj: stats.and_then(|stats| stats.energy_uj),
+        failure,
+        origin: &fact.origin,
+        last_seen_ms: fact.last_seen_ms,
+    }
+}
+
+fn count(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn is_standard(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+fn export(session: &Session, filter: &Filter, file: Option<&Path>) -> Result<()> {
+    // Not asking for a part means asking for everything.
+    let filter = if *filter == Filter::default() { Filter::everything() } else { filter.clone() };
+    let text = session.runtime.wisdom().export(&filter);
+    match file.filter(|file| !is_standard(file)) {
+        None => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+            Ok(())
+        }
+        Some(file) => {
+            std::fs::write(file, &text)
+                .with_context(|| format!("{} could not be written", file.display()))?;
+            let lines = count(text.lines().count().saturating_sub(1), "line");
+            if session.out.is_json() {
+                return session.out.object(&ExportView {
+                    file: file.display().to_string(),
+                    lines: text.lines().count() - 1,
+                });
+            }
+            session.out.line(format!("wrote {lines} to {}", file.display()))
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ExportView {
+    file: String,
+    lines: usize,
+}
+
+fn read_text(file: &Path) -> Result<String> {
+    // One byte more than is allowed is enough to be told so.
+    let limit = MAX_IMPORT_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let outcome = if is_standard(file) {
+        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(file).and_then(|opened| opened.take(limit).read_to_end(&mut bytes))
+    };
+    outcome.with_context(|| format!("{} could not be read", file.display()))?;
+    // Lines that are not text are rejected one by one by the import.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[derive(Serialize)]
+struct ImportView {
+    committed: bool,
+    new: usize,
+    updated: usize,
+    unchanged: usize,
+    rejected: usize,
+    rejections: Vec<RejectedView>,
+    changes: Vec<ChangeView>,
+}
+
+#[derive(Serialize)]
+struct RejectedView {
+    line: usize,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct ChangeView {
+    device: String,
+    problem: String,
+    before: Option<BestView>,
+    after: Option<BestView>,
+    ratio: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct BestView {
+    kernel: String,
+    version: String,
+    point: BTreeMap<String, u32>,
+    mean_ns: f64,
+}
+
+impl From<&Best> for BestView {
+    fn from(best: &Best) -> BestView {
+        BestView {
+            kernel: best.kernel.clone(),
+            version: best.version.clone(),
+            point: axes(&best.point),
+            mean_ns: best.mean_ns,
+        }
+    }
+}
+
+fn import(session: &Session, file: &Path, commit: bool) -> Result<()> {
+    let text = read_text(file)?;
+    let report = session
+        .runtime
+        .import(&text, commit)
+        .with_context(|| format!("{} was not imported", file.display()))?;
+    for rejected in report.rejected.iter().take(REJECTED_SHOWN) {
+        warn(&format!("line {} was not taken: {}", rejected.line, printable(&rejected.reason)));
+    }
+    if report.rejected_count > REJECTED_SHOWN {
+        warn(&format!("{} more lines were not taken", report.rejected_count - REJECTED_SHOWN));
+    }
+    if session.out.is_json() {
+        session.out.object(&import_view(&report))
+    } else {
+        show_import(session, file, &report)
+    }
+}
+
+fn import_view(report: &ImportReport) -> ImportView {
+    let rejection = |rejected: &trimtab::wisdom::Rejected| RejectedView {
+        line: rejected.line,
+        reason: rejected.reason.clone(),
+    };
+    let change = |change: &trimtab::wisdom::BestChange| ChangeView {
+        device: change.device.clone(),
+        problem: change.problem.clone(),
+        before: change.before.as_ref().map(BestView::from),
+        after: change.after.as_ref().map(BestView::from),
+        ratio: change.ratio,
+    };
+    ImportView {
+        committed: report.committed,
+        new: report.new,
+        updated: report.updated,
+        unchanged: report.unchanged,
+        rejected: report.rejected_count,
+        rejections: report.rejected.iter().map(rejection).collect(),
+        changes: report.changes.iter().map(change).collect(),
+    }
+}
+
+fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<()> {
+    let here: Vec<String> =
+        session.runtime.devices().iter().map(|device| device.facts().fingerprint.0.clone()).collect();
+    let words = |best: &Option<Best>| match best {
+        Some(best) if best.point == "-" => best.kernel.clone(),
+        Some(best) => format!("{} {}", best.kernel, best.point),
+        None => "–".to_string(),
+    };
+    let mean = |best: &Option<Best>| best.as_ref().map(|best| time(best.mean_ns)).unwrap_or_default();
+    let mut table = Table::new(&["problem", "before", ">time", "after", ">time", ">ratio", "device"]);
+    for change in &report.changes {
+        let device = if here.contains(&change.device) { String::new() } else { change.device.clone() };
+        table.row(vec![
+            change.problem.clone(),
+            words(&change.before),
+            mean(&change.before),
+            words(&change.after),
+            mean(&change.after),
+            change.ratio.map(times).unwrap_or_default(),
+            device,
+        ]);
+    }
+    let out = &session.out;
+    if !table.is_empty() {
+        out.table(&table)?;
+        out.line("")?;
+    }
+    let counts = format!(
+        "{} new, {} updated, {} unchanged, {} rejected",
+        report.new, report.updated, report.unchanged, report.rejected_count
+    );
+    out.line(match report.committed {
+        true => format!("Imported: {counts}; {}", session.wisdom_place()),
+        false => format!(
+            "Dry run, nothing changed: {counts}. `trimtab wisdom import {} --commit` takes it in.",
+            file.display()
+        ),
+    })
+}
+
+#[derive(Serialize)]
+struct ForgetView {
+    forgotten: usize,
+}
+
+fn forget(session: &Session, filter: &Filter) -> Result<()> {
+    let forgotten = session.runtime.forget(filter);
+    if session.out.is_json() {
+        return session.out.object(&ForgetView { forgotten });
+    }
+    session.out.line(match forgotten {
+        0 => "nothing matched; `trimtab wisdom list` shows what there is".to_string(),
+        forgotten => format!(
+            "forgot {}; the problems they were about are measured anew",
+            count(forgotten, "entry").replace("entrys", "entries")
+        ),
+    })
+}
+
+#[derive(Serialize)]
+struct CompactView {
+    segments_merged: usize,
+    segments_written: usize,
+    segments_kept: usize,
+    bytes_before: u64,
+    bytes_after: u64,
+    facts: usize,
+    facts_dropped: usize,
+    error: Option<String>,
+}
+
+fn compact(session: &Session) -> Result<ExitCode> {
+    let report = session.runtime.wisdom().compact();
+    let failed = report.error.is_some();
+    if session.out.is_json() {
+        session.out.object(&CompactView {
+            segments_merged: report.segments_merged,
+            segments_written: report.segments_written,
+            segments_kept: report.segments_kept,
+            bytes_before: report.bytes_before,
+            bytes_after: report.bytes_after,
+            facts: report.facts,
+            facts_dropped: report.facts_dropped,
+            error: report.error,
+        })?;
+    } else if let Some(error) = report.error {
+        return Err(anyhow!("wisdom was not compacted: {error}"));
+    } else {
+        let merged = count(report.segments_merged, "file");
+        let sizes = format!("{} → {}", Bytes(report.bytes_before), Bytes(report.bytes_after));
+        let dropped = if report.facts_dropped > 0 {
+            format!(", {} dropped", report.facts_dropped)
+        } else {
+            String::new()
+        };
+        let facts = count(report.facts, "fact");
+        session.out.line(format!(
+            "merged {merged} into {} ({sizes}), {facts}{dropped}; {} left alone",
+            report.segments_written, report.segments_kept
+        ))?;
+    }
+    session.keep();
+    Ok(ExitCode::from(if failed { FAILED } else { 0 }))
+}

@@ -1,0 +1,235 @@
+//! How results are written: aligned tables, numbers with units, JSON lines. Knows no command.
+
+use anyhow::Result;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write;
+use trimtab::core::{Nanos, Operation, Problem};
+
+/// Widest a cell of free text gets before it is cut, so that one long reason does not push a table apart.
+const WIDEST_TEXT: usize = 72;
+
+/// Standard output, as text or JSON lines. A closed pipe is an error here, never a panic.
+pub struct Output {
+    json: bool,
+}
+
+impl Output {
+    pub fn new(json: bool) -> Output {
+        Output { json }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Writes a line of text.
+    pub fn line(&self, text: impl AsRef<str>) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", text.as_ref())?;
+        Ok(())
+    }
+
+    /// Writes an object as one line of JSON.
+    pub fn object(&self, object: &impl Serialize) -> Result<()> {
+        self.line(serde_json::to_string(object)?)
+    }
+
+    /// Writes a table.
+    pub fn table(&self, table: &Table) -> Result<()> {
+        self.line(table.to_text())
+    }
+}
+
+/// Where a column's cells stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+/// Rows under headings. Columns in which every cell is empty are left out.
+pub struct Table {
+    columns: Vec<(&'static str, Align)>,
+    rows: Vec<(bool, Vec<String>)>,
+}
+
+impl Table {
+    /// A heading that begins with `>` stands right, like the numbers under it.
+    pub fn new(headings: &[&'static str]) -> Table {
+        let column = |heading: &&'static str| match heading.strip_prefix('>') {
+            Some(heading) => (heading, Align::Right),
+            None => (*heading, Align::Left),
+        };
+        Table { columns: headings.iter().map(column).collect(), rows: Vec::new() }
+    }
+
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.marked_row(false, cells);
+    }
+
+    /// A row with a mark before it, for the chosen one.
+    pub fn marked_row(&mut self, marked: bool, cells: Vec<String>) {
+        let mut cells: Vec<String> = cells.iter().map(|cell| short(&printable(cell), WIDEST_TEXT)).collect();
+        cells.resize(self.columns.len(), String::new());
+        self.rows.push((marked, cells));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn to_text(&self) -> String {
+        let width = |text: &str| text.chars().count();
+        let any_marked = self.rows.iter().any(|(marked, _)| *marked);
+        let columns: Vec<(usize, usize)> = (0..self.columns.len())
+            .map(|index| (index, self.rows.iter().map(|(_, cells)| width(&cells[index])).max().unwrap_or(0)))
+            .filter(|&(_, widest)| widest > 0)
+            .map(|(index, widest)| (index, widest.max(width(self.columns[index].0))))
+            .collect();
+        let render = |mark: &str, cells: &dyn Fn(usize) -> String| {
+            let cells: Vec<String> = columns
+                .iter()
+                .map(|&(index, width)| match self.columns[index].1 {
+                    Align::Left => format!("{:<width$}", cells(index)),
+                    Align::Right => format!("{:>width$}", cells(index)),
+                })
+                .collect();
+            format!("{mark}{}", cells.join("  ")).trim_end().to_string()
+        };
+        let indent = if any_marked { "  " } else { "" };
+        let total = columns.iter().map(|(_, width)| width + 2).sum::<usize>().saturating_sub(2);
+        let mut lines = vec![render(indent, &|index| self.columns[index].0.to_string())];
+        lines.push(format!("{indent}{}", "─".repeat(total)));
+        for (marked, cells) in &self.rows {
+            let mark = if *marked { "▶ " } else { indent };
+            lines.push(render(mark, &|index| cells[index].clone()));
+        }
+        lines.join("\n")
+    }
+}
+
+/// The text without control characters: names come from files and libraries, and must not steer a terminal.
+pub fn printable(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return text.to_string();
+    }
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+fn short(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_string();
+    }
+    text.chars().take(limit - 1).chain(['…']).collect()
+}
+
+/// A time; three digits, also below a hundred nanoseconds.
+pub fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 10.0 => format!("{ns:.2} ns"),
+        ns if ns < 100.0 => format!("{ns:.1} ns"),
+        ns => Nanos(ns.round() as u64).to_string(),
+    }
+}
+
+/// A factor: `1.85×`.
+pub fn times(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio < 10.0 => format!("{ratio:.2}×"),
+        ratio if ratio < 1000.0 => format!("{ratio:.1}×"),
+        ratio => format!("{ratio:.0}×"),
+    }
+}
+
+/// A share: `2 %`, `0.4 %`.
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent.abs() < 9.95 && percent.fract().abs() > 0.05 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+/// A spread in doublings as a share: `±3 %`.
+pub fn spread(log2: f64) -> String {
+    if log2.is_finite() { format!("±{}", percent(log2.exp2() - 1.0)) } else { String::new() }
+}
+
+/// What a problem's speed is measured in: arithmetic for products, operand bytes moved for everything else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    pub value: f64,
+    pub unit: &'static str,
+}
+
+impl Speed {
+    /// Arithmetic or bytes per nanosecond are giga per second.
+    pub fn of(problem: &Problem, ns: f64) -> Option<Speed> {
+        let (amount, unit) = match problem.operation() {
+            Operation::Matmul => (problem.flops(), "GFLOP/s"),
+            _ => (problem.operand_bytes().0, "GB/s"),
+        };
+        (amount > 0 && ns > 0.0).then(|| Speed { value: amount as f64 / ns, unit })
+    }
+
+    /// The key of this unit in JSON.
+    pub fn entry(self) -> (&'static str, f64) {
+        (if self.unit == "GFLOP/s" { "gflops" } else { "gb_per_s" }, self.value)
+    }
+}
+
+impl std::fmt::Display for Speed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let digits = if self.value < 10.0 { 2 } else { 1 };
+        write!(f, "{:.digits$} {}", self.value, self.unit)
+    }
+}
+
+/// A point's name (`kc=256,mc=64`, `-`) as axes and values.
+pub fn axes(point_name: &str) -> BTreeMap<String, u32> {
+    let pairs = point_name.split(',').filter_map(|part| part.split_once('='));
+    pairs.filter_map(|(axis, value)| Some((axis.to_string(), value.parse().ok()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_align_numbers_right_and_leave_out_empty_columns() {
+        let mut table = Table::new(&["name", ">time", "note"]);
+        table.marked_row(true, vec!["a".into(), "9 ns".into()]);
+        table.row(vec!["longer\n".into(), "10.0 µs".into()]);
+        expect_test::expect![[r"
+              name         time
+              ─────────────────
+            ▶ a            9 ns
+              longer\n  10.0 µs"]]
+        .assert_eq(&table.to_text());
+    }
+
+    #[test]
+    fn numbers_have_three_digits_and_a_unit() {
+        let shown = [
+            time(3.251),
+            time(31.4159),
+            time(31_415.9),
+            times(1.849),
+            times(12.34),
+            percent(0.02),
+            percent(0.004),
+        ];
+        assert_eq!(shown, ["3.25 ns", "31.4 ns", "31.4 µs", "1.85×", "12.3×", "2 %", "0.4 %"]);
+    }
+
+    #[test]
+    fn a_point_becomes_axes_and_values() {
+        assert_eq!(
+            axes("kc=256,mc=64").into_iter().collect::<Vec<_>>(),
+            [("kc".into(), 256), ("mc".into(), 64)]
+        );
+        assert!(axes("-").is_empty());
+    }
+}
