@@ -1,6 +1,6 @@
 //! The cold path: from the field of rivals to a decision. Remembered, else raced, else estimated, else the default.
 
-use crate::experience::Experience;
+use crate::experience::{Effort, Experience};
 use crate::field::{self, Field};
 use crate::guard::Guarded;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
@@ -116,7 +116,11 @@ impl Cold {
             &ask.problem,
             &ask.terms,
             &mut decision.rivals,
-            with_model,
+            match (with_model, ask.accept_partial) {
+                (false, _) => Effort::Facts,
+                (true, true) => Effort::Model,
+                (true, false) => Effort::Tune,
+            },
         );
         let incumbent =
             remembered.or_else(|| ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan)));
@@ -138,7 +142,7 @@ impl Cold {
             return Err(PlanError::NoDevice);
         }
         let stopwatch = Stopwatch::start();
-        let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms).rivals;
+        let Field { rivals, signature } = field::enumerate(&self.devices, &ask.problem, &ask.terms);
         let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
         let problem = &ask.problem;
         self.experience.estimate(
@@ -147,16 +151,31 @@ impl Cold {
             problem,
             &ask.terms,
             &mut decision.rivals,
-            true,
+            Effort::Model,
         );
         let verdict = self.verdict(ask);
         let remembered = verdict.as_ref().and_then(|verdict| find(&decision.rivals, verdict));
         let in_force = ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan));
-        let Some(chosen) = in_force.or(remembered).or_else(|| best(&decision.rivals)) else {
+        let first = |decision: &Decision| match ask.patience {
+            Patience::Off => measured_best(&decision.rivals)
+                .or_else(|| decision.rivals.iter().position(|rival| rival.out_because().is_none())),
+            _ => best(&decision.rivals),
+        };
+        let Some(chosen) = in_force.or(remembered).or_else(|| first(&decision)) else {
             return Err(no_rival(&decision));
         };
         decision.chosen = chosen;
-        decision.reason = if remembered == Some(chosen) { Reason::Remembered } else { Reason::Estimated };
+        decision.reason = match ask.patience {
+            _ if remembered == Some(chosen) => Reason::Remembered,
+            Patience::Off if !is_measured(&decision.rivals[chosen]) => Reason::DefaultOrder,
+            _ => Reason::Estimated,
+        };
+        if let Some(verdict) = &verdict
+            && (remembered.is_none() || verdict.candidates != signature)
+        {
+            let note = "the set of rivals has changed since this was decided; the next call measures again";
+            decision.notes.push(note.to_string());
+        }
         decision.complete = verdict.is_some_and(|verdict| verdict.patience != PARTIAL);
         decision.spent = stopwatch.elapsed();
         sort(&mut decision);
@@ -171,7 +190,7 @@ impl Cold {
     /// Looks up what is measured of one rival; the others stay unconsidered. Cheap: no model, no rates.
     fn measured_only(&self, decision: &mut Decision, ask: &Ask<'_>, index: usize) {
         let one = &mut decision.rivals[index..=index];
-        self.experience.estimate(&self.devices, &self.wisdom, &ask.problem, &ask.terms, one, false);
+        self.experience.estimate(&self.devices, &self.wisdom, &ask.problem, &ask.terms, one, Effort::Facts);
     }
 
     /// Mode `off`: the best of what was measured here, else the first in order of preference.
@@ -179,6 +198,11 @@ impl Cold {
         if decision.rivals.iter().any(|rival| rival.estimate().is_some()) {
             return self.settle(decision, None, Reason::Remembered);
         }
+        self.settle_default(decision)
+    }
+
+    /// The first in order of preference that nothing is known against.
+    fn settle_default(&self, decision: &mut Decision) -> Result<(), PlanError> {
         for index in 0..decision.rivals.len() {
             let open = decision.rivals[index].standing == Standing::Unconsidered;
             if open && self.verify(decision, index) {
@@ -202,7 +226,8 @@ impl Cold {
     ) -> Result<(), PlanError> {
         decision.reason = reason;
         loop {
-            let Some(best) = best(&decision.rivals) else { return Err(no_rival(decision)) };
+            // Nobody has an estimate: the first nobody knows anything against, if its check passes.
+            let Some(best) = best(&decision.rivals) else { return self.settle_default(decision) };
             let choice = match incumbent {
                 Some(incumbent) if self.keeps(&decision.rivals, incumbent, best) => incumbent,
                 _ => best,
@@ -336,7 +361,8 @@ impl Cold {
     ) -> Vec<usize> {
         let open = |index: &usize| {
             let rival = &decision.rivals[*index];
-            rival.device as usize == device && rival.estimate().is_some()
+            let open = rival.estimate().is_some() || rival.standing == Standing::Unconsidered;
+            rival.device as usize == device && open
         };
         let mut all: Vec<usize> = (0..decision.rivals.len()).filter(open).collect();
         if patience == Patience::Exhaustive {
@@ -403,8 +429,12 @@ impl Cold {
             .iter()
             .map(|&index| {
                 let rival = &decision.rivals[index];
-                // An analytic guess may order rivals but not rule one out: only measured or fitted times may.
-                let expected = rival.estimate().filter(|e| e.basis != Basis::Analytic).map(|e| e.time);
+                // Only a measured time or the roofline may keep a rival from being tried: a fit over a few far-away
+                // problems can be wrong by a factor, and would never be corrected.
+                let expected = match rival.estimate() {
+                    Some(Estimate { time, basis: Basis::Measured(_), .. }) => Some(time),
+                    _ => self.experience.least(&self.devices, &decision.problem, rival),
+                };
                 Candidate { kernel: rival.kernel, point: rival.point, expected }
             })
             .collect();
@@ -415,7 +445,10 @@ impl Cold {
         decision.runs += report.runs;
         if matches!(report.stopped, StopReason::BudgetSpent) {
             decision.complete = false;
-            decision.notes.push(format!("the budget of {} ended the race", ask.budget));
+            let note = format!("the budget of {} ended the race", ask.budget);
+            if !decision.notes.contains(&note) {
+                decision.notes.push(note);
+            }
         }
         self.note(decision, indices, &report);
         report.winner.map(|winner| indices[winner])
@@ -445,8 +478,12 @@ impl Cold {
     }
 
     pub(crate) fn record_failure(&self, problem: &Problem, rival: &Rival, failure: &Failure) {
-        if failure.kind == FailureKind::Wrong {
-            self.experience.note_lie(rival, format!("wrong result on {problem}: {}", failure.message));
+        match failure.kind {
+            FailureKind::Wrong => {
+                self.experience.note_lie(rival, format!("wrong result on {problem}: {}", failure.message));
+            }
+            FailureKind::TimedOut => self.experience.note_hang(rival.device, rival.kernel),
+            _ => (),
         }
         let device = &self.devices[rival.device as usize];
         let outcome = Outcome::Failed { kind: failure.kind, message: failure.message.clone() };

@@ -1,7 +1,7 @@
 //! What is known about times: facts of this very problem, fits over other problems, the analytic prior.
 
 use crate::plan::{Rival, Standing};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
     Basis, DType, Device, Estimate, FailureKind, KernelId, Nanos, Point, Problem, Space, Terms,
@@ -15,6 +15,17 @@ const MAX_OBSERVATIONS: usize = 256;
 const CONDITIONS: [&str; 3] = ["quiet", "busy", LIVE];
 /// The condition of facts from live calls: operands and caches as the caller had them.
 pub(crate) const LIVE: &str = "live";
+
+/// How far estimating may go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Only what was measured of this very problem.
+    Facts,
+    /// The model too.
+    Model,
+    /// The model too, and earlier time-outs are not held against anyone.
+    Tune,
+}
 
 type KernelKey = (u16, KernelId, Option<DType>);
 
@@ -30,6 +41,8 @@ pub(crate) struct Experience {
     known: Mutex<Option<FxHashMap<KernelKey, Known>>>,
     /// Points that lied on any problem: (device, kernel, point name) → what they did.
     liars: Mutex<FxHashMap<(u16, KernelId, String), String>>,
+    /// Kernels that did not finish in time somewhere.
+    hung: Mutex<FxHashSet<(u16, KernelId)>>,
 }
 
 impl Experience {
@@ -41,6 +54,29 @@ impl Experience {
         if let Ok(mut liars) = self.liars.lock() {
             liars.clear();
         }
+        if let Ok(mut hung) = self.hung.lock() {
+            hung.clear();
+        }
+    }
+
+    /// Remembers that a kernel did not finish in time.
+    pub(crate) fn note_hang(&self, device: u16, kernel: KernelId) {
+        if let Ok(mut hung) = self.hung.lock() {
+            hung.insert((device, kernel));
+        }
+    }
+
+    /// The least time a rival that was never measured can take: its work at the device's full rates.
+    pub(crate) fn least(
+        &self,
+        devices: &[Arc<dyn Device>],
+        problem: &Problem,
+        rival: &Rival,
+    ) -> Option<Nanos> {
+        let device = devices.get(rival.device as usize)?;
+        let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
+        // Half of it: caches may serve what is counted as memory traffic.
+        (!is_unknown(&rival.work)).then(|| Nanos(roof.estimate().time.0 / 2))
     }
 
     /// Why a point must not run on any problem.
@@ -68,25 +104,27 @@ impl Experience {
         }
     }
 
-    /// An estimate from other problems of the same kernel, or from its work alone.
+    /// An estimate from other problems of the same kernel, or from its work alone; nothing for a kernel that says nothing
+    /// about its work, or never finished, and was not measured anywhere.
     fn by_others(
         &self,
         devices: &[Arc<dyn Device>],
         wisdom: &Wisdom,
         problem: &Problem,
         rival: &Rival,
-    ) -> Estimate {
+    ) -> Option<Estimate> {
         let device = &devices[rival.device as usize];
         let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
-        let prior = roof.estimate();
-        let Ok(mut known) = self.known.lock() else { return prior };
+        let Ok(mut known) = self.known.lock() else { return None };
         let known = known.get_or_insert_with(|| self.read(devices, wisdom));
-        let Some(entry) = known.get_mut(&(rival.device, rival.kernel, problem.dtype())) else { return prior };
-        let fit = entry.fit.get_or_insert_with(|| Fit::new(&entry.observations).map(Arc::new));
-        match fit {
-            Some(fit) => fit.predict(&rival.work, &roof, &features(problem, &rival.point)),
-            None => prior,
+        if let Some(entry) = known.get_mut(&(rival.device, rival.kernel, problem.dtype())) {
+            let fit = entry.fit.get_or_insert_with(|| Fit::new(&entry.observations).map(Arc::new));
+            if let Some(fit) = fit {
+                return Some(fit.predict(&rival.work, &roof, &features(problem, &rival.point)));
+            }
         }
+        let hung = self.hung.lock().is_ok_and(|hung| hung.contains(&(rival.device, rival.kernel)));
+        (!hung && !is_unknown(&rival.work)).then(|| roof.estimate())
     }
 
     fn read(&self, devices: &[Arc<dyn Device>], wisdom: &Wisdom) -> FxHashMap<KernelKey, Known> {
@@ -111,6 +149,9 @@ impl Experience {
                             let key = (index as u16, kernel, fact.key.point.to_string());
                             liars.insert(key, format!("wrong result on {}: {message}", fact.key.problem));
                         }
+                    }
+                    Outcome::Failed { kind: FailureKind::TimedOut, .. } => {
+                        self.note_hang(index as u16, kernel)
                     }
                     Outcome::Failed { .. } => (),
                     Outcome::Timed(stats) => {
@@ -144,7 +185,7 @@ impl Experience {
         problem: &Problem,
         terms: &Terms,
         rivals: &mut [Rival],
-        with_model: bool,
+        effort: Effort,
     ) {
         let text = problem.to_string();
         let facts: Vec<FxHashMap<(String, String, String), Vec<Fact>>> =
@@ -169,17 +210,27 @@ impl Experience {
                 rival.standing = Standing::Quarantined(what);
                 continue;
             }
+            let model = || match effort {
+                Effort::Facts => None,
+                Effort::Model | Effort::Tune => self.by_others(devices, wisdom, problem, rival),
+            };
             rival.standing = match believed(facts) {
-                Some(Err(failure)) if !is_reference => Standing::Quarantined(failure),
+                // What was too slow for a small budget gets another chance under a larger one.
+                Some(Err((FailureKind::TimedOut, _))) if effort == Effort::Tune => match model() {
+                    Some(estimate) => self.standing(rival, terms, estimate),
+                    None => Standing::Unconsidered,
+                },
+                Some(Err((kind, message))) if !is_reference => {
+                    Standing::Quarantined(format!("{}: {message}", kind.name()))
+                }
                 Some(Ok((estimate, energy))) => {
                     rival.energy_uj = energy;
                     self.standing(rival, terms, estimate)
                 }
-                _ if with_model => {
-                    let estimate = self.by_others(devices, wisdom, problem, rival);
-                    self.standing(rival, terms, estimate)
-                }
-                _ => Standing::Unconsidered,
+                _ => match model() {
+                    Some(estimate) => self.standing(rival, terms, estimate),
+                    None => Standing::Unconsidered,
+                },
             };
         }
     }
@@ -240,12 +291,14 @@ fn crashed(wisdom: &Wisdom, device: &dyn Device) -> FxHashMap<KernelId, Vec<Stri
         .collect()
 }
 
+/// A time with its energy, or how it failed.
+type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a str)>;
+
 /// The most believable fact: a time, or a failure that is newer than every time.
-#[expect(clippy::type_complexity, reason = "read once, right below")]
-fn believed(facts: &[Fact]) -> Option<Result<(Estimate, Option<f64>), String>> {
+fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     let newest = facts.iter().max_by_key(|fact| fact.last_seen_ms)?;
     if let Outcome::Failed { kind, message } = &newest.outcome {
-        return Some(Err(format!("{}: {message}", kind.name())));
+        return Some(Err((*kind, message)));
     }
     let timed = |condition: &&str| {
         facts.iter().find_map(|fact| match &fact.outcome {
@@ -266,4 +319,9 @@ pub(crate) fn estimate_of(stats: &Stats) -> Estimate {
         spread_log2: (1.0 + relative).log2(),
         basis: Basis::Measured(u32::try_from(stats.n).unwrap_or(u32::MAX)),
     }
+}
+
+/// Whether a kernel says nothing about what it does: then no time follows from its work.
+fn is_unknown(work: &trimtab_core::Work) -> bool {
+    work.flops.0 == 0 && work.bytes.0 == 0
 }

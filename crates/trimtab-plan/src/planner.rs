@@ -212,7 +212,7 @@ impl Planner {
             decision.complete = made.complete;
             decision.spent = made.spent;
             decision.runs = made.runs;
-            decision.notes = made.notes.clone();
+            decision.notes.extend(made.notes.iter().cloned());
         }
         Ok(decision)
     }

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::runtime::Runtime;
-use trimtab_core::{Device, LaunchError, Nanos, Problem};
+use trimtab_core::{Bytes, Device, LaunchError, Nanos, Problem};
 use trimtab_cpu::Operands;
 use trimtab_plan::{Plan, Rival};
 use trimtab_tune::{Budget, Candidate, Progress, Raced, Rules, Stopwatch, race};
@@ -39,6 +39,10 @@ impl Runtime {
         if matches!(problem, Problem::Custom(_)) {
             let message = "a custom problem runs through the choice that owns it";
             return Err(Error::Launch(LaunchError::Kernel(message.to_string())));
+        }
+        let needed = Bytes(problem.operand_bytes().0.saturating_mul(2));
+        if self.cpu().state().memory_free.is_some_and(|free| needed > free) {
+            return Err(Error::OutOfMemory { bytes: needed });
         }
         let mut operands = Operands::new(problem);
         operands.out.poison();

@@ -51,11 +51,6 @@ pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> 
     let mut decision = runtime.explain(problem)?;
     let default = default_rival(runtime, &decision, |rival| rival.estimate().is_none());
     let fresh = !any_measured(&decision);
-    // Mode `off` goes by preference where nothing is remembered, whatever the model expects.
-    if let (Patience::Off, true, Some(index)) = (settings.patience, fresh, default) {
-        decision.chosen = index;
-        decision.reason = Reason::DefaultOrder;
-    }
     decision.notes.dedup();
     let raced = !matches!(decision.reason, Reason::Estimated | Reason::DefaultOrder | Reason::NextBest);
     decision.complete &= raced;

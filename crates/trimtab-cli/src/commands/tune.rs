@@ -135,12 +135,10 @@ fn tuned(session: &Session, decision: &Decision) -> Tuned {
     let runtime = &session.runtime;
     let winner = decision.winner();
     let times = winner.map(|winner| measured(runtime, &decision.problem, winner)).unwrap_or_default();
-    // A remembered plan leaves the others unconsidered, which is a standing of its own: only real failures are out.
-    let failed = |why: &str| !why.starts_with("not measured") && !why.starts_with("not yet considered");
+    // A remembered plan leaves the others unconsidered: only real failures are out.
     let default = default_rival(runtime, decision, |rival| match &rival.standing {
-        Standing::Declined(_) | Standing::Excluded(_) => true,
-        Standing::Quarantined(why) => failed(why),
-        Standing::Estimated { .. } => false,
+        Standing::Declined(_) | Standing::Excluded(_) | Standing::Quarantined(_) => true,
+        Standing::Estimated { .. } | Standing::Unconsidered => false,
     });
     let default = default.and_then(|index| decision.rivals.get(index));
     let default_times =

@@ -180,9 +180,8 @@ impl Problem {
     pub fn mix(&self) -> u64 {
         match self {
             Problem::Matmul(p) => {
-                let lhs = u64::from(p.lhs.transposed) << 8 | u64::from(p.lhs.shared) << 9;
-                let rhs = u64::from(p.rhs.transposed) << 10 | u64::from(p.rhs.shared) << 11;
-                mix(&[(p.dtype as u64) << 16 | lhs | rhs | 1, p.batch, p.m, p.n, p.k])
+                // Layouts are left out: few problems differ in nothing else, and comparing tells those apart.
+                mix(&[(p.dtype as u64) << 8 | 1, p.batch, p.m, p.n, p.k])
             }
             Problem::Elementwise(p) => p.mix(2),
             Problem::Reduce(p) => {
@@ -378,11 +377,7 @@ mod tests {
     fn different_problems_mix_differently() {
         let mut texts: Vec<String> = Vec::new();
         for dtype in ["f32", "f64"] {
-            for layout in ["", ":n,t", ":t,n", ":ns,n", ":n,ts"] {
-                texts.extend(
-                    ["2x3x4x5", "2x3x5x4", "2x4x3x5"].map(|sizes| format!("matmul:{dtype}:{sizes}{layout}")),
-                );
-            }
+            texts.extend(["2x3x4x5", "2x3x5x4", "3x4x5"].map(|sizes| format!("matmul:{dtype}:{sizes}")));
             texts.extend(ElementwiseOp::names().map(|op| format!("elementwise.{op}:{dtype}:7")));
             texts.extend(
                 ["4x5,1x5", "4x5,4x1", "1x5,4x5", "4,1", "1,4"]

@@ -15,6 +15,9 @@ struct Side<T> {
     batch: Vec<usize>,
 }
 
+/// The problem, the shape of the result, and both operands.
+type Product<T> = (Matmul, Vec<usize>, Side<T>, Side<T>);
+
 impl Runtime {
     /// The matrix product over the last two axes; leading axes are batches and may be repeated. A vector on the left is
     /// a row, on the right a column, and the axis it adds is not in the result.
@@ -86,11 +89,7 @@ impl Runtime {
         self.execute(&Problem::from(problem), lhs, rhs, out)
     }
 
-    fn product<T: Float>(
-        &self,
-        a: &Tensor<T>,
-        b: &Tensor<T>,
-    ) -> Result<(Matmul, Vec<usize>, Side<T>, Side<T>), Error> {
+    fn product<T: Float>(&self, a: &Tensor<T>, b: &Tensor<T>) -> Result<Product<T>, Error> {
         let wrong = |reason: String| Error::Shapes {
             operation: "matmul",
             lhs: a.shape().to_vec(),
