@@ -295,7 +295,7 @@ fn a_plan_whose_launch_fails_is_replaced_by_the_next_best() {
     let error = LaunchError::Kernel("broke".to_string());
     let next = planner.failed(&problem(8), terms, &plan, &error).unwrap();
     assert_ne!((next.kernel, next.point), (plan.kernel, plan.point));
-    assert_eq!(*planner.known(&problem(8), terms).unwrap(), planner.plan(&problem(8), terms).unwrap());
+    assert_eq!(*planner.known(&problem(8), terms).unwrap().1, planner.plan(&problem(8), terms).unwrap());
     let decision = planner.explain(&problem(8), terms).unwrap();
     let broken =
         decision.rivals.iter().find(|rival| rival.kernel == plan.kernel && rival.point == plan.point);
@@ -425,7 +425,7 @@ fn live_reports_reach_wisdom_and_survive() {
     let device = Scripted::new(usual());
     let planner = planner(&device, &wisdom, Patience::Measure);
     planner.plan(&problem(8), TermsId::default()).unwrap();
-    let plan = *planner.known(&problem(8), TermsId::default()).unwrap();
+    let plan = *planner.known(&problem(8), TermsId::default()).unwrap().1;
     for ns in [3_100, 3_200, 2_900] {
         planner.report(&plan, Nanos(ns));
     }

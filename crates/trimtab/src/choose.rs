@@ -144,11 +144,12 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
 impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     /// Runs the best option for these sizes on the input.
     pub fn run(&self, sizes: &[u64], input: T) -> Result<R, Error> {
-        let problem = Problem::from(Custom::new(&self.name, sizes)?);
+        let problem = Custom::new(&self.name, sizes)?;
         let terms = trimtab_plan::TermsId::default();
-        if let Some(plan) = self.planner.known(&problem, terms) {
-            return Ok(self.planner.run(&plan, || self.device.call(plan.kernel, input)));
+        if let Some((_, plan)) = self.planner.known(&problem, terms) {
+            return Ok(self.planner.run(plan, || self.device.call(plan.kernel, input)));
         }
+        let problem = Problem::from(problem);
         if let Ok(mut sample) = self.device.sample.lock() {
             *sample = Some(input.clone());
         }
@@ -165,7 +166,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     pub fn chosen(&self, sizes: &[u64]) -> Result<Option<&str>, Error> {
         let problem = Problem::from(Custom::new(&self.name, sizes)?);
         let plan = self.planner.known(&problem, trimtab_plan::TermsId::default());
-        Ok(plan.map(|plan| self.device.ways[plan.kernel.0 as usize].name.as_str()))
+        Ok(plan.map(|(_, plan)| self.device.ways[plan.kernel.0 as usize].name.as_str()))
     }
 
     /// Every option with its time or why it is out.

@@ -90,11 +90,47 @@ impl fmt::Display for Operation {
 }
 
 /// The typed problem of one operation.
-pub trait Kind: Copy + Eq + fmt::Debug + fmt::Display + Into<Problem> + Send + Sync + 'static {
+pub trait Kind:
+    Lookup + Copy + Eq + fmt::Debug + fmt::Display + Into<Problem> + Send + Sync + 'static
+{
     /// Its operation.
     const OPERATION: Operation;
     /// The typed problem inside, if it is of this kind.
     fn of(problem: &Problem) -> Option<&Self>;
+}
+
+/// A problem, typed or not, as a table looks it up. A typed one is hashed and compared without asking which it is.
+pub trait Lookup {
+    /// A hash for tables within the process: a multiplication a field, all at once, where a general hasher multiplies one
+    /// after the other.
+    fn mix(&self) -> u64;
+    /// Whether it is this problem.
+    fn is(&self, problem: &Problem) -> bool;
+    /// As a problem.
+    fn problem(&self) -> Problem;
+}
+
+impl Lookup for Problem {
+    #[inline]
+    fn mix(&self) -> u64 {
+        match self {
+            Problem::Matmul(p) => p.mix(),
+            Problem::Elementwise(p) => p.mix(),
+            Problem::Reduce(p) => p.mix(),
+            Problem::Transpose(p) => p.mix(),
+            Problem::Custom(p) => p.mix(),
+        }
+    }
+
+    #[inline]
+    fn is(&self, problem: &Problem) -> bool {
+        self == problem
+    }
+
+    #[inline]
+    fn problem(&self) -> Problem {
+        *self
+    }
 }
 
 macro_rules! kinds {
@@ -103,6 +139,20 @@ macro_rules! kinds {
             impl From<$name> for Problem {
                 fn from(problem: $name) -> Problem {
                     Problem::$name(problem)
+                }
+            }
+            impl Lookup for $name {
+                #[inline]
+                fn mix(&self) -> u64 {
+                    self.mixed()
+                }
+                #[inline]
+                fn is(&self, problem: &Problem) -> bool {
+                    matches!(problem, Problem::$name(other) if other == self)
+                }
+                #[inline]
+                fn problem(&self) -> Problem {
+                    Problem::$name(*self)
                 }
             }
             impl Kind for $name {
@@ -171,25 +221,6 @@ impl Problem {
             Problem::Elementwise(p) => p.out_len(),
             Problem::Reduce(p) => p.input_len(),
             Problem::Transpose(_) | Problem::Custom(_) => 0,
-        }
-    }
-
-    /// A hash of the problem for tables within the process: a multiplication a field, all at once, where a general
-    /// hasher multiplies one after the other.
-    #[inline]
-    pub fn mix(&self) -> u64 {
-        match self {
-            Problem::Matmul(p) => {
-                // Layouts are left out: few problems differ in nothing else, and comparing tells those apart.
-                mix(&[(p.dtype as u64) << 8 | 1, p.batch, p.m, p.n, p.k])
-            }
-            Problem::Elementwise(p) => p.mix(2),
-            Problem::Reduce(p) => {
-                let head = (p.op as u64) << 16 | (p.dtype as u64) << 8 | 3;
-                mix(&[head, p.outer, p.len, p.inner])
-            }
-            Problem::Transpose(p) => p.mix(4),
-            Problem::Custom(p) => p.mix(5),
         }
     }
 

@@ -4,7 +4,7 @@ use super::Float;
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::{Tensor, allocate};
-use trimtab_core::{Matmul, Operand, Problem};
+use trimtab_core::{Matmul, Operand};
 
 /// One operand as the problem sees it: a batch of dense matrices, possibly stored transposed.
 struct Side<T> {
@@ -50,7 +50,7 @@ impl Runtime {
             && let (Some(lhs), Some(rhs)) = (a.as_slice(), b.as_slice())
         {
             let problem = Matmul::new(T::DTYPE, *m as u64, *n as u64, *k as u64)?;
-            return self.execute(&Problem::from(problem), lhs, rhs, out.as_mut_slice());
+            return self.execute(&problem, lhs, rhs, out.as_mut_slice());
         }
         let (problem, shape, lhs, rhs) = self.product(a, b)?;
         if out.shape() != shape {
@@ -86,7 +86,7 @@ impl Runtime {
                 &right
             }
         };
-        self.execute(&Problem::from(problem), lhs, rhs, out)
+        self.execute(&problem, lhs, rhs, out)
     }
 
     fn product<T: Float>(&self, a: &Tensor<T>, b: &Tensor<T>) -> Result<Product<T>, Error> {
