@@ -25,6 +25,10 @@ const MIN_RUNS: u64 = 8;
 const TIMEOUT_MAX: Nanos = Nanos::from_millis(5_000);
 /// Longest the check of a rival on a small stand-in may take.
 const VERIFY_TIMEOUT: Nanos = Nanos::from_millis(50);
+/// How many times slower than others a kernel's default point may look and still be tried.
+const DEFAULT_LENIENCE: u64 = 5;
+/// Samples of every rival still racing that make a race complete although the budget ended it.
+const ENOUGH_SAMPLES: usize = 3;
 /// The patience recorded with a verdict when the budget ended the race.
 pub(crate) const PARTIAL: &str = "partial";
 
@@ -435,6 +439,11 @@ impl Cold {
                     Some(Estimate { time, basis: Basis::Measured(_), .. }) => Some(time),
                     _ => self.experience.least(&self.devices, &decision.problem, rival),
                 };
+                // A kernel's default is what others are compared with: only a hopeless one is not tried.
+                let is_default =
+                    index.checked_sub(1).is_none_or(|at| decision.rivals[at].kernel != rival.kernel);
+                let expected =
+                    expected.map(|time| if is_default { Nanos(time.0 / DEFAULT_LENIENCE) } else { time });
                 Candidate { kernel: rival.kernel, point: rival.point, expected }
             })
             .collect();
@@ -443,7 +452,7 @@ impl Cold {
         let incumbent = incumbent.and_then(|wanted| indices.iter().position(|&index| index == wanted));
         let report = race(bench, &candidates, incumbent, &rules, budget, ask.progress);
         decision.runs += report.runs;
-        if matches!(report.stopped, StopReason::BudgetSpent) {
+        if matches!(report.stopped, StopReason::BudgetSpent) && !enough(&report, &candidates) {
             decision.complete = false;
             let note = format!("the budget of {} ended the race", ask.budget);
             if !decision.notes.contains(&note) {
@@ -506,6 +515,16 @@ impl Cold {
             last_seen_ms: 0,
         });
     }
+}
+
+/// Whether a race that the budget ended has still seen enough: everyone who could win was sampled a few times.
+fn enough(report: &RaceReport, candidates: &[Candidate]) -> bool {
+    let best = report.rivals.iter().filter_map(|raced| raced.min()).fold(f64::INFINITY, f64::min);
+    report.rivals.iter().all(|raced| {
+        let hopeless = candidates[raced.candidate].expected.is_some_and(|time| time.0 as f64 > 4.0 * best);
+        let dropped = raced.dropped_after.is_some_and(|after| after > 0);
+        raced.failure.is_some() || hopeless || dropped || raced.samples.len() >= ENOUGH_SAMPLES
+    })
 }
 
 pub(crate) fn fact_key(device: &dyn Device, problem: &Problem, rival: &Rival, condition: &str) -> FactKey {
