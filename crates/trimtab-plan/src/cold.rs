@@ -203,7 +203,14 @@ impl Cold {
 
     /// The first in order of preference that nothing is known against.
     fn settle_default(&self, decision: &mut Decision) -> Result<(), PlanError> {
+        let limit = decision.terms.constraints.latency_max.filter(|_| decision.patience > Patience::Off);
         for index in 0..decision.rivals.len() {
+            // Whoever could be estimated breaks the limit; a time nobody knows, such as that of a kernel that hung on
+            // another problem, does not keep it.
+            if let (Some(limit), Standing::Unconsidered) = (limit, &decision.rivals[index].standing) {
+                decision.rivals[index].standing =
+                    Standing::Excluded(format!("its time is not known, limit {limit}"));
+            }
             let open = decision.rivals[index].standing == Standing::Unconsidered;
             if open && self.verify(decision, index) {
                 let estimate =
@@ -319,6 +326,8 @@ impl Cold {
             };
             winners.push(leader);
         }
+        // A rival whose estimate kept a limit may have broken it in the race.
+        winners.retain(|&winner| decision.rivals[winner].estimate().is_some());
         if winners.is_empty() {
             decision.complete = false;
             return self.settle(decision, incumbent, Reason::Estimated);

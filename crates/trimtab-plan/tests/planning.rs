@@ -325,6 +325,33 @@ fn constraints_filter_first_and_plans_under_different_terms_are_kept_apart() {
 }
 
 #[test]
+fn a_rival_whose_measured_time_breaks_the_latency_limit_is_never_the_plan() {
+    // By their work alone all are expected to take a microsecond.
+    let device = Scripted::new(vec![kernel("slow", &[(1, 50_000)]), reference(500_000)]);
+    let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+    let within = |limit| {
+        let constraints = Constraints { latency_max: Some(Nanos(limit)), ..Constraints::default() };
+        planner.terms(&Terms { constraints, ..Terms::default() })
+    };
+    let error = planner.plan(&problem(8), within(20_000)).unwrap_err().to_string();
+    assert!(error.contains("expected to take 50.0 µs, limit 20.0 µs"), "{error}");
+    assert!(planner.known(&problem(8), within(20_000)).is_none());
+    assert!(planner.plan(&problem(8), within(60_000)).is_ok());
+}
+
+#[test]
+fn a_kernel_that_hung_elsewhere_does_not_answer_because_the_others_are_too_slow() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(vec![kernel("forever", &[(1, 10_000_000_000)]), reference(50_000)]);
+    planner(&device, &wisdom, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
+    let planner = planner(&device, &wisdom, Patience::Estimate);
+    let constraints = Constraints { latency_max: Some(Nanos(10)), ..Constraints::default() };
+    let strict = planner.terms(&Terms { constraints, ..Terms::default() });
+    let error = planner.plan(&problem(9), strict).unwrap_err().to_string();
+    assert!(error.contains("forever: excluded: its time is not known, limit 10 ns"), "{error}");
+}
+
+#[test]
 fn weights_on_memory_can_make_a_slower_kernel_the_best() {
     let mut kernels = usual();
     kernels[1].scratch = 1 << 30;
