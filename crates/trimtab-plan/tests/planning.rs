@@ -265,6 +265,38 @@ fn a_kernel_that_lies_once_is_not_trusted_on_any_problem_even_after_a_restart() 
 }
 
 #[test]
+fn the_first_kernel_in_order_of_preference_may_not_lie_again_either() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let mut kernels = vec![Script { fails: Some(FailureKind::Wrong), ..kernel("liar", &[(1, 10)]) }];
+    kernels.extend(usual());
+    let device = Scripted::new(kernels);
+    chosen(&planner(&device, &wisdom, Patience::Measure), 8);
+    let before = device.count("liar");
+    chosen(&planner(&device, &wisdom, Patience::Measure), 77);
+    assert_eq!(device.count("liar"), before);
+}
+
+#[test]
+fn a_live_time_written_down_after_a_failure_does_not_lift_the_quarantine() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &wisdom, Patience::Measure);
+    planner.plan(&problem(8), TermsId::default()).unwrap();
+    let plan = *planner.known(&problem(8), TermsId::default()).unwrap();
+    planner.report(&plan, Nanos(3_000));
+    let error = LaunchError::Kernel("broke".to_string());
+    planner.failed(&problem(8), TermsId::default(), &plan, &error).unwrap();
+    // The clock of wisdom counts milliseconds.
+    let watch = trimtab_tune::Stopwatch::start();
+    while watch.elapsed() < Nanos::from_millis(3) {}
+    planner.drain();
+    let decision = planner.explain(&problem(8), TermsId::default()).unwrap();
+    let broken =
+        decision.rivals.iter().find(|rival| (rival.kernel, rival.point) == (plan.kernel, plan.point));
+    assert!(matches!(broken.unwrap().standing, Standing::Quarantined(_)), "{:?}", broken.unwrap().standing);
+}
+
+#[test]
 fn a_rival_that_hangs_is_run_once_and_the_others_are_measured() {
     let mut kernels = vec![kernel("forever", &[(1, 10_000_000_000)])];
     kernels.extend(usual());
