@@ -2,13 +2,13 @@
 
 use crate::experience::{Effort, Experience};
 use crate::field::{self, Field};
-use crate::guard::Guarded;
+use crate::guard::{Guarded, with_intent};
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, DType, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Patience, Point,
-    Problem, Terms, VariantClass,
+    Basis, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem, Terms,
+    VariantClass,
 };
 use trimtab_tune::{Budget, Candidate, Progress, RaceReport, Rules, StopReason, Stopwatch, race};
 use trimtab_wisdom::{FactKey, Outcome, Stats, Verdict, Wisdom};
@@ -61,8 +61,8 @@ pub(crate) struct Ask<'a> {
     pub progress: &'a mut dyn FnMut(&Progress),
 }
 
-/// A kernel at a point that agreed with the reference on problems of an operation and element type.
-type Verified = (u16, KernelId, Point, Operation, Option<DType>);
+/// A kernel at a point that agreed with the reference on problems of a sort.
+type Verified = (u16, KernelId, Point, String);
 
 /// What decisions are made with; everything here outlives a single decision.
 pub(crate) struct Cold {
@@ -266,12 +266,15 @@ impl Cold {
     fn verify(&self, decision: &mut Decision, index: usize) -> bool {
         let problem = decision.problem;
         let rival = &mut decision.rivals[index];
-        let key = (rival.device, rival.kernel, rival.point, problem.operation(), problem.dtype());
+        let key = (rival.device, rival.kernel, rival.point, field::sort_of(&problem));
         if self.verified.lock().is_ok_and(|verified| verified.contains(&key)) {
             return true;
         }
         let device = &self.devices[rival.device as usize];
-        match device.verify(rival.kernel, &problem, &rival.point, VERIFY_TIMEOUT) {
+        let outcome = with_intent(&self.wisdom, device.as_ref(), rival, || {
+            device.verify(rival.kernel, &problem, &rival.point, VERIFY_TIMEOUT)
+        });
+        match outcome {
             Ok(()) => {
                 if let Ok(mut verified) = self.verified.lock() {
                     verified.insert(key);
@@ -469,6 +472,11 @@ impl Cold {
         for raced in &report.rivals {
             let rival = &mut decision.rivals[indices[raced.candidate]];
             if let Some(failure) = &raced.failure {
+                // Whoever could not be tried is worth what was known of it.
+                if failure.kind == FailureKind::Untried {
+                    decision.complete = false;
+                    continue;
+                }
                 self.record_failure(&problem, rival, failure);
                 rival.standing = Standing::Quarantined(failure.to_string());
                 continue;
@@ -492,6 +500,7 @@ impl Cold {
                 self.experience.note_lie(rival, format!("wrong result on {problem}: {}", failure.message));
             }
             FailureKind::TimedOut => self.experience.note_hang(rival.device, rival.kernel),
+            FailureKind::Untried => return,
             _ => (),
         }
         let device = &self.devices[rival.device as usize];

@@ -319,6 +319,34 @@ fn when_everything_else_fails_the_reference_answers() {
 }
 
 #[test]
+fn what_could_not_be_tried_is_not_remembered_as_failed() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let mut kernels = usual();
+    kernels[1].fails = Some(FailureKind::Untried);
+    let starved = Scripted::new(kernels);
+    for patience in Patience::ALL {
+        planner(&starved, &wisdom, patience).plan(&problem(8), TermsId::default()).unwrap();
+    }
+    let failed =
+        |facts: Vec<trimtab_wisdom::Fact>| facts.iter().filter(|f| f.outcome.stats().is_none()).count();
+    assert_eq!(failed(wisdom.facts(&starved.facts.fingerprint.0, "custom.op:8")), 0);
+    assert_eq!(
+        shown(&planner(&Scripted::new(usual()), &wisdom, Patience::Estimate), 9),
+        "fast tile=2 (estimated)"
+    );
+}
+
+#[test]
+fn a_kernel_without_settings_for_a_problem_says_so() {
+    let mut kernels = usual();
+    kernels.push(kernel("none", &[]));
+    let planner = planner(&Scripted::new(kernels), &Arc::new(Wisdom::in_memory()), Patience::Estimate);
+    let decision = planner.explain(&problem(8), TermsId::default()).unwrap();
+    let none = decision.rivals.iter().find(|rival| &*rival.name == "none").unwrap();
+    assert_eq!(none.standing, Standing::Declined("offers no settings for this problem".to_string()));
+}
+
+#[test]
 fn a_plan_whose_launch_fails_is_replaced_by_the_next_best() {
     let device = Scripted::new(usual());
     let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
