@@ -2,13 +2,13 @@
 
 use crate::experience::{Effort, Experience};
 use crate::field::{self, Field};
-use crate::guard::Guarded;
+use crate::guard::{Guarded, with_intent};
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, DType, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Patience, Point,
-    Problem, Terms, VariantClass,
+    Basis, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem, Terms,
+    VariantClass,
 };
 use trimtab_tune::{Budget, Candidate, Progress, RaceReport, Rules, StopReason, Stopwatch, race};
 use trimtab_wisdom::{FactKey, Outcome, Stats, Verdict, Wisdom};
@@ -65,8 +65,8 @@ pub(crate) struct Ask<'a> {
     pub progress: &'a mut dyn FnMut(&Progress),
 }
 
-/// A kernel at a point that agreed with the reference on problems of an operation and element type.
-type Verified = (u16, KernelId, Point, Operation, Option<DType>);
+/// A kernel at a point that agreed with the reference on problems of a sort.
+type Verified = (u16, KernelId, Point, String);
 
 /// What decisions are made with; everything here outlives a single decision.
 pub(crate) struct Cold {
@@ -207,7 +207,14 @@ impl Cold {
 
     /// The first in order of preference that nothing is known against.
     fn settle_default(&self, decision: &mut Decision) -> Result<(), PlanError> {
+        let limit = decision.terms.constraints.latency_max.filter(|_| decision.patience > Patience::Off);
         for index in 0..decision.rivals.len() {
+            // Whoever could be estimated breaks the limit; a time nobody knows, such as that of a kernel that hung on
+            // another problem, does not keep it.
+            if let (Some(limit), Standing::Unconsidered) = (limit, &decision.rivals[index].standing) {
+                decision.rivals[index].standing =
+                    Standing::Excluded(format!("its time is not known, limit {limit}"));
+            }
             let open = decision.rivals[index].standing == Standing::Unconsidered;
             if open && self.verify(decision, index) {
                 let estimate =
@@ -263,12 +270,15 @@ impl Cold {
     fn verify(&self, decision: &mut Decision, index: usize) -> bool {
         let problem = decision.problem;
         let rival = &mut decision.rivals[index];
-        let key = (rival.device, rival.kernel, rival.point, problem.operation(), problem.dtype());
+        let key = (rival.device, rival.kernel, rival.point, field::sort_of(&problem));
         if self.verified.lock().is_ok_and(|verified| verified.contains(&key)) {
             return true;
         }
         let device = &self.devices[rival.device as usize];
-        match device.verify(rival.kernel, &problem, &rival.point, VERIFY_TIMEOUT) {
+        let outcome = with_intent(&self.wisdom, device.as_ref(), rival, || {
+            device.verify(rival.kernel, &problem, &rival.point, VERIFY_TIMEOUT)
+        });
+        match outcome {
             Ok(()) => {
                 if let Ok(mut verified) = self.verified.lock() {
                     verified.insert(key);
@@ -323,6 +333,8 @@ impl Cold {
             };
             winners.push(leader);
         }
+        // A rival whose estimate kept a limit may have broken it in the race.
+        winners.retain(|&winner| decision.rivals[winner].estimate().is_some());
         if winners.is_empty() {
             decision.complete = false;
             return self.settle(decision, incumbent, Reason::Estimated);
@@ -469,6 +481,11 @@ impl Cold {
         for raced in &report.rivals {
             let rival = &mut decision.rivals[indices[raced.candidate]];
             if let Some(failure) = &raced.failure {
+                // Whoever could not be tried is worth what was known of it.
+                if failure.kind == FailureKind::Untried {
+                    decision.complete = false;
+                    continue;
+                }
                 self.record_failure(&problem, rival, failure);
                 rival.standing = Standing::Quarantined(failure.to_string());
                 continue;
@@ -492,6 +509,7 @@ impl Cold {
                 self.experience.note_lie(rival, format!("wrong result on {problem}: {}", failure.message));
             }
             FailureKind::TimedOut => self.experience.note_hang(rival.device, rival.kernel),
+            FailureKind::Untried => return,
             _ => (),
         }
         let device = &self.devices[rival.device as usize];
