@@ -282,7 +282,7 @@ fn a_live_time_written_down_after_a_failure_does_not_lift_the_quarantine() {
     let device = Scripted::new(usual());
     let planner = planner(&device, &wisdom, Patience::Measure);
     planner.plan(&problem(8), TermsId::default()).unwrap();
-    let plan = *planner.known(&problem(8), TermsId::default()).unwrap();
+    let plan = *planner.known(&problem(8), TermsId::default()).unwrap().1;
     planner.report(&plan, Nanos(3_000));
     let error = LaunchError::Kernel("broke".to_string());
     planner.failed(&problem(8), TermsId::default(), &plan, &error).unwrap();
