@@ -184,7 +184,7 @@ impl Device for CpuDevice {
         if let Err(error) = problem.check() {
             return Some(Decline::from(error.to_string()));
         }
-        asked(|| kernel.declines(problem, &self.facts)).unwrap_or_else(|decline| Some(decline))
+        asked(|| kernel.declines(problem, &self.facts)).unwrap_or_else(Some)
     }
 
     fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
