@@ -510,7 +510,7 @@ impl Cold {
             }
             FailureKind::TimedOut => self.experience.note_hang(rival.device, rival.kernel),
             FailureKind::Untried => return,
-            _ => (),
+            _ => self.experience.note_failure(problem, rival, failure.to_string()),
         }
         let device = &self.devices[rival.device as usize];
         let outcome = Outcome::Failed { kind: failure.kind, message: failure.message.clone() };

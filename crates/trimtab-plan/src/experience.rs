@@ -16,6 +16,9 @@ const CONDITIONS: [&str; 3] = ["quiet", "busy", LIVE];
 /// The condition of facts from live calls: operands and caches as the caller had them.
 pub(crate) const LIVE: &str = "live";
 
+/// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
+const MAX_FAILED: usize = 4096;
+
 /// How far estimating may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
@@ -27,6 +30,7 @@ pub(crate) enum Effort {
     Tune,
 }
 
+type FailedKey = (Problem, u16, KernelId, Point);
 type KernelKey = (u16, KernelId, Option<DType>);
 
 #[derive(Default)]
@@ -41,6 +45,9 @@ pub(crate) struct Experience {
     known: Mutex<Option<FxHashMap<KernelKey, Known>>>,
     /// Points that lied on any problem: (device, kernel, point name) → what they did.
     liars: Mutex<FxHashMap<(u16, KernelId, String), String>>,
+    /// Rivals that failed in this process. Wisdom alone does not hold them back: a process whose clock is ahead may have
+    /// timed them later.
+    failed: Mutex<FxHashMap<FailedKey, String>>,
     /// Kernels that did not finish in time somewhere.
     hung: Mutex<FxHashSet<(u16, KernelId)>>,
 }
@@ -57,6 +64,24 @@ impl Experience {
         if let Ok(mut hung) = self.hung.lock() {
             hung.clear();
         }
+        if let Ok(mut failed) = self.failed.lock() {
+            failed.clear();
+        }
+    }
+
+    /// Remembers that a rival failed on a problem.
+    pub(crate) fn note_failure(&self, problem: &Problem, rival: &Rival, what: String) {
+        if let Ok(mut failed) = self.failed.lock() {
+            if failed.len() >= MAX_FAILED {
+                failed.clear();
+            }
+            failed.insert((*problem, rival.device, rival.kernel, rival.point), what);
+        }
+    }
+
+    /// How a rival failed on a problem in this process.
+    fn failed(&self, problem: &Problem, rival: &Rival) -> Option<String> {
+        self.failed.lock().ok()?.get(&(*problem, rival.device, rival.kernel, rival.point)).cloned()
     }
 
     /// Remembers that a kernel did not finish in time.
@@ -215,7 +240,8 @@ impl Experience {
                 rival.standing = Standing::Quarantined(format!("a process died while it ran; {advice}"));
                 continue;
             }
-            if let Some(what) = self.lied(rival).filter(|_| !is_reference) {
+            let out = || self.lied(rival).or_else(|| self.failed(problem, rival));
+            if let (false, Some(what)) = (is_reference, out()) {
                 rival.standing = Standing::Quarantined(what);
                 continue;
             }

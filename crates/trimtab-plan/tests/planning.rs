@@ -363,6 +363,26 @@ fn a_plan_whose_launch_fails_is_replaced_by_the_next_best() {
 }
 
 #[test]
+fn a_time_from_a_clock_that_is_ahead_does_not_bring_a_failed_plan_back() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &wisdom, Patience::Measure);
+    let plan = planner.plan(&problem(8), TermsId::default()).unwrap();
+    let facts = wisdom.facts(&device.facts.fingerprint.0, "custom.op:8");
+    let timed = facts.iter().find(|fact| fact.key.kernel == "fast" && fact.key.point == "tile=2").unwrap();
+    let error = LaunchError::Kernel("broke".to_string());
+    planner.failed(&problem(8), TermsId::default(), &plan, &error).unwrap();
+    let later = trimtab_wisdom::FactKey { condition: "busy".to_string(), ..timed.key.clone() };
+    let watch = trimtab_tune::Stopwatch::start();
+    while watch.elapsed() < Nanos::from_millis(3) {}
+    wisdom.record(later, timed.outcome.clone());
+    let decision = planner.explain(&problem(8), TermsId::default()).unwrap();
+    let broken =
+        decision.rivals.iter().find(|rival| (rival.kernel, rival.point) == (plan.kernel, plan.point));
+    assert!(matches!(broken.unwrap().standing, Standing::Quarantined(_)), "{:?}", broken.unwrap().standing);
+}
+
+#[test]
 fn constraints_filter_first_and_plans_under_different_terms_are_kept_apart() {
     let mut kernels = usual();
     kernels[1].scratch = 1 << 20;

@@ -122,17 +122,19 @@ impl Matmul {
 
     /// Elements of the stored left operand.
     pub fn lhs_len(&self) -> u64 {
-        self.m * self.k * if self.lhs.shared { 1 } else { self.batch }
+        let matrix = self.m.saturating_mul(self.k);
+        if self.lhs.shared { matrix } else { matrix.saturating_mul(self.batch) }
     }
 
     /// Elements of the stored right operand.
     pub fn rhs_len(&self) -> u64 {
-        self.k * self.n * if self.rhs.shared { 1 } else { self.batch }
+        let matrix = self.k.saturating_mul(self.n);
+        if self.rhs.shared { matrix } else { matrix.saturating_mul(self.batch) }
     }
 
     /// Elements of the result.
     pub fn out_len(&self) -> u64 {
-        self.batch * self.m * self.n
+        self.batch.saturating_mul(self.m).saturating_mul(self.n)
     }
 
     /// Multiplications and additions.

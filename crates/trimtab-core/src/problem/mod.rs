@@ -197,6 +197,20 @@ impl Problem {
         }
     }
 
+    /// Whether this is a problem at all: fields are public, and a hand-made one may hold sizes no constructor lets through.
+    pub fn check(&self) -> Result<(), ProblemError> {
+        match *self {
+            Problem::Matmul(Matmul { dtype, lhs, rhs, batch, m, n, k }) => {
+                Matmul::batched(dtype, batch, m, n, k, lhs, rhs).map(drop)
+            }
+            Problem::Reduce(Reduce { op, dtype, outer, len, inner }) => {
+                Reduce::new(op, dtype, &[outer, len, inner], Some(1)).map(drop)
+            }
+            // Their sizes come from their constructors only.
+            Problem::Elementwise(_) | Problem::Transpose(_) | Problem::Custom(_) => Ok(()),
+        }
+    }
+
     /// Elements of each operand: left (or only) input, right input, output. Zero for what does not exist.
     pub fn operand_lens(&self) -> [u64; 3] {
         match self {
@@ -329,17 +343,15 @@ fn mix<const N: usize>(words: &[u64; N]) -> u64 {
     sum ^ sum >> 32
 }
 
-/// The product of `sizes` if that many elements can be addressed.
+/// The product of `sizes` if that many elements can be addressed. Sizes beside a zero must be addressable too, so that no
+/// product of some of them overflows.
 pub(crate) fn element_count(sizes: &[u64], dtype: DType) -> Result<u64, ProblemError> {
-    // A zero makes the product zero whatever the others are.
-    if sizes.contains(&0) {
-        return Ok(0);
-    }
     let limit = isize::MAX as u64 / dtype.size();
-    let count = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size));
-    count
+    let count = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size.max(1)));
+    let count = count
         .filter(|&count| count <= limit)
-        .ok_or_else(|| ProblemError::TooLarge { sizes: sizes.to_vec(), dtype })
+        .ok_or_else(|| ProblemError::TooLarge { sizes: sizes.to_vec(), dtype })?;
+    Ok(if sizes.contains(&0) { 0 } else { count })
 }
 
 /// Sizes joined by `x`.
@@ -428,6 +440,19 @@ mod tests {
     }
 
     #[test]
+    fn hand_made_sizes_saturate_and_do_not_pass_the_check() {
+        let Ok(product) = Matmul::new(DType::F32, 1, 2, 2) else { unreachable!() };
+        assert_eq!(Problem::from(product).check(), Ok(()));
+        let product = Problem::from(Matmul { m: 1 << 63, ..product });
+        assert_eq!(product.operand_lens(), [u64::MAX, 4, u64::MAX]);
+        assert!(matches!(product.check(), Err(ProblemError::TooLarge { .. })));
+        let Ok(sum) = Reduce::new(ReduceOp::Min, DType::F32, &[4], None) else { unreachable!() };
+        let sum = Problem::from(Reduce { outer: 1 << 33, inner: 1 << 33, ..sum });
+        assert_eq!(sum.operand_lens(), [u64::MAX, 0, u64::MAX]);
+        assert!(matches!(sum.check(), Err(ProblemError::TooLarge { .. })));
+    }
+
+    #[test]
     fn bad_text_says_what_is_wrong() {
         for (given, part) in [
             ("", "not an operation"),
@@ -442,6 +467,13 @@ mod tests {
             ("matmul:f32:+1x1x1", "`+1` is not a size"),
             ("matmul:f32:99999999999999999999x1x1", "is not a size"),
             ("matmul:f32:4294967296x4294967296x1", "more bytes than this machine can address"),
+            ("matmul:f32:0x1099511627776x1099511627776x1", "more bytes than this machine can address"),
+            ("elementwise.neg:f32:1099511627776x1099511627776x0", "more bytes than this machine can address"),
+            (
+                "reduce.sum:f32:1099511627776x0x1099511627776:axis1",
+                "more bytes than this machine can address",
+            ),
+            ("transpose:f32:1099511627776x1099511627776x0", "more bytes than this machine can address"),
             ("matmul:i32:1x1x1", "not defined for i32"),
             ("elementwise.exp:i32:1", "not defined for i32"),
             ("elementwise:f32:1", "elementwise.OP"),

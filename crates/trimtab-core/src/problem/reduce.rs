@@ -76,12 +76,12 @@ impl Reduce {
 
     /// Elements of the operand.
     pub fn input_len(&self) -> u64 {
-        self.outer * self.len * self.inner
+        self.outer.saturating_mul(self.len).saturating_mul(self.inner)
     }
 
     /// Elements of the result.
     pub fn out_len(&self) -> u64 {
-        self.outer * self.inner
+        self.outer.saturating_mul(self.inner)
     }
 }
 

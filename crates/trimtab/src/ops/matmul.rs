@@ -66,6 +66,10 @@ impl Runtime {
         rhs: &Side<T>,
         out: &mut [T],
     ) -> Result<(), Error> {
+        // A batch of no products may have operands: one matrix for all of them.
+        if out.is_empty() {
+            return Ok(());
+        }
         let stored = |side: &Side<T>| {
             let tensor = if side.operand.transposed { swapped(&side.tensor) } else { side.tensor.clone() };
             self.dense(&tensor).map(|data| data.into_owned())
@@ -185,4 +189,19 @@ fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
             _ => None,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_of_no_products_is_empty_whichever_side_is_shared() -> Result<(), Error> {
+        let rt = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().build()?;
+        let (matrix, none) = (Tensor::full(&[3, 3], 1.0f32)?, Tensor::<f32>::zeros(&[0, 3, 3])?);
+        for (lhs, rhs) in [(&matrix, &none), (&none, &matrix), (&none, &none)] {
+            assert_eq!(rt.matmul(lhs, rhs)?.shape(), [0, 3, 3]);
+        }
+        Ok(())
+    }
 }
