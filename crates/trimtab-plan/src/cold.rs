@@ -160,10 +160,14 @@ impl Cold {
         let verdict = self.verdict(ask);
         let remembered = verdict.as_ref().and_then(|verdict| find(&decision.rivals, verdict));
         let in_force = ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan));
-        let first = |decision: &Decision| match ask.patience {
-            Patience::Off => measured_best(&decision.rivals)
-                .or_else(|| decision.rivals.iter().position(|rival| rival.out_because().is_none())),
-            _ => best(&decision.rivals),
+        // Of kernels that say nothing about their work (or have none to do) the first nobody knows anything against.
+        let open = |rival: &Rival| rival.estimate().is_some() || rival.standing == Standing::Unconsidered;
+        let first = |decision: &Decision| {
+            match ask.patience {
+                Patience::Off => measured_best(&decision.rivals),
+                _ => best(&decision.rivals),
+            }
+            .or_else(|| decision.rivals.iter().position(open))
         };
         let Some(chosen) = in_force.or(remembered).or_else(|| first(&decision)) else {
             return Err(no_rival(&decision));
@@ -172,6 +176,7 @@ impl Cold {
         decision.reason = match ask.patience {
             _ if remembered == Some(chosen) => Reason::Remembered,
             Patience::Off if !is_measured(&decision.rivals[chosen]) => Reason::DefaultOrder,
+            _ if decision.rivals[chosen].estimate().is_none() => Reason::DefaultOrder,
             _ => Reason::Estimated,
         };
         if let Some(verdict) = &verdict

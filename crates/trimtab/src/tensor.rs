@@ -96,7 +96,8 @@ impl<T: Element> Tensor<T> {
 
     /// Number of elements.
     pub fn len(&self) -> usize {
-        self.shape().iter().product()
+        // Where one size is zero, the others may be anything.
+        if self.is_empty() { 0 } else { self.shape().iter().product() }
     }
 
     /// Whether there are no elements.
@@ -209,6 +210,7 @@ impl<T: Element> Tensor<T> {
         if self.is_contiguous() {
             return Ok(Tensor { data: Arc::clone(&self.data), shape, strides, offset: self.offset });
         }
+        can_allocate::<T>(needed)?;
         Ok(Tensor { data: Arc::new(self.to_vec()), shape, strides, offset: 0 })
     }
 
@@ -326,6 +328,12 @@ pub(crate) fn element_count<T: Element>(shape: &[usize]) -> Result<usize, Error>
 
 /// That many zeros, or an error if the memory is not to be had.
 pub(crate) fn allocate<T: Element>(count: usize) -> Result<Vec<T>, Error> {
+    can_allocate::<T>(count)?;
+    Ok(vec![T::default(); count])
+}
+
+/// Whether memory for that many elements is to be had.
+pub(crate) fn can_allocate<T: Element>(count: usize) -> Result<(), Error> {
     let bytes = count.saturating_mul(std::mem::size_of::<T>());
     if bytes >= CAREFUL_BYTES {
         // Zeroed memory straight from the system is free until touched, but cannot be asked for politely: ask first.
@@ -334,7 +342,7 @@ pub(crate) fn allocate<T: Element>(count: usize) -> Result<Vec<T>, Error> {
             .try_reserve_exact(count)
             .map_err(|_| Error::OutOfMemory { bytes: trimtab_core::Bytes(bytes as u64) })?;
     }
-    Ok(vec![T::default(); count])
+    Ok(())
 }
 
 fn row_major(shape: &[usize]) -> Result<(Dims<usize>, Dims<isize>), Error> {

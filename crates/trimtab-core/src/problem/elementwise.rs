@@ -169,7 +169,10 @@ impl Elementwise {
                 _ => merged.push((out, varies.0, varies.1)),
             }
         }
-        element_count(&shape, dtype)?;
+        // Each by itself too: a result without elements may have operands that cannot be addressed.
+        for sizes in [&shape, lhs, rhs] {
+            element_count(sizes, dtype)?;
+        }
         if merged.is_empty() {
             merged.push((1, true, true));
         }
@@ -209,7 +212,7 @@ impl Elementwise {
 
     /// Elements of the result.
     pub fn out_len(&self) -> u64 {
-        self.dims().iter().product()
+        super::product(self.dims())
     }
 
     /// Elements of the left (or only) operand.
@@ -237,7 +240,8 @@ impl Elementwise {
     }
 
     fn len_where(&self, varies: impl Fn(usize) -> bool) -> u64 {
-        self.dims().iter().enumerate().filter(|&(axis, _)| varies(axis)).map(|(_, &size)| size).product()
+        let varying = self.dims().iter().enumerate().filter(|&(axis, _)| varies(axis));
+        varying.fold(1u64, |product, (_, &size)| product.saturating_mul(size))
     }
 
     fn operand_dims(&self, varies: impl Fn(usize) -> bool) -> Vec<u64> {

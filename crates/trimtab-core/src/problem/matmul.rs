@@ -114,6 +114,8 @@ impl Matmul {
         // Sharing means nothing without a batch; one form per meaning keeps keys equal.
         let share = |operand: Operand| Operand { shared: operand.shared && batch > 1, ..operand };
         let problem = Matmul { dtype, lhs: share(lhs), rhs: share(rhs), batch, m, n, k };
+        // At least one matrix each: a batch of none is no excuse for matrices that cannot be addressed.
+        let batch = batch.max(1);
         for sizes in [[batch, m, k], [batch, k, n], [batch, m, n]] {
             element_count(&sizes, dtype)?;
         }
@@ -122,19 +124,17 @@ impl Matmul {
 
     /// Elements of the stored left operand.
     pub fn lhs_len(&self) -> u64 {
-        let matrix = self.m.saturating_mul(self.k);
-        if self.lhs.shared { matrix } else { matrix.saturating_mul(self.batch) }
+        super::product(&[self.m, self.k, if self.lhs.shared { 1 } else { self.batch }])
     }
 
     /// Elements of the stored right operand.
     pub fn rhs_len(&self) -> u64 {
-        let matrix = self.k.saturating_mul(self.n);
-        if self.rhs.shared { matrix } else { matrix.saturating_mul(self.batch) }
+        super::product(&[self.k, self.n, if self.rhs.shared { 1 } else { self.batch }])
     }
 
     /// Elements of the result.
     pub fn out_len(&self) -> u64 {
-        self.batch.saturating_mul(self.m).saturating_mul(self.n)
+        super::product(&[self.batch, self.m, self.n])
     }
 
     /// Multiplications and additions.

@@ -354,6 +354,12 @@ pub(crate) fn element_count(sizes: &[u64], dtype: DType) -> Result<u64, ProblemE
     Ok(if sizes.contains(&0) { 0 } else { count })
 }
 
+/// The product of sizes that were counted before. Saturating: where one is zero, the others may be anything.
+#[inline]
+pub(crate) fn product(sizes: &[u64]) -> u64 {
+    sizes.iter().fold(1, |product, &size| product.saturating_mul(size))
+}
+
 /// Sizes joined by `x`.
 pub(crate) fn write_sizes(f: &mut fmt::Formatter<'_>, sizes: &[u64]) -> fmt::Result {
     for (index, size) in sizes.iter().enumerate() {

@@ -65,6 +65,10 @@ impl Reduce {
         if len == 0 && undefined && outer > 0 && inner > 0 {
             return Err(ProblemError::Empty { op: op.name(), shape: shape.to_vec() });
         }
+        // One form for every result without elements, so that no kernel multiplies the sizes beside the zero.
+        if outer == 0 || inner == 0 {
+            return Ok(Reduce { op, dtype, outer: 0, len: 1, inner: 1 });
+        }
         Ok(Reduce { op, dtype, outer, len, inner })
     }
 
@@ -76,7 +80,7 @@ impl Reduce {
 
     /// Elements of the operand.
     pub fn input_len(&self) -> u64 {
-        self.outer.saturating_mul(self.len).saturating_mul(self.inner)
+        super::product(&[self.outer, self.len, self.inner])
     }
 
     /// Elements of the result.

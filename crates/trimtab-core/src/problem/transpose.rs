@@ -31,6 +31,10 @@ impl Transpose {
                 None => return wrong("there is no such axis"),
             }
         }
+        // One form for everything without elements, so that no kernel multiplies the sizes beside the zero.
+        if shape.contains(&0) {
+            return Ok(Transpose { dtype, rank: 1, permutation: [0; MAX_RANK], dims: [0; MAX_RANK] });
+        }
         // Axes of size one do not move anything; runs of neighbours that stay in order move as one.
         let moving: Vec<usize> = permutation.iter().copied().filter(|&axis| shape[axis] != 1).collect();
         let mut kept: Vec<usize> = moving.clone();
@@ -84,7 +88,7 @@ impl Transpose {
 
     /// Elements moved.
     pub fn len(&self) -> u64 {
-        self.dims().iter().product()
+        super::product(self.dims())
     }
 
     /// Whether there is nothing to move.

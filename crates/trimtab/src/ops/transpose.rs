@@ -3,7 +3,7 @@
 use super::sizes;
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::{Tensor, allocate};
+use crate::tensor::{Tensor, allocate, can_allocate};
 use trimtab_core::Transpose;
 use trimtab_cpu::Element;
 
@@ -39,6 +39,8 @@ impl Runtime {
                 return Tensor::from_vec(out, tensor.shape());
             }
         }
+        // A repeated view may be far larger than the data it shows.
+        can_allocate::<T>(tensor.len())?;
         Tensor::from_vec(tensor.to_vec(), tensor.shape())
     }
 }
