@@ -761,7 +761,7 @@ proptest! {
             problems.push(Matmul::batched(f32, batch, m, n, k, Operand::PLAIN, shared).ok().map(Problem::from));
         }
         for problem in problems.into_iter().flatten() {
-            let _ = (problem.operand_lens(), problem.operand_bytes(), problem.flops(), problem.mix());
+            let _ = (problem.operand_lens(), problem.operand_bytes(), problem.flops(), problem.to_string());
             prop_assert_eq!(problem.to_string().parse::<Problem>().unwrap(), problem);
             let _ = runtime().explain(&problem).unwrap();
         }
