@@ -1,2 +1,80 @@
-//! Being written.
-fn main() {}
+//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`.
+
+mod tidy;
+
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::Command;
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND
+
+  test            everything a change must pass: format, lints, tidy rules, tests, doc tests
+  tidy            the rules no compiler checks: dependency direction, file length, banned calls
+  bench NAME…     figures of one run: overhead, matmul, bandwidth, cold, reload, or all  [--json]
+";
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies inside the project")?;
+    match words.as_slice() {
+        ["test"] => test(root),
+        ["tidy"] => tidy::check(root),
+        ["bench", names @ ..] => {
+            let mut arguments = vec!["run", "--quiet", "--release", "--package", "trimtab-bench", "--"];
+            arguments.extend(names);
+            cargo(root, &arguments)
+        }
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => bail!("there is no command `{}`\n\n{HELP}", other.join(" ")),
+    }
+}
+
+fn test(root: &Path) -> Result<()> {
+    cargo(root, &["fmt", "--all", "--check"])?;
+    tidy::check(root)?;
+    blas(root);
+    cargo(
+        root,
+        &["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"],
+    )?;
+    cargo(root, &["test", "--workspace", "--all-features"])?;
+    println!("all checks passed");
+    Ok(())
+}
+
+/// The kernels around a CBLAS are only tested where there is one: installs Debian's OpenBLAS where that is possible, and
+/// says so where it is not.
+fn blas(root: &Path) {
+    let known = || {
+        let output = Command::new("ldconfig").arg("-p").output();
+        output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("libopenblas.so"))
+    };
+    if known() {
+        return;
+    }
+    let script = "apt-get update -qq && apt-get install -y -qq libopenblas0-pthread";
+    let installed = Command::new("sh").args(["-c", script]).current_dir(root).status();
+    if !installed.is_ok_and(|status| status.success()) || !known() {
+        println!(
+            "note: no OpenBLAS found and none could be installed: the CBLAS kernels are NOT tested in this run"
+        );
+    }
+}
+
+fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
+    println!("$ cargo {}", arguments.join(" "));
+    let status = Command::new(env!("CARGO"))
+        .args(arguments)
+        .current_dir(root)
+        .status()
+        .with_context(|| format!("cargo {} could not be started", arguments.join(" ")))?;
+    if !status.success() {
+        bail!("cargo {} failed", arguments.join(" "));
+    }
+    Ok(())
+}

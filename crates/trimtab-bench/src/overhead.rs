@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::sync::Barrier;
 use trimtab::Runtime;
-use trimtab::core::{KernelInfo, Nanos, Point, Problem};
+use trimtab::core::{KernelInfo, Kind, Matmul, Nanos, Point, Problem};
 use trimtab::cpu::{AnyKernel, Args, Element, Pool, kernels};
 use trimtab::tune::Stopwatch;
 
@@ -19,13 +19,14 @@ const PROBLEM: &str = "matmul:f32:4x4x4";
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let rt = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().build()?;
     let problem: Problem = PROBLEM.parse()?;
+    let typed = *Matmul::of(&problem).context("it is a product")?;
     let plan = rt.plan(&problem)?;
     let info: &KernelInfo =
         rt.devices()[0].kernels().get(plan.kernel.0 as usize).context("the plan names a kernel")?;
     let all = kernels::matmul::kernels(&[]);
     let kernel = all.iter().find(|kernel| kernel.info().name == info.name).context("the kernel exists")?;
-    let (direct, warm, held) = one_thread(&rt, kernel.as_ref(), &problem, &plan.point)?;
-    let (direct_2, warm_2) = two_threads(&rt, kernel.as_ref(), &problem, &plan.point);
+    let (direct, warm, held) = one_thread(&rt, kernel.as_ref(), &typed, &plan.point)?;
+    let (direct_2, warm_2) = two_threads(&rt, kernel.as_ref(), &typed, &plan.point);
     let (lhs, rhs, mut out) = operands();
     rt.execute(&problem, &lhs, &rhs, &mut out)?;
     let before = allocations::count();
@@ -78,9 +79,10 @@ fn call_direct(
 fn one_thread(
     rt: &Runtime,
     kernel: &dyn AnyKernel,
-    problem: &Problem,
+    typed: &Matmul,
     point: &Point,
 ) -> Result<(f64, f64, f64)> {
+    let problem = &Problem::from(*typed);
     let pool = Pool::new(1);
     let mut io = operands();
     let plan = rt.plan(problem)?;
@@ -89,7 +91,7 @@ fn one_thread(
         best.0 = best.0.min(stretch(|| call_direct(kernel, problem, point, &pool, &mut io)));
         let (lhs, rhs, out) = &mut io;
         let warm = stretch(|| {
-            let _ = std::hint::black_box(rt.execute(std::hint::black_box(problem), lhs, rhs, out));
+            let _ = std::hint::black_box(rt.execute(std::hint::black_box(typed), lhs, rhs, out));
         });
         best.1 = best.1.min(warm);
         let held = stretch(|| {
@@ -101,7 +103,8 @@ fn one_thread(
 }
 
 /// Both threads call at the same time; of each round the slower thread counts, over the rounds the minimum.
-fn two_threads(rt: &Runtime, kernel: &dyn AnyKernel, problem: &Problem, point: &Point) -> (f64, f64) {
+fn two_threads(rt: &Runtime, kernel: &dyn AnyKernel, typed: &Matmul, point: &Point) -> (f64, f64) {
+    let problem = &Problem::from(*typed);
     let barrier = Barrier::new(2);
     let worker = || {
         let pool = Pool::new(1);
@@ -113,7 +116,7 @@ fn two_threads(rt: &Runtime, kernel: &dyn AnyKernel, problem: &Problem, point: &
             barrier.wait();
             let (lhs, rhs, out) = &mut io;
             let warm = stretch(|| {
-                let _ = std::hint::black_box(rt.execute(std::hint::black_box(problem), lhs, rhs, out));
+                let _ = std::hint::black_box(rt.execute(std::hint::black_box(typed), lhs, rhs, out));
             });
             rounds.push((direct, warm));
         }
@@ -130,7 +133,7 @@ fn two_threads(rt: &Runtime, kernel: &dyn AnyKernel, problem: &Problem, point: &
 /// Nanoseconds to report one live measurement.
 fn report(rt: &Runtime, problem: &Problem) -> Result<f64> {
     rt.execute(problem, &[1.0f32; 16], &[1.0; 16], &mut [0.0; 16])?;
-    let plan = *rt.planner().known(problem, Default::default()).context("the problem is known")?;
+    let plan = *rt.planner().known(problem, Default::default()).context("the problem is known")?.1;
     let mut best = f64::MAX;
     for _ in 0..ROUNDS {
         // Fewer than the ring holds, drained in between: a full ring would be cheaper.

@@ -34,7 +34,7 @@ impl Constraints {
 /// What "best" means: a weighted sum of log2 quantities. The default is time alone.
 ///
 /// A weight says how many doublings of time one doubling of that quantity is worth.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Objective {
     /// Weight of time.
     pub time: f64,
@@ -61,11 +61,22 @@ impl Objective {
     }
 }
 
-// Weights are compared and hashed by their bits: terms with the same weights share plans.
+impl Objective {
+    fn bits(&self) -> [u64; 3] {
+        [self.time, self.memory, self.energy].map(f64::to_bits)
+    }
+}
+
+// Weights are compared and hashed by their bits: terms with the same weights, NaN too, share plans.
+impl PartialEq for Objective {
+    fn eq(&self, other: &Objective) -> bool {
+        self.bits() == other.bits()
+    }
+}
 impl Eq for Objective {}
 impl Hash for Objective {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        [self.time, self.memory, self.energy].map(f64::to_bits).hash(state);
+        self.bits().hash(state);
     }
 }
 
@@ -176,6 +187,13 @@ mod tests {
         let late = limits.excludes(&Work::default(), Some(Nanos(2000)));
         assert_eq!(late.unwrap(), "expected to take 2.00 µs, limit 1.00 µs");
         assert_eq!(limits.excludes(&Work::default(), Some(Nanos(1000))), None);
+    }
+
+    #[test]
+    fn weights_are_the_same_if_their_bits_are() {
+        let odd = Objective { energy: f64::NAN, ..Objective::default() };
+        assert_eq!(odd, odd);
+        assert_ne!(Objective { memory: -0.0, ..Objective::default() }, Objective::default());
     }
 
     #[test]

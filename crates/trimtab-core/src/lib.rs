@@ -22,8 +22,8 @@ pub use estimate::{Basis, Estimate, Work};
 pub use kernel::{Context, Decline, KernelVersion, LaunchError, Variant, VariantClass};
 pub use measurement::{Failure, FailureKind, Interference, Sample};
 pub use problem::{
-    BinaryOp, Custom, Elementwise, ElementwiseOp, Kind, MAX_NAME_BYTES, MAX_RANK, MAX_SIZES, Matmul, Operand,
-    Operation, Problem, ProblemError, Reduce, ReduceOp, Transpose, UnaryOp,
+    BinaryOp, Custom, Elementwise, ElementwiseOp, Kind, Lookup, MAX_NAME_BYTES, MAX_RANK, MAX_SIZES, Matmul,
+    Operand, Operation, Problem, ProblemError, Reduce, ReduceOp, Transpose, UnaryOp,
 };
 pub use space::{Config, MAX_AXES, Point, Space};
 pub use state::State;

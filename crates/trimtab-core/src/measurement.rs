@@ -44,7 +44,7 @@ impl fmt::Display for Interference {
     }
 }
 
-/// The ways a candidate can fail. Remembered like a time.
+/// The ways a candidate can fail. Remembered like a time, but for the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FailureKind {
     /// The kernel could not be built for this device.
@@ -57,10 +57,12 @@ pub enum FailureKind {
     TimedOut,
     /// The process died while it ran.
     Crashed,
+    /// It could not be tried, for reasons that are not its own. Says nothing about it and is never remembered.
+    Untried,
 }
 
 impl FailureKind {
-    /// Every kind.
+    /// Every kind that is remembered.
     pub const ALL: [FailureKind; 5] = [
         FailureKind::Compile,
         FailureKind::Launch,
@@ -77,6 +79,7 @@ impl FailureKind {
             FailureKind::Wrong => "wrong",
             FailureKind::TimedOut => "timeout",
             FailureKind::Crashed => "crashed",
+            FailureKind::Untried => "untried",
         }
     }
 

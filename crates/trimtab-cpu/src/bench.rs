@@ -43,7 +43,7 @@ impl<'a> CpuBench<'a> {
         let pool = Pool::new(self.device.pool().threads());
         let operands = Operands::new(&self.problem);
         let expected = Expected::new(self.device.table(), &self.problem, &operands, &pool)
-            .map_err(|message| Failure::new(FailureKind::Launch, format!("no reference: {message}")))?;
+            .map_err(|message| Failure::new(FailureKind::Untried, format!("no reference: {message}")))?;
         let bed = Arc::new(Mutex::new(Bed { operands, expected, pool }));
         self.bed = Some(Arc::clone(&bed));
         Ok(bed)
@@ -66,7 +66,7 @@ impl Bench for CpuBench<'_> {
         let outcome = self.sandbox.run(timeout, move || {
             let Ok(mut bed) = bed.lock() else {
                 return Err(Failure::new(
-                    FailureKind::Launch,
+                    FailureKind::Untried,
                     "an earlier candidate left the operands broken",
                 ));
             };

@@ -139,6 +139,12 @@ impl CpuDevice {
     }
 }
 
+/// What a kernel answers about itself. A panic is a decline: a user's kernel must not end the planning of others.
+fn asked<R>(question: impl FnOnce() -> R) -> Result<R, Decline> {
+    catch_unwind(AssertUnwindSafe(question))
+        .map_err(|panic| Decline::from(format!("panicked when asked: {}", panic_message(panic.as_ref()))))
+}
+
 /// Time to make operands and their reference result, roughly; only used to refuse what would break a budget.
 fn preparation(problem: &Problem) -> Nanos {
     let operands = problem.operand_bytes().0 as f64 / OPERAND_BYTES_PER_S;
@@ -171,19 +177,25 @@ impl Device for CpuDevice {
     }
 
     fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
-        match self.kernel(kernel) {
-            Some(kernel) => kernel.declines(problem, &self.facts),
-            None => Some(Decline::because("there is no such kernel")),
+        let Some(kernel) = self.kernel(kernel) else {
+            return Some(Decline::because("there is no such kernel"));
+        };
+        // Kernels count with sizes as constructors let them through.
+        if let Err(error) = problem.check() {
+            return Some(Decline::from(error.to_string()));
         }
+        asked(|| kernel.declines(problem, &self.facts)).unwrap_or_else(Some)
     }
 
     fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
-        self.kernel(kernel)
-            .map_or_else(|| Space::new(vec![], vec![]), |kernel| kernel.space(problem, &self.facts))
+        let space = self.kernel(kernel).and_then(|kernel| asked(|| kernel.space(problem, &self.facts)).ok());
+        space.unwrap_or_else(|| Space::new(vec![], vec![]))
     }
 
     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
-        self.kernel(kernel).map_or_else(Work::default, |kernel| kernel.work(problem, point, &self.facts))
+        let work =
+            self.kernel(kernel).and_then(|kernel| asked(|| kernel.work(problem, point, &self.facts)).ok());
+        work.unwrap_or_default()
     }
 
     fn verify(
@@ -221,6 +233,67 @@ impl Device for CpuDevice {
                 Err(Decline::from(format!("operands and reference need {needed}, {free} are free")))
             }
             _ => Ok(Box::new(CpuBench::new(self, *problem))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::erase::erase;
+    use std::borrow::Cow;
+    use trimtab_core::{DType, KernelVersion, Matmul, Variant};
+
+    trimtab_core::config! {
+        struct NoSettings {}
+    }
+
+    /// A kernel that divides by the number of columns wherever it is asked.
+    struct Divides;
+
+    impl Variant<crate::Cpu> for Divides {
+        type Problem = Matmul;
+        type Config = NoSettings;
+        fn name(&self) -> Cow<'static, str> {
+            "divides".into()
+        }
+        fn version(&self) -> KernelVersion {
+            "1".into()
+        }
+        fn class(&self) -> VariantClass {
+            VariantClass::Custom
+        }
+        fn declines(&self, problem: &Matmul, _: &DeviceFacts) -> Option<Decline> {
+            (problem.m / problem.n > 9).then(|| Decline::because("too tall"))
+        }
+        fn configs(&self, problem: &Matmul, _: &DeviceFacts) -> Vec<NoSettings> {
+            (0..1 / problem.n).map(|_| NoSettings {}).collect()
+        }
+        fn work(&self, problem: &Matmul, _: NoSettings, _: &DeviceFacts) -> Work {
+            Work { threads: (1 / problem.n) as u32, ..Work::default() }
+        }
+        fn launch(&self, _: &Matmul, _: NoSettings, _: Args<'_>) -> Result<(), LaunchError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_panics_when_asked_declines_and_a_hand_made_problem_is_declined_by_all() {
+        let kernels = vec![erase(Divides)];
+        let device = CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels });
+        let Some(at) = device.kernels().iter().position(|info| info.name == "divides") else {
+            unreachable!("it was given")
+        };
+        let kernel = KernelId(at as u32);
+        let Ok(empty) = Matmul::new(DType::F32, 1, 0, 1) else { unreachable!("sizes may be zero") };
+        let problem = Problem::from(empty);
+        let decline = device.declines(kernel, &problem).map(|decline| decline.to_string());
+        assert!(decline.is_some_and(|reason| reason.contains("divide by zero")));
+        assert!(device.space(kernel, &problem).points().is_empty());
+        assert_eq!(device.work(kernel, &problem, &Point::EMPTY), Work::default());
+        let huge = Problem::from(Matmul { m: u64::MAX, n: 2, k: 2, ..empty });
+        for number in 0..device.kernels().len() as u32 {
+            assert!(device.declines(KernelId(number), &huge).is_some(), "{number}");
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::experience::{Effort, Experience};
 use crate::field::{self, Field};
-use crate::guard::Guarded;
+use crate::guard::{Guarded, with_intent};
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, DType, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Patience, Point,
-    Problem, Terms, VariantClass,
+    Basis, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem, Terms,
+    VariantClass,
 };
 use trimtab_tune::{Budget, Candidate, Progress, RaceReport, Rules, StopReason, Stopwatch, race};
 use trimtab_wisdom::{FactKey, Outcome, Stats, Verdict, Wisdom};
@@ -25,6 +25,10 @@ const MIN_RUNS: u64 = 8;
 const TIMEOUT_MAX: Nanos = Nanos::from_millis(5_000);
 /// Longest the check of a rival on a small stand-in may take.
 const VERIFY_TIMEOUT: Nanos = Nanos::from_millis(50);
+/// How many times slower than others a kernel's default point may look and still be tried.
+const DEFAULT_LENIENCE: u64 = 5;
+/// Samples of every rival still racing that make a race complete although the budget ended it.
+const ENOUGH_SAMPLES: usize = 3;
 /// The patience recorded with a verdict when the budget ended the race.
 pub(crate) const PARTIAL: &str = "partial";
 
@@ -61,8 +65,8 @@ pub(crate) struct Ask<'a> {
     pub progress: &'a mut dyn FnMut(&Progress),
 }
 
-/// A kernel at a point that agreed with the reference on problems of an operation and element type.
-type Verified = (u16, KernelId, Point, Operation, Option<DType>);
+/// A kernel at a point that agreed with the reference on problems of a sort.
+type Verified = (u16, KernelId, Point, String);
 
 /// What decisions are made with; everything here outlives a single decision.
 pub(crate) struct Cold {
@@ -208,7 +212,14 @@ impl Cold {
 
     /// The first in order of preference that nothing is known against.
     fn settle_default(&self, decision: &mut Decision) -> Result<(), PlanError> {
+        let limit = decision.terms.constraints.latency_max.filter(|_| decision.patience > Patience::Off);
         for index in 0..decision.rivals.len() {
+            // Whoever could be estimated breaks the limit; a time nobody knows, such as that of a kernel that hung on
+            // another problem, does not keep it.
+            if let (Some(limit), Standing::Unconsidered) = (limit, &decision.rivals[index].standing) {
+                decision.rivals[index].standing =
+                    Standing::Excluded(format!("its time is not known, limit {limit}"));
+            }
             let open = decision.rivals[index].standing == Standing::Unconsidered;
             if open && self.verify(decision, index) {
                 let estimate =
@@ -264,12 +275,15 @@ impl Cold {
     fn verify(&self, decision: &mut Decision, index: usize) -> bool {
         let problem = decision.problem;
         let rival = &mut decision.rivals[index];
-        let key = (rival.device, rival.kernel, rival.point, problem.operation(), problem.dtype());
+        let key = (rival.device, rival.kernel, rival.point, field::sort_of(&problem));
         if self.verified.lock().is_ok_and(|verified| verified.contains(&key)) {
             return true;
         }
         let device = &self.devices[rival.device as usize];
-        match device.verify(rival.kernel, &problem, &rival.point, VERIFY_TIMEOUT) {
+        let outcome = with_intent(&self.wisdom, device.as_ref(), rival, || {
+            device.verify(rival.kernel, &problem, &rival.point, VERIFY_TIMEOUT)
+        });
+        match outcome {
             Ok(()) => {
                 if let Ok(mut verified) = self.verified.lock() {
                     verified.insert(key);
@@ -324,6 +338,8 @@ impl Cold {
             };
             winners.push(leader);
         }
+        // A rival whose estimate kept a limit may have broken it in the race.
+        winners.retain(|&winner| decision.rivals[winner].estimate().is_some());
         if winners.is_empty() {
             decision.complete = false;
             return self.settle(decision, incumbent, Reason::Estimated);
@@ -440,6 +456,11 @@ impl Cold {
                     Some(Estimate { time, basis: Basis::Measured(_), .. }) => Some(time),
                     _ => self.experience.least(&self.devices, &decision.problem, rival),
                 };
+                // A kernel's default is what others are compared with: only a hopeless one is not tried.
+                let is_default =
+                    index.checked_sub(1).is_none_or(|at| decision.rivals[at].kernel != rival.kernel);
+                let expected =
+                    expected.map(|time| if is_default { Nanos(time.0 / DEFAULT_LENIENCE) } else { time });
                 Candidate { kernel: rival.kernel, point: rival.point, expected }
             })
             .collect();
@@ -448,7 +469,7 @@ impl Cold {
         let incumbent = incumbent.and_then(|wanted| indices.iter().position(|&index| index == wanted));
         let report = race(bench, &candidates, incumbent, &rules, budget, ask.progress);
         decision.runs += report.runs;
-        if matches!(report.stopped, StopReason::BudgetSpent) {
+        if matches!(report.stopped, StopReason::BudgetSpent) && !enough(&report, &candidates) {
             decision.complete = false;
             let note = format!("the budget of {} ended the race", ask.budget);
             if !decision.notes.contains(&note) {
@@ -465,6 +486,11 @@ impl Cold {
         for raced in &report.rivals {
             let rival = &mut decision.rivals[indices[raced.candidate]];
             if let Some(failure) = &raced.failure {
+                // Whoever could not be tried is worth what was known of it.
+                if failure.kind == FailureKind::Untried {
+                    decision.complete = false;
+                    continue;
+                }
                 self.record_failure(&problem, rival, failure);
                 rival.standing = Standing::Quarantined(failure.to_string());
                 continue;
@@ -488,7 +514,8 @@ impl Cold {
                 self.experience.note_lie(rival, format!("wrong result on {problem}: {}", failure.message));
             }
             FailureKind::TimedOut => self.experience.note_hang(rival.device, rival.kernel),
-            _ => (),
+            FailureKind::Untried => return,
+            _ => self.experience.note_failure(problem, rival, failure.to_string()),
         }
         let device = &self.devices[rival.device as usize];
         let outcome = Outcome::Failed { kind: failure.kind, message: failure.message.clone() };
@@ -511,6 +538,16 @@ impl Cold {
             last_seen_ms: 0,
         });
     }
+}
+
+/// Whether a race that the budget ended has still seen enough: everyone who could win was sampled a few times.
+fn enough(report: &RaceReport, candidates: &[Candidate]) -> bool {
+    let best = report.rivals.iter().filter_map(|raced| raced.min()).fold(f64::INFINITY, f64::min);
+    report.rivals.iter().all(|raced| {
+        let hopeless = candidates[raced.candidate].expected.is_some_and(|time| time.0 as f64 > 4.0 * best);
+        let dropped = raced.dropped_after.is_some_and(|after| after > 0);
+        raced.failure.is_some() || hopeless || dropped || raced.samples.len() >= ENOUGH_SAMPLES
+    })
 }
 
 pub(crate) fn fact_key(device: &dyn Device, problem: &Problem, rival: &Rival, condition: &str) -> FactKey {

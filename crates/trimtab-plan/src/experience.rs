@@ -16,6 +16,9 @@ const CONDITIONS: [&str; 3] = ["quiet", "busy", LIVE];
 /// The condition of facts from live calls: operands and caches as the caller had them.
 pub(crate) const LIVE: &str = "live";
 
+/// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
+const MAX_FAILED: usize = 4096;
+
 /// How far estimating may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
@@ -27,6 +30,7 @@ pub(crate) enum Effort {
     Tune,
 }
 
+type FailedKey = (Problem, u16, KernelId, Point);
 type KernelKey = (u16, KernelId, Option<DType>);
 
 #[derive(Default)]
@@ -41,6 +45,9 @@ pub(crate) struct Experience {
     known: Mutex<Option<FxHashMap<KernelKey, Known>>>,
     /// Points that lied on any problem: (device, kernel, point name) → what they did.
     liars: Mutex<FxHashMap<(u16, KernelId, String), String>>,
+    /// Rivals that failed in this process. Wisdom alone does not hold them back: a process whose clock is ahead may have
+    /// timed them later.
+    failed: Mutex<FxHashMap<FailedKey, String>>,
     /// Kernels that did not finish in time somewhere.
     hung: Mutex<FxHashSet<(u16, KernelId)>>,
 }
@@ -57,6 +64,24 @@ impl Experience {
         if let Ok(mut hung) = self.hung.lock() {
             hung.clear();
         }
+        if let Ok(mut failed) = self.failed.lock() {
+            failed.clear();
+        }
+    }
+
+    /// Remembers that a rival failed on a problem.
+    pub(crate) fn note_failure(&self, problem: &Problem, rival: &Rival, what: String) {
+        if let Ok(mut failed) = self.failed.lock() {
+            if failed.len() >= MAX_FAILED {
+                failed.clear();
+            }
+            failed.insert((*problem, rival.device, rival.kernel, rival.point), what);
+        }
+    }
+
+    /// How a rival failed on a problem in this process.
+    fn failed(&self, problem: &Problem, rival: &Rival) -> Option<String> {
+        self.failed.lock().ok()?.get(&(*problem, rival.device, rival.kernel, rival.point)).cloned()
     }
 
     /// Remembers that a kernel did not finish in time.
@@ -106,18 +131,13 @@ impl Experience {
 
     /// An estimate from other problems of the same kernel, or from its work alone; nothing for a kernel that says nothing
     /// about its work, or never finished, and was not measured anywhere.
-    fn by_others(
-        &self,
-        devices: &[Arc<dyn Device>],
-        wisdom: &Wisdom,
-        problem: &Problem,
-        rival: &Rival,
-    ) -> Option<Estimate> {
+    fn by_others(&self, devices: &[Arc<dyn Device>], problem: &Problem, rival: &Rival) -> Option<Estimate> {
         let device = &devices[rival.device as usize];
         let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
         let Ok(mut known) = self.known.lock() else { return None };
-        let known = known.get_or_insert_with(|| self.read(devices, wisdom));
-        if let Some(entry) = known.get_mut(&(rival.device, rival.kernel, problem.dtype())) {
+        let entry =
+            known.as_mut().and_then(|known| known.get_mut(&(rival.device, rival.kernel, problem.dtype())));
+        if let Some(entry) = entry {
             let fit = entry.fit.get_or_insert_with(|| Fit::new(&entry.observations).map(Arc::new));
             if let Some(fit) = fit {
                 return Some(fit.predict(&rival.work, &roof, &features(problem, &rival.point)));
@@ -125,6 +145,16 @@ impl Experience {
         }
         let hung = self.hung.lock().is_ok_and(|hung| hung.contains(&(rival.device, rival.kernel)));
         (!hung && !is_unknown(&rival.work)).then(|| roof.estimate())
+    }
+
+    /// Reads wisdom if that was not done yet. No lock is held meanwhile: devices and kernels are asked.
+    fn load(&self, devices: &[Arc<dyn Device>], wisdom: &Wisdom) {
+        if self.known.lock().is_ok_and(|known| known.is_none()) {
+            let read = self.read(devices, wisdom);
+            if let Ok(mut known) = self.known.lock() {
+                known.get_or_insert(read);
+            }
+        }
     }
 
     fn read(&self, devices: &[Arc<dyn Device>], wisdom: &Wisdom) -> FxHashMap<KernelKey, Known> {
@@ -187,6 +217,10 @@ impl Experience {
         rivals: &mut [Rival],
         effort: Effort,
     ) {
+        if effort != Effort::Facts {
+            // Before the first rival is looked at: who lied on another problem is in there.
+            self.load(devices, wisdom);
+        }
         let text = problem.to_string();
         let facts: Vec<FxHashMap<(String, String, String), Vec<Fact>>> =
             devices.iter().map(|device| facts_by_rival(wisdom, device.as_ref(), &text)).collect();
@@ -206,13 +240,14 @@ impl Experience {
                 rival.standing = Standing::Quarantined(format!("a process died while it ran; {advice}"));
                 continue;
             }
-            if let Some(what) = self.lied(rival).filter(|_| !is_reference) {
+            let out = || self.lied(rival).or_else(|| self.failed(problem, rival));
+            if let (false, Some(what)) = (is_reference, out()) {
                 rival.standing = Standing::Quarantined(what);
                 continue;
             }
             let model = || match effort {
                 Effort::Facts => None,
-                Effort::Model | Effort::Tune => self.by_others(devices, wisdom, problem, rival),
+                Effort::Model | Effort::Tune => self.by_others(devices, problem, rival),
             };
             rival.standing = match believed(facts) {
                 // What was too slow for a small budget gets another chance under a larger one.
@@ -294,10 +329,13 @@ fn crashed(wisdom: &Wisdom, device: &dyn Device) -> FxHashMap<KernelId, Vec<Stri
 /// A time with its energy, or how it failed.
 type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a str)>;
 
-/// The most believable fact: a time, or a failure that is newer than every time.
+/// The most believable fact: a time, or a failure that is as new as every time. Times of live calls do not lift a failure:
+/// they are written down up to half a second later, that of the call that failed among them.
 fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
-    let newest = facts.iter().max_by_key(|fact| fact.last_seen_ms)?;
-    if let Outcome::Failed { kind, message } = &newest.outcome {
+    let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. });
+    let counts = |fact: &&Fact| failed(fact) || *fact.key.condition != *LIVE;
+    let newest = facts.iter().filter(counts).max_by_key(|fact| (fact.last_seen_ms, failed(fact)));
+    if let Some(Fact { outcome: Outcome::Failed { kind, message }, .. }) = newest {
         return Some(Err((*kind, message)));
     }
     let timed = |condition: &&str| {

@@ -47,6 +47,11 @@ pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &
             signature.add(&info.name);
             signature.add(&info.version.0);
             let space = device.space(kernel, problem);
+            if space.points().is_empty() {
+                rival.standing = Standing::Declined("offers no settings for this problem".to_string());
+                rivals.push(rival);
+                continue;
+            }
             for point in space.points().iter().take(MAX_RIVALS - rivals.len()) {
                 let work = device.work(kernel, problem, point);
                 let point_name = space.name(point);
@@ -71,6 +76,21 @@ pub(crate) fn machine(devices: &[Arc<dyn Device>]) -> String {
     names.join(" + ")
 }
 
+/// What problems have in common that a kernel treats alike: everything but how large sizes above one are.
+pub(crate) fn sort_of(problem: &Problem) -> String {
+    let mut sort = String::new();
+    for (nth, part) in problem.to_string().split(':').enumerate() {
+        let is_sizes = if matches!(problem, Problem::Custom(_)) { nth == 1 } else { nth == 2 };
+        let sizes = part.split_inclusive(['x', ',']);
+        sort.extend(sizes.map(|size| {
+            let number = size.trim_end_matches(['x', ',']);
+            if is_sizes && !matches!(number, "0" | "1") { &size[number.len()..] } else { size }
+        }));
+        sort.push(':');
+    }
+    sort
+}
+
 /// FNV-1a over separated strings: the same on every machine and in every version of trimtab that keeps the domain.
 struct Fnv(u64);
 
@@ -84,6 +104,37 @@ impl Fnv {
     fn add(&mut self, text: &str) {
         for byte in text.bytes().chain([0xff]) {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_of_a_sort_differ_in_sizes_only() {
+        let sort = |text: &str| Problem::parse(text).map(|problem| sort_of(&problem)).unwrap_or_default();
+        for (one, other) in [
+            ("matmul:f32:5x6x7", "matmul:f32:50x60x70"),
+            ("elementwise.add:f32:5x6,1x6", "elementwise.add:f32:50x60,1x60"),
+            ("transpose:i32:5x6x7:0.2.1", "transpose:i32:50x60x70:0.2.1"),
+            ("custom.sort:5", "custom.sort:50"),
+        ] {
+            assert_eq!(sort(one), sort(other), "{one}");
+        }
+        for (one, other) in [
+            ("matmul:f32:5x6x7", "matmul:f64:5x6x7"),
+            ("matmul:f32:5x6x7", "matmul:f32:5x6x7:n,t"),
+            ("matmul:f32:5x6x7", "matmul:f32:1x6x7"),
+            ("matmul:f32:5x6x7", "matmul:f32:2x5x6x7"),
+            ("elementwise.add:f32:5", "elementwise.sub:f32:5"),
+            ("elementwise.add:f32:5x6,1x6", "elementwise.add:f32:5x6,5x1"),
+            ("reduce.sum:f32:5x6:axis0", "reduce.sum:f32:5x6:axis1"),
+            ("transpose:i32:5x6x7:0.2.1", "transpose:i32:5x6x7:2.1.0"),
+            ("custom.sort:5", "custom.sort2:5"),
+        ] {
+            assert_ne!(sort(one), sort(other), "{one} {other}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Writes down the intent before foreign code runs for the first time, so that a crash is not repeated.
 
+use crate::plan::Rival;
 use trimtab_core::{Bench, Device, Failure, KernelId, Nanos, Point, Problem, Sample, VariantClass};
 use trimtab_wisdom::Wisdom;
 
@@ -22,11 +23,31 @@ impl<'a> Guarded<'a> {
         Guarded { bench, wisdom, device, problem, started: Vec::new() }
     }
 
-    /// Our own kernels are checked at every point before a release; code from elsewhere is not.
     fn is_foreign(&self, kernel: KernelId) -> bool {
-        let info = self.device.kernels().get(kernel.0 as usize);
-        info.is_some_and(|info| matches!(info.class, VariantClass::Library | VariantClass::Custom))
+        self.device.kernels().get(kernel.0 as usize).is_some_and(|info| is_foreign(info.class))
     }
+}
+
+/// Our own kernels are checked at every point before a release; code from elsewhere is not.
+fn is_foreign(class: VariantClass) -> bool {
+    matches!(class, VariantClass::Library | VariantClass::Custom)
+}
+
+/// Runs a rival once outside a race, with a note before it if its code is foreign.
+pub(crate) fn with_intent<R>(
+    wisdom: &Wisdom,
+    device: &dyn Device,
+    rival: &Rival,
+    run: impl FnOnce() -> R,
+) -> R {
+    if !is_foreign(rival.class) {
+        return run();
+    }
+    let fingerprint = &device.facts().fingerprint.0;
+    wisdom.intend(fingerprint, &rival.name, &rival.version.0, &rival.point_name);
+    let outcome = run();
+    wisdom.done(fingerprint, &rival.name, &rival.version.0, &rival.point_name);
+    outcome
 }
 
 impl Bench for Guarded<'_> {

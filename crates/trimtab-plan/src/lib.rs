@@ -16,4 +16,4 @@ mod table;
 pub use cold::PlanError;
 pub use plan::{Decision, Plan, Reason, Rival, Standing};
 pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
-pub use table::{Found, TermsId};
+pub use table::TermsId;

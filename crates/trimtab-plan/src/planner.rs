@@ -5,14 +5,14 @@ use crate::experience::LIVE;
 use crate::feedback::{self, Feedback};
 use crate::field;
 use crate::plan::{Decision, Plan};
-use crate::table::{Found, Table, TermsId};
+use crate::table::{Table, TermsId};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use trimtab_core::{Device, Failure, FailureKind, LaunchError, Nanos, Patience, Problem, Terms};
+use trimtab_core::{Device, Failure, FailureKind, LaunchError, Lookup, Nanos, Patience, Problem, Terms};
 use trimtab_tune::{Progress, Rules, Stopwatch};
 use trimtab_wisdom::{FactKey, Filter, ImportReport, Outcome, Stats, Wisdom, WisdomError};
 
@@ -155,21 +155,27 @@ impl Planner {
 
     /// The plan in force for a problem, if there is one. No lock, no allocation, no system call.
     #[inline]
-    pub fn known(&self, problem: &Problem, terms: TermsId) -> Option<Found<'_>> {
+    pub fn known<K: Lookup>(&self, problem: &K, terms: TermsId) -> Option<(&Problem, &Plan)> {
         self.inner.table.get(problem, terms)
+    }
+
+    /// The plan in force, also if it came after the table of known plans was full.
+    fn in_force(&self, problem: &Problem, terms: TermsId) -> Option<Plan> {
+        let known = self.known(problem, terms).map(|(_, plan)| *plan);
+        known.or_else(|| self.inner.table.get_overflow(problem, terms))
     }
 
     /// The plan for a problem, made now if need be. Never waits for another thread's measuring.
     pub fn plan(&self, problem: &Problem, terms: TermsId) -> Result<Plan, PlanError> {
-        if let Some(plan) = self.known(problem, terms) {
-            return Ok(*plan);
+        if let Some(plan) = self.in_force(problem, terms) {
+            return Ok(plan);
         }
         let settings = &self.inner.settings;
         match self.inner.deciding.try_lock() {
             Ok(_guard) => {
                 // Another thread may have published while we came here.
-                if let Some(plan) = self.known(problem, terms) {
-                    return Ok(*plan);
+                if let Some(plan) = self.in_force(problem, terms) {
+                    return Ok(plan);
                 }
                 let mut quiet = |_: &Progress| ();
                 let ask = self.ask(problem, terms, settings.patience, &mut quiet);
@@ -336,7 +342,7 @@ impl Planner {
             patience,
             budget: settings.budget,
             accept_partial: true,
-            in_force: self.known(problem, terms).map(|plan| *plan),
+            in_force: self.in_force(problem, terms),
             rules: settings.rules.clone(),
             progress,
         }

@@ -6,10 +6,9 @@
 
 use crate::plan::Plan;
 use rustc_hash::FxHashMap;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
-use trimtab_core::Problem;
+use std::sync::{OnceLock, RwLock};
+use trimtab_core::{Lookup, Problem};
 
 /// Slots of the table: a power of two. 1.5 MB, allocated once per planner.
 const SLOTS: usize = 8_192;
@@ -30,30 +29,10 @@ struct Slot {
     over: AtomicBool,
 }
 
-/// A plan found: in the table, or in the map that takes over when the table is full.
-#[derive(Debug)]
-pub enum Found<'a> {
-    /// In the table.
-    Here(&'a Plan),
-    /// In the map.
-    Shared(Arc<Plan>),
-}
-
-impl Deref for Found<'_> {
-    type Target = Plan;
-    #[inline]
-    fn deref(&self) -> &Plan {
-        match self {
-            Found::Here(plan) => plan,
-            Found::Shared(plan) => plan,
-        }
-    }
-}
-
 pub(crate) struct Table {
     slots: Box<[OnceLock<Slot>]>,
     used: AtomicUsize,
-    overflow: RwLock<FxHashMap<(Problem, TermsId), Arc<Plan>>>,
+    overflow: RwLock<FxHashMap<(Problem, TermsId), Plan>>,
 }
 
 impl Table {
@@ -65,32 +44,33 @@ impl Table {
         }
     }
 
+    /// The problem as stored and its plan.
     #[inline]
-    pub(crate) fn get(&self, problem: &Problem, terms: TermsId) -> Option<Found<'_>> {
-        let start = place(problem, terms);
+    pub(crate) fn get<K: Lookup>(&self, problem: &K, terms: TermsId) -> Option<(&Problem, &Plan)> {
+        let start = place(problem.mix(), terms);
         for probe in 0..MAX_PROBES {
-            let Some(slot) = self.slots[(start + probe) & (SLOTS - 1)].get() else { break };
-            if slot.problem == *problem && slot.terms == terms && !slot.over.load(Ordering::Acquire) {
-                return Some(Found::Here(&slot.plan));
+            let slot = self.slots[(start + probe) & (SLOTS - 1)].get()?;
+            if problem.is(&slot.problem) && slot.terms == terms && !slot.over.load(Ordering::Acquire) {
+                return Some((&slot.problem, &slot.plan));
             }
         }
-        self.get_overflow(problem, terms)
+        None
     }
 
+    /// A plan that came after the table was full.
     #[cold]
-    fn get_overflow(&self, problem: &Problem, terms: TermsId) -> Option<Found<'_>> {
+    pub(crate) fn get_overflow(&self, problem: &Problem, terms: TermsId) -> Option<Plan> {
         // Nothing is in the map before the table is full: a miss stays free of locks until then.
         if self.used.load(Ordering::Relaxed) < MAX_PLANS {
             return None;
         }
-        let map = self.overflow.read().ok()?;
-        map.get(&(*problem, terms)).cloned().map(Found::Shared)
+        self.overflow.read().ok()?.get(&(*problem, terms)).copied()
     }
 
     /// Puts a plan in force. Called with the planner's cold lock held or for one problem by one thread; a race of two
     /// writers leaves one of the two plans in force.
     pub(crate) fn publish(&self, problem: &Problem, terms: TermsId, mut plan: Plan) -> Plan {
-        let start = place(problem, terms);
+        let start = place(problem.mix(), terms);
         let mut older = None;
         for probe in 0..MAX_PROBES {
             let at = (start + probe) & (SLOTS - 1);
@@ -123,7 +103,7 @@ impl Table {
             if map.len() >= MAX_PLANS {
                 map.clear();
             }
-            map.insert((*problem, terms), Arc::new(plan));
+            map.insert((*problem, terms), plan);
         }
         if let Some(older) = older {
             older.over.store(true, Ordering::Release);
@@ -144,8 +124,8 @@ impl Table {
 
 /// Where a problem's chain starts.
 #[inline]
-fn place(problem: &Problem, terms: TermsId) -> usize {
-    let mixed = (problem.mix() ^ u64::from(terms.0)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+fn place(mixed: u64, terms: TermsId) -> usize {
+    let mixed = (mixed ^ u64::from(terms.0)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed >> 40) as usize
 }
 
@@ -156,6 +136,12 @@ mod tests {
 
     fn problem(size: u64) -> Problem {
         Custom::new("p", &[size]).unwrap().into()
+    }
+
+    fn find(table: &Table, size: u64, terms: u32) -> Option<u32> {
+        let (problem, terms) = (problem(size), TermsId(terms));
+        let plan = table.get(&problem, terms).map(|found| *found.1);
+        plan.or_else(|| table.get_overflow(&problem, terms)).map(|plan| plan.kernel.0)
     }
 
     fn plan(kernel: u32) -> Plan {
@@ -172,15 +158,15 @@ mod tests {
     #[test]
     fn a_published_plan_is_found_and_replaced_and_cleared() {
         let table = Table::new();
-        assert!(table.get(&problem(1), TermsId(0)).is_none());
+        assert!(find(&table, 1, 0).is_none());
         table.publish(&problem(1), TermsId(0), plan(1));
         table.publish(&problem(1), TermsId(1), plan(2));
-        assert_eq!(table.get(&problem(1), TermsId(0)).unwrap().kernel, KernelId(1));
-        assert_eq!(table.get(&problem(1), TermsId(1)).unwrap().kernel, KernelId(2));
+        assert_eq!(find(&table, 1, 0), Some(1));
+        assert_eq!(find(&table, 1, 1), Some(2));
         table.publish(&problem(1), TermsId(0), plan(3));
-        assert_eq!(table.get(&problem(1), TermsId(0)).unwrap().kernel, KernelId(3));
+        assert_eq!(find(&table, 1, 0), Some(3));
         table.clear();
-        assert!(table.get(&problem(1), TermsId(0)).is_none());
+        assert!(find(&table, 1, 0).is_none());
     }
 
     #[test]
@@ -191,12 +177,11 @@ mod tests {
             table.publish(&problem(size), TermsId(0), plan(size as u32));
         }
         for size in 0..count {
-            let found = table.get(&problem(size), TermsId(0));
-            assert_eq!(found.map(|plan| plan.kernel), Some(KernelId(size as u32)), "{size}");
+            assert_eq!(find(&table, size, 0), Some(size as u32), "{size}");
         }
         table.publish(&problem(3), TermsId(0), plan(77));
-        assert_eq!(table.get(&problem(3), TermsId(0)).unwrap().kernel, KernelId(77));
-        assert_eq!(table.get(&problem(4), TermsId(0)).unwrap().kernel, KernelId(4));
+        assert_eq!(find(&table, 3, 0), Some(77));
+        assert_eq!(find(&table, 4, 0), Some(4));
     }
 
     #[test]
@@ -210,8 +195,8 @@ mod tests {
             });
             for _ in 0..20_000 {
                 for size in [0, 7, 49] {
-                    if let Some(found) = table.get(&problem(size), TermsId(0)) {
-                        assert_eq!(u64::from(found.kernel.0), size);
+                    if let Some(found) = find(&table, size, 0) {
+                        assert_eq!(u64::from(found), size);
                     }
                 }
             }

@@ -265,6 +265,38 @@ fn a_kernel_that_lies_once_is_not_trusted_on_any_problem_even_after_a_restart() 
 }
 
 #[test]
+fn the_first_kernel_in_order_of_preference_may_not_lie_again_either() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let mut kernels = vec![Script { fails: Some(FailureKind::Wrong), ..kernel("liar", &[(1, 10)]) }];
+    kernels.extend(usual());
+    let device = Scripted::new(kernels);
+    chosen(&planner(&device, &wisdom, Patience::Measure), 8);
+    let before = device.count("liar");
+    chosen(&planner(&device, &wisdom, Patience::Measure), 77);
+    assert_eq!(device.count("liar"), before);
+}
+
+#[test]
+fn a_live_time_written_down_after_a_failure_does_not_lift_the_quarantine() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &wisdom, Patience::Measure);
+    planner.plan(&problem(8), TermsId::default()).unwrap();
+    let plan = *planner.known(&problem(8), TermsId::default()).unwrap().1;
+    planner.report(&plan, Nanos(3_000));
+    let error = LaunchError::Kernel("broke".to_string());
+    planner.failed(&problem(8), TermsId::default(), &plan, &error).unwrap();
+    // The clock of wisdom counts milliseconds.
+    let watch = trimtab_tune::Stopwatch::start();
+    while watch.elapsed() < Nanos::from_millis(3) {}
+    planner.drain();
+    let decision = planner.explain(&problem(8), TermsId::default()).unwrap();
+    let broken =
+        decision.rivals.iter().find(|rival| (rival.kernel, rival.point) == (plan.kernel, plan.point));
+    assert!(matches!(broken.unwrap().standing, Standing::Quarantined(_)), "{:?}", broken.unwrap().standing);
+}
+
+#[test]
 fn a_rival_that_hangs_is_run_once_and_the_others_are_measured() {
     let mut kernels = vec![kernel("forever", &[(1, 10_000_000_000)])];
     kernels.extend(usual());
@@ -287,6 +319,34 @@ fn when_everything_else_fails_the_reference_answers() {
 }
 
 #[test]
+fn what_could_not_be_tried_is_not_remembered_as_failed() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let mut kernels = usual();
+    kernels[1].fails = Some(FailureKind::Untried);
+    let starved = Scripted::new(kernels);
+    for patience in Patience::ALL {
+        planner(&starved, &wisdom, patience).plan(&problem(8), TermsId::default()).unwrap();
+    }
+    let failed =
+        |facts: Vec<trimtab_wisdom::Fact>| facts.iter().filter(|f| f.outcome.stats().is_none()).count();
+    assert_eq!(failed(wisdom.facts(&starved.facts.fingerprint.0, "custom.op:8")), 0);
+    assert_eq!(
+        shown(&planner(&Scripted::new(usual()), &wisdom, Patience::Estimate), 9),
+        "fast tile=2 (estimated)"
+    );
+}
+
+#[test]
+fn a_kernel_without_settings_for_a_problem_says_so() {
+    let mut kernels = usual();
+    kernels.push(kernel("none", &[]));
+    let planner = planner(&Scripted::new(kernels), &Arc::new(Wisdom::in_memory()), Patience::Estimate);
+    let decision = planner.explain(&problem(8), TermsId::default()).unwrap();
+    let none = decision.rivals.iter().find(|rival| &*rival.name == "none").unwrap();
+    assert_eq!(none.standing, Standing::Declined("offers no settings for this problem".to_string()));
+}
+
+#[test]
 fn a_plan_whose_launch_fails_is_replaced_by_the_next_best() {
     let device = Scripted::new(usual());
     let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
@@ -295,11 +355,31 @@ fn a_plan_whose_launch_fails_is_replaced_by_the_next_best() {
     let error = LaunchError::Kernel("broke".to_string());
     let next = planner.failed(&problem(8), terms, &plan, &error).unwrap();
     assert_ne!((next.kernel, next.point), (plan.kernel, plan.point));
-    assert_eq!(*planner.known(&problem(8), terms).unwrap(), planner.plan(&problem(8), terms).unwrap());
+    assert_eq!(*planner.known(&problem(8), terms).unwrap().1, planner.plan(&problem(8), terms).unwrap());
     let decision = planner.explain(&problem(8), terms).unwrap();
     let broken =
         decision.rivals.iter().find(|rival| rival.kernel == plan.kernel && rival.point == plan.point);
     assert!(broken.unwrap().out_because().unwrap().contains("broke"));
+}
+
+#[test]
+fn a_time_from_a_clock_that_is_ahead_does_not_bring_a_failed_plan_back() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &wisdom, Patience::Measure);
+    let plan = planner.plan(&problem(8), TermsId::default()).unwrap();
+    let facts = wisdom.facts(&device.facts.fingerprint.0, "custom.op:8");
+    let timed = facts.iter().find(|fact| fact.key.kernel == "fast" && fact.key.point == "tile=2").unwrap();
+    let error = LaunchError::Kernel("broke".to_string());
+    planner.failed(&problem(8), TermsId::default(), &plan, &error).unwrap();
+    let later = trimtab_wisdom::FactKey { condition: "busy".to_string(), ..timed.key.clone() };
+    let watch = trimtab_tune::Stopwatch::start();
+    while watch.elapsed() < Nanos::from_millis(3) {}
+    wisdom.record(later, timed.outcome.clone());
+    let decision = planner.explain(&problem(8), TermsId::default()).unwrap();
+    let broken =
+        decision.rivals.iter().find(|rival| (rival.kernel, rival.point) == (plan.kernel, plan.point));
+    assert!(matches!(broken.unwrap().standing, Standing::Quarantined(_)), "{:?}", broken.unwrap().standing);
 }
 
 #[test]
@@ -322,6 +402,33 @@ fn constraints_filter_first_and_plans_under_different_terms_are_kept_apart() {
     let strict = planner.terms(&Terms { constraints: strict, ..Terms::default() });
     let error = planner.plan(&problem(8), strict).unwrap_err().to_string();
     assert!(error.contains("custom.op:8") && error.contains("limit 1 ns"), "{error}");
+}
+
+#[test]
+fn a_rival_whose_measured_time_breaks_the_latency_limit_is_never_the_plan() {
+    // By their work alone all are expected to take a microsecond.
+    let device = Scripted::new(vec![kernel("slow", &[(1, 50_000)]), reference(500_000)]);
+    let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+    let within = |limit| {
+        let constraints = Constraints { latency_max: Some(Nanos(limit)), ..Constraints::default() };
+        planner.terms(&Terms { constraints, ..Terms::default() })
+    };
+    let error = planner.plan(&problem(8), within(20_000)).unwrap_err().to_string();
+    assert!(error.contains("expected to take 50.0 µs, limit 20.0 µs"), "{error}");
+    assert!(planner.known(&problem(8), within(20_000)).is_none());
+    assert!(planner.plan(&problem(8), within(60_000)).is_ok());
+}
+
+#[test]
+fn a_kernel_that_hung_elsewhere_does_not_answer_because_the_others_are_too_slow() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(vec![kernel("forever", &[(1, 10_000_000_000)]), reference(50_000)]);
+    planner(&device, &wisdom, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
+    let planner = planner(&device, &wisdom, Patience::Estimate);
+    let constraints = Constraints { latency_max: Some(Nanos(10)), ..Constraints::default() };
+    let strict = planner.terms(&Terms { constraints, ..Terms::default() });
+    let error = planner.plan(&problem(9), strict).unwrap_err().to_string();
+    assert!(error.contains("forever: excluded: its time is not known, limit 10 ns"), "{error}");
 }
 
 #[test]
@@ -425,7 +532,7 @@ fn live_reports_reach_wisdom_and_survive() {
     let device = Scripted::new(usual());
     let planner = planner(&device, &wisdom, Patience::Measure);
     planner.plan(&problem(8), TermsId::default()).unwrap();
-    let plan = *planner.known(&problem(8), TermsId::default()).unwrap();
+    let plan = *planner.known(&problem(8), TermsId::default()).unwrap().1;
     for ns in [3_100, 3_200, 2_900] {
         planner.report(&plan, Nanos(ns));
     }

@@ -63,14 +63,14 @@ impl Sandbox {
         let stuck = self.abandoned.load(Ordering::Relaxed);
         if stuck >= MAX_ABANDONED {
             let message = format!("not tried: {stuck} earlier candidates still hang in this process");
-            return Err(Failure::new(FailureKind::Launch, message));
+            return Err(Failure::new(FailureKind::Untried, message));
         }
         if self.worker.is_none() {
             // Room for one task and the note that the thread came back.
             let (sender, tasks) = sync_channel::<Task>(2);
             let run = move || tasks.into_iter().for_each(|task| task());
             std::thread::Builder::new().name("trimtab-bench".to_string()).spawn(run).map_err(|error| {
-                Failure::new(FailureKind::Launch, format!("no thread to measure on: {error}"))
+                Failure::new(FailureKind::Untried, format!("no thread to measure on: {error}"))
             })?;
             self.worker = Some(sender);
         }
@@ -118,6 +118,7 @@ mod tests {
     #[test]
     fn too_many_hanging_tasks_stop_new_ones() {
         let mut sandbox = Sandbox::new(Arc::new(AtomicU32::new(MAX_ABANDONED)));
-        assert!(sandbox.run(Nanos(1), || ()).unwrap_err().message.contains("still hang"));
+        let failure = sandbox.run(Nanos(1), || ()).unwrap_err();
+        assert!(failure.kind == FailureKind::Untried && failure.message.contains("still hang"));
     }
 }

@@ -130,7 +130,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
             name: self.name.clone(),
             ways: self.ways,
             agree: self.agree,
-            sample: Mutex::new(None),
+            samples: Mutex::new(Vec::new()),
             abandoned: Arc::new(AtomicU32::new(0)),
             runtime: self.runtime.clone(),
         });
@@ -145,17 +145,21 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
 impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     /// Runs the best option for these sizes on the input.
     pub fn run(&self, sizes: &[u64], input: T) -> Result<R, Error> {
-        let problem = Problem::from(Custom::new(&self.name, sizes)?);
+        let problem = Custom::new(&self.name, sizes)?;
         let terms = trimtab_plan::TermsId::default();
-        if let Some(plan) = self.planner.known(&problem, terms) {
-            return Ok(self.planner.run(&plan, || self.device.call(plan.kernel, input)));
+        if let Some((_, plan)) = self.planner.known(&problem, terms) {
+            return Ok(self.planner.run(plan, || self.device.call(plan.kernel, input)));
         }
-        if let Ok(mut sample) = self.device.sample.lock() {
-            *sample = Some(input.clone());
+        let problem = Problem::from(problem);
+        if let Ok(mut samples) = self.device.samples.lock() {
+            samples.push((problem, input.clone()));
         }
         let plan = self.planner.plan(&problem, terms);
-        if let Ok(mut sample) = self.device.sample.lock() {
-            *sample = None;
+        // Ours, or one for the same sizes that another thread has no longer use for either.
+        if let Ok(mut samples) = self.device.samples.lock()
+            && let Some(place) = samples.iter().position(|(planned, _)| *planned == problem)
+        {
+            samples.swap_remove(place);
         }
         // Without a plan (every option too slow to try, say) the first option answers.
         let kernel = plan.map_or(KernelId(0), |plan| plan.kernel);
@@ -166,7 +170,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     pub fn chosen(&self, sizes: &[u64]) -> Result<Option<&str>, Error> {
         let problem = Problem::from(Custom::new(&self.name, sizes)?);
         let plan = self.planner.known(&problem, trimtab_plan::TermsId::default());
-        Ok(plan.map(|plan| self.device.ways[plan.kernel.0 as usize].name.as_str()))
+        Ok(plan.map(|(_, plan)| self.device.ways[plan.kernel.0 as usize].name.as_str()))
     }
 
     /// Every option with its time or why it is out.
@@ -183,8 +187,8 @@ struct Closures<T, R> {
     name: String,
     ways: Vec<Way<T, R>>,
     agree: Option<Agree<R>>,
-    /// The input of the call that is being planned.
-    sample: Mutex<Option<T>>,
+    /// The inputs of the calls that are being planned, at most one a thread.
+    samples: Mutex<Vec<(Problem, T)>>,
     abandoned: Arc<AtomicU32>,
     runtime: Runtime,
 }
@@ -196,8 +200,11 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Closures<T, R> {
         (way.body)(input)
     }
 
-    fn start(&self) -> Option<ClosureBench<'_, T, R>> {
-        let sample = self.sample.lock().ok()?.clone()?;
+    fn start(&self, problem: &Problem) -> Option<ClosureBench<'_, T, R>> {
+        let samples = self.samples.lock().ok()?;
+        let sample =
+            samples.iter().find(|(planned, _)| planned == problem).map(|(_, input)| input.clone())?;
+        drop(samples);
         let sandbox = Sandbox::new(Arc::clone(&self.abandoned));
         let (checked, yardstick, first_failure) = (Vec::new(), None, None);
         Some(ClosureBench { device: self, sample, sandbox, checked, yardstick, first_failure })
@@ -237,9 +244,15 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Device for Closures<T, R> {
         Work { threads: 1, lanes: 1, ..Work::default() }
     }
 
-    fn verify(&self, kernel: KernelId, _: &Problem, point: &Point, timeout: Nanos) -> Result<(), Failure> {
-        let Some(mut bench) = self.start() else {
-            return Err(Failure::new(FailureKind::Launch, "there is no input to try it on"));
+    fn verify(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        timeout: Nanos,
+    ) -> Result<(), Failure> {
+        let Some(mut bench) = self.start(problem) else {
+            return Err(Failure::new(FailureKind::Untried, "there is no input to try it on"));
         };
         // Without a comparison there is nothing to check; the first option is the yardstick itself.
         if self.agree.is_none() || kernel.0 == 0 {
@@ -248,8 +261,8 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Device for Closures<T, R> {
         bench.run(kernel, point, 1, timeout).map(|_| ())
     }
 
-    fn bench(&self, _: &Problem, _: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
-        match self.start() {
+    fn bench(&self, problem: &Problem, _: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+        match self.start(problem) {
             Some(bench) => Ok(Box::new(bench)),
             None => Err(Decline::because("the input is known only while a call is planned")),
         }
@@ -352,5 +365,44 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Bench for ClosureBench<'_, T,
             let interference = watch.seen();
             Sample { elapsed, iterations: iterations.max(1), interference, energy_uj: None }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trimtab_plan::Standing;
+
+    #[test]
+    fn threads_that_plan_at_once_are_measured_on_inputs_of_their_own_sizes() -> Result<(), Error> {
+        let rt = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().build()?;
+        // Each thread has its own sizes, and an input of another thread's would disagree.
+        let choice = rt
+            .choose::<(u64, u64), bool>("mixed")
+            .option("first", |(size, input)| size == input)
+            .option("second", |(size, input)| size == input)
+            .agree(|a, b| *a && *b)
+            .build()?;
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let choice = &choice;
+                scope.spawn(move || {
+                    for size in (0..10).map(|nth| 100 * thread + nth) {
+                        assert_eq!(choice.run(&[size], (size, size)), Ok(true));
+                    }
+                });
+            }
+        });
+        for size in (0..4u64).flat_map(|thread| (0..10).map(move |nth| 100 * thread + nth)) {
+            let rivals = choice.explain(&[size])?.rivals;
+            // A busy machine may be too slow for anyone; that is not what is looked for here.
+            let wrong = |rival: &&trimtab_plan::Rival| match &rival.standing {
+                Standing::Quarantined(reason) => !reason.starts_with("timeout"),
+                _ => false,
+            };
+            let out = rivals.iter().find(wrong);
+            assert!(out.is_none(), "{out:?}");
+        }
+        Ok(())
     }
 }

@@ -4,7 +4,9 @@ use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
 use crate::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trimtab_core::{Constraints, Device, LaunchError, Nanos, Objective, Patience, Problem, Terms, Variant};
+use trimtab_core::{
+    Constraints, Device, LaunchError, Lookup, Nanos, Objective, Patience, Problem, Terms, Variant,
+};
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, Element, Slice, SliceMut, erase};
 use trimtab_plan::{Decision, Plan, Planner, Settings, TermsId, TuneRequest};
 use trimtab_tune::{Progress, Rules};
@@ -331,19 +333,19 @@ impl Runtime {
     #[inline]
     pub fn execute<T: Element>(
         &self,
-        problem: &Problem,
+        problem: &impl Lookup,
         lhs: &[T],
         rhs: &[T],
         out: &mut [T],
     ) -> Result<(), Error> {
-        if let Some(plan) = self.shared.planner.known(problem, self.terms) {
-            let outcome = self.shared.planner.run(&plan, || self.launch_once(&plan, problem, lhs, rhs, out));
-            return match outcome {
-                Ok(()) => Ok(()),
-                Err(error) => self.recover(problem, *plan, error, lhs, rhs, out),
-            };
+        let planner = &self.shared.planner;
+        let Some((problem, plan)) = planner.known(problem, self.terms) else {
+            return self.execute_cold(&problem.problem(), lhs, rhs, out);
+        };
+        match planner.run(plan, || self.launch_once(plan, problem, lhs, rhs, out)) {
+            Ok(()) => Ok(()),
+            Err(error) => self.recover(problem, *plan, error, lhs, rhs, out),
         }
-        self.execute_cold(problem, lhs, rhs, out)
     }
 
     #[cold]

@@ -141,9 +141,7 @@ impl<T: Element> Tensor<T> {
 
     /// The element at a position, or `None` outside the shape.
     pub fn get(&self, index: &[usize]) -> Option<T> {
-        let inside =
-            index.len() == self.shape().len() && index.iter().zip(self.shape()).all(|(i, size)| i < size);
-        if !inside {
+        if index.len() != self.shape().len() || index.iter().zip(self.shape()).any(|(i, size)| i >= size) {
             return None;
         }
         let offsets = index.iter().zip(self.strides()).map(|(&i, &stride)| i as isize * stride);
@@ -317,12 +315,13 @@ pub(crate) fn element_count<T: Element>(shape: &[usize]) -> Result<usize, Error>
     if shape.len() > MAX_TENSOR_RANK {
         return Err(Error::Rank { shape: shape.to_vec() });
     }
-    if shape.contains(&0) {
-        return Ok(0);
-    }
-    let bytes = shape.iter().try_fold(std::mem::size_of::<T>(), |product, &size| product.checked_mul(size));
+    // Sizes beside a zero must be addressable too: strides and products of some of the sizes are counted with.
+    let bytes =
+        shape.iter().try_fold(std::mem::size_of::<T>(), |product, &size| product.checked_mul(size.max(1)));
     match bytes {
-        Some(bytes) if bytes <= isize::MAX as usize => Ok(bytes / std::mem::size_of::<T>()),
+        Some(bytes) if bytes <= isize::MAX as usize => {
+            Ok(if shape.contains(&0) { 0 } else { bytes / std::mem::size_of::<T>() })
+        }
         _ => Err(Error::TooLarge { shape: shape.to_vec(), dtype: T::DTYPE }),
     }
 }
@@ -356,4 +355,19 @@ fn row_major(shape: &[usize]) -> Result<(Dims<usize>, Dims<isize>), Error> {
         stride = stride.saturating_mul(shape[axis] as isize);
     }
     Ok((Dims::new(shape).ok_or_else(rank)?, strides))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_far_outside_is_absent_and_sizes_beside_a_zero_must_be_addressable() {
+        let tensor = Tensor::from(vec![1.0f32, 2.0, 3.0, 4.0]).reshaped(&[2, 2]);
+        let Ok(tensor) = tensor else { unreachable!("four elements are two by two") };
+        assert_eq!((tensor.get(&[1, 1]), tensor.get(&[1 << 62, 0])), (Some(4.0), None));
+        let huge = Tensor::<f32>::zeros(&[1 << 40, 1 << 40, 0]);
+        assert!(matches!(huge, Err(Error::TooLarge { .. })), "{huge:?}");
+        assert_eq!(Tensor::<f32>::zeros(&[1 << 40, 0]).map(|tensor| tensor.len()), Ok(0));
+    }
 }

@@ -7,6 +7,12 @@ use trimtab_cpu::Operands;
 use trimtab_plan::{Plan, Rival};
 use trimtab_tune::{Budget, Candidate, Progress, Raced, Rules, Stopwatch, race};
 
+/// In a comparison a rival this many times slower than the best estimate is left out when timing it would eat the budget:
+/// nobody needs twelve rounds of a plain loop that takes a second.
+const HOPELESS_FACTOR: u64 = 8;
+/// The share of the budget a hopeless rival may use before it is left out.
+const HOPELESS_SHARE: u64 = 20;
+
 /// A problem computed once on made-up operands.
 #[derive(Clone, Debug)]
 pub struct Trial {
@@ -99,10 +105,22 @@ impl Runtime {
         } else {
             decision.best_per_kernel().into_iter().cloned().collect()
         };
-        let (racing, out): (Vec<Rival>, Vec<Rival>) =
-            rivals.into_iter().partition(|rival| rival.estimate().is_some());
-        let out = out.iter().map(|rival| (rival.name.to_string(), rival.out_because().unwrap_or_default()));
-        let mut out: Vec<(String, String)> = out.collect();
+        let time = |rival: &Rival| rival.estimate().map(|estimate| estimate.time);
+        let best = rivals.iter().filter_map(time).min().unwrap_or(Nanos(0));
+        let rounds = u64::from(rules.min_samples.max(1));
+        let hopeless = |rival: &Rival| {
+            let slow = time(rival).filter(|time| time.0 > best.0.saturating_mul(HOPELESS_FACTOR))?;
+            let costs = slow.0.saturating_mul(rounds) > budget.0 / HOPELESS_SHARE;
+            costs.then(|| format!("expected to take {slow}, {}× the best: not timed", slow.0 / best.0.max(1)))
+        };
+        let mut racing = Vec::new();
+        let mut out: Vec<(String, String)> = Vec::new();
+        for rival in rivals {
+            match rival.out_because().or_else(|| hopeless(&rival)) {
+                Some(reason) => out.push((rival.name.to_string(), reason)),
+                None => racing.push(rival),
+            }
+        }
         let candidates: Vec<Candidate> = racing
             .iter()
             .map(|rival| Candidate { kernel: rival.kernel, point: rival.point, expected: None })

@@ -1,6 +1,5 @@
 //! Arrays of the crate `ndarray` become tensors and come back, whatever their layout.
 #![cfg(feature = "ndarray")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot set up its arrays has failed")]
 
 use ndarray::{Array1, Array2, Array3, ArrayD, IxDyn, array, s};
 use trimtab::{Axis, Runtime, Tensor};

@@ -42,11 +42,11 @@ impl Custom {
     }
 
     #[inline]
-    pub(super) fn mix(&self, tag: u64) -> u64 {
+    pub(super) fn mixed(&self) -> u64 {
         let name =
             self.name.iter().fold(0u64, |word, &byte| word.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte));
         let [a, b, c, d] = self.sizes;
-        super::mix(&[u64::from(self.size_count) << 8 | tag, name, a, b, c, d])
+        super::mix(&[u64::from(self.size_count) << 8 | 5, name, a, b, c, d])
     }
 
     /// The operation's name.

@@ -229,14 +229,14 @@ impl Elementwise {
     }
 
     #[inline]
-    pub(super) fn mix(&self, tag: u64) -> u64 {
+    pub(super) fn mixed(&self) -> u64 {
         let op = match self.op {
             ElementwiseOp::Unary(op) => op as u64,
             ElementwiseOp::Binary(op) => 0x80 | op as u64,
         };
         let varies = u64::from(self.lhs_varies) << 24 | u64::from(self.rhs_varies) << 32;
         let [a, b, c, d, e, f] = self.dims;
-        super::mix(&[op << 16 | (self.dtype as u64) << 8 | varies | tag, a, b, c, d, e, f])
+        super::mix(&[op << 16 | (self.dtype as u64) << 8 | varies | 2, a, b, c, d, e, f])
     }
 
     fn len_where(&self, varies: impl Fn(usize) -> bool) -> u64 {

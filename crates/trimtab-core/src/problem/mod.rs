@@ -90,11 +90,47 @@ impl fmt::Display for Operation {
 }
 
 /// The typed problem of one operation.
-pub trait Kind: Copy + Eq + fmt::Debug + fmt::Display + Into<Problem> + Send + Sync + 'static {
+pub trait Kind:
+    Lookup + Copy + Eq + fmt::Debug + fmt::Display + Into<Problem> + Send + Sync + 'static
+{
     /// Its operation.
     const OPERATION: Operation;
     /// The typed problem inside, if it is of this kind.
     fn of(problem: &Problem) -> Option<&Self>;
+}
+
+/// A problem, typed or not, as a table looks it up. A typed one is hashed and compared without asking which it is.
+pub trait Lookup {
+    /// A hash for tables within the process: a multiplication a field, all at once, where a general hasher multiplies one
+    /// after the other.
+    fn mix(&self) -> u64;
+    /// Whether it is this problem.
+    fn is(&self, problem: &Problem) -> bool;
+    /// As a problem.
+    fn problem(&self) -> Problem;
+}
+
+impl Lookup for Problem {
+    #[inline]
+    fn mix(&self) -> u64 {
+        match self {
+            Problem::Matmul(p) => p.mix(),
+            Problem::Elementwise(p) => p.mix(),
+            Problem::Reduce(p) => p.mix(),
+            Problem::Transpose(p) => p.mix(),
+            Problem::Custom(p) => p.mix(),
+        }
+    }
+
+    #[inline]
+    fn is(&self, problem: &Problem) -> bool {
+        self == problem
+    }
+
+    #[inline]
+    fn problem(&self) -> Problem {
+        *self
+    }
 }
 
 macro_rules! kinds {
@@ -103,6 +139,20 @@ macro_rules! kinds {
             impl From<$name> for Problem {
                 fn from(problem: $name) -> Problem {
                     Problem::$name(problem)
+                }
+            }
+            impl Lookup for $name {
+                #[inline]
+                fn mix(&self) -> u64 {
+                    self.mixed()
+                }
+                #[inline]
+                fn is(&self, problem: &Problem) -> bool {
+                    matches!(problem, Problem::$name(other) if other == self)
+                }
+                #[inline]
+                fn problem(&self) -> Problem {
+                    Problem::$name(*self)
                 }
             }
             impl Kind for $name {
@@ -147,6 +197,20 @@ impl Problem {
         }
     }
 
+    /// Whether this is a problem at all: fields are public, and a hand-made one may hold sizes no constructor lets through.
+    pub fn check(&self) -> Result<(), ProblemError> {
+        match *self {
+            Problem::Matmul(Matmul { dtype, lhs, rhs, batch, m, n, k }) => {
+                Matmul::batched(dtype, batch, m, n, k, lhs, rhs).map(drop)
+            }
+            Problem::Reduce(Reduce { op, dtype, outer, len, inner }) => {
+                Reduce::new(op, dtype, &[outer, len, inner], Some(1)).map(drop)
+            }
+            // Their sizes come from their constructors only.
+            Problem::Elementwise(_) | Problem::Transpose(_) | Problem::Custom(_) => Ok(()),
+        }
+    }
+
     /// Elements of each operand: left (or only) input, right input, output. Zero for what does not exist.
     pub fn operand_lens(&self) -> [u64; 3] {
         match self {
@@ -171,25 +235,6 @@ impl Problem {
             Problem::Elementwise(p) => p.out_len(),
             Problem::Reduce(p) => p.input_len(),
             Problem::Transpose(_) | Problem::Custom(_) => 0,
-        }
-    }
-
-    /// A hash of the problem for tables within the process: a multiplication a field, all at once, where a general
-    /// hasher multiplies one after the other.
-    #[inline]
-    pub fn mix(&self) -> u64 {
-        match self {
-            Problem::Matmul(p) => {
-                // Layouts are left out: few problems differ in nothing else, and comparing tells those apart.
-                mix(&[(p.dtype as u64) << 8 | 1, p.batch, p.m, p.n, p.k])
-            }
-            Problem::Elementwise(p) => p.mix(2),
-            Problem::Reduce(p) => {
-                let head = (p.op as u64) << 16 | (p.dtype as u64) << 8 | 3;
-                mix(&[head, p.outer, p.len, p.inner])
-            }
-            Problem::Transpose(p) => p.mix(4),
-            Problem::Custom(p) => p.mix(5),
         }
     }
 
@@ -298,17 +343,15 @@ fn mix<const N: usize>(words: &[u64; N]) -> u64 {
     sum ^ sum >> 32
 }
 
-/// The product of `sizes` if that many elements can be addressed.
+/// The product of `sizes` if that many elements can be addressed. Sizes beside a zero must be addressable too, so that no
+/// product of some of them overflows.
 pub(crate) fn element_count(sizes: &[u64], dtype: DType) -> Result<u64, ProblemError> {
-    // A zero makes the product zero whatever the others are.
-    if sizes.contains(&0) {
-        return Ok(0);
-    }
     let limit = isize::MAX as u64 / dtype.size();
-    let count = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size));
-    count
+    let count = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size.max(1)));
+    let count = count
         .filter(|&count| count <= limit)
-        .ok_or_else(|| ProblemError::TooLarge { sizes: sizes.to_vec(), dtype })
+        .ok_or_else(|| ProblemError::TooLarge { sizes: sizes.to_vec(), dtype })?;
+    Ok(if sizes.contains(&0) { 0 } else { count })
 }
 
 /// The product of sizes that were counted before. Saturating: where one is zero, the others may be anything.
@@ -403,6 +446,19 @@ mod tests {
     }
 
     #[test]
+    fn hand_made_sizes_saturate_and_do_not_pass_the_check() {
+        let Ok(product) = Matmul::new(DType::F32, 1, 2, 2) else { unreachable!() };
+        assert_eq!(Problem::from(product).check(), Ok(()));
+        let product = Problem::from(Matmul { m: 1 << 63, ..product });
+        assert_eq!(product.operand_lens(), [u64::MAX, 4, u64::MAX]);
+        assert!(matches!(product.check(), Err(ProblemError::TooLarge { .. })));
+        let Ok(sum) = Reduce::new(ReduceOp::Min, DType::F32, &[4], None) else { unreachable!() };
+        let sum = Problem::from(Reduce { outer: 1 << 33, inner: 1 << 33, ..sum });
+        assert_eq!(sum.operand_lens(), [u64::MAX, 0, u64::MAX]);
+        assert!(matches!(sum.check(), Err(ProblemError::TooLarge { .. })));
+    }
+
+    #[test]
     fn bad_text_says_what_is_wrong() {
         for (given, part) in [
             ("", "not an operation"),
@@ -417,6 +473,13 @@ mod tests {
             ("matmul:f32:+1x1x1", "`+1` is not a size"),
             ("matmul:f32:99999999999999999999x1x1", "is not a size"),
             ("matmul:f32:4294967296x4294967296x1", "more bytes than this machine can address"),
+            ("matmul:f32:0x1099511627776x1099511627776x1", "more bytes than this machine can address"),
+            ("elementwise.neg:f32:1099511627776x1099511627776x0", "more bytes than this machine can address"),
+            (
+                "reduce.sum:f32:1099511627776x0x1099511627776:axis1",
+                "more bytes than this machine can address",
+            ),
+            ("transpose:f32:1099511627776x1099511627776x0", "more bytes than this machine can address"),
             ("matmul:i32:1x1x1", "not defined for i32"),
             ("elementwise.exp:i32:1", "not defined for i32"),
             ("elementwise:f32:1", "elementwise.OP"),

@@ -72,6 +72,12 @@ impl Reduce {
         Ok(Reduce { op, dtype, outer, len, inner })
     }
 
+    #[inline]
+    pub(super) fn mixed(&self) -> u64 {
+        let head = (self.op as u64) << 16 | (self.dtype as u64) << 8 | 3;
+        super::mix(&[head, self.outer, self.len, self.inner])
+    }
+
     /// Elements of the operand.
     pub fn input_len(&self) -> u64 {
         super::product(&[self.outer, self.len, self.inner])
@@ -79,7 +85,7 @@ impl Reduce {
 
     /// Elements of the result.
     pub fn out_len(&self) -> u64 {
-        self.outer * self.inner
+        self.outer.saturating_mul(self.inner)
     }
 }
 

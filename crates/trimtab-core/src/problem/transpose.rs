@@ -79,11 +79,11 @@ impl Transpose {
     }
 
     #[inline]
-    pub(super) fn mix(&self, tag: u64) -> u64 {
+    pub(super) fn mixed(&self) -> u64 {
         let axes =
             self.permutation.iter().fold(u64::from(self.rank), |word, &axis| word << 4 | u64::from(axis));
         let [a, b, c, d, e, f] = self.dims;
-        super::mix(&[axes << 16 | (self.dtype as u64) << 8 | tag, a, b, c, d, e, f])
+        super::mix(&[axes << 16 | (self.dtype as u64) << 8 | 4, a, b, c, d, e, f])
     }
 
     /// Elements moved.

@@ -4,7 +4,7 @@ use super::{Float, sizes};
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::{Tensor, allocate};
-use trimtab_core::{BinaryOp, Elementwise, Problem, UnaryOp};
+use trimtab_core::{BinaryOp, Elementwise, UnaryOp};
 use trimtab_cpu::Element;
 
 /// What an elementwise operation takes: a tensor by reference, or a number.
@@ -105,7 +105,7 @@ impl Runtime {
         let problem = Elementwise::unary(op, T::DTYPE, &sizes(x.shape()))?;
         let input = self.dense(x)?;
         let mut out = allocate(x.len())?;
-        self.execute(&Problem::from(problem), &input, &[], &mut out)?;
+        self.execute(&problem, &input, &[], &mut out)?;
         Tensor::from_vec(out, x.shape())
     }
 
@@ -129,7 +129,7 @@ impl Runtime {
             .collect();
         let (lhs, rhs) = (self.dense(&a)?, self.dense(&b)?);
         let mut out = allocate(problem.out_len() as usize)?;
-        self.execute(&Problem::from(problem), &lhs, &rhs, &mut out)?;
+        self.execute(&problem, &lhs, &rhs, &mut out)?;
         Tensor::from_vec(out, &shape)
     }
 }

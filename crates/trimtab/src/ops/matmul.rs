@@ -4,7 +4,7 @@ use super::Float;
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::{Tensor, allocate};
-use trimtab_core::{Matmul, Operand, Problem};
+use trimtab_core::{Matmul, Operand};
 
 /// One operand as the problem sees it: a batch of dense matrices, possibly stored transposed.
 struct Side<T> {
@@ -50,7 +50,7 @@ impl Runtime {
             && let (Some(lhs), Some(rhs)) = (a.as_slice(), b.as_slice())
         {
             let problem = Matmul::new(T::DTYPE, *m as u64, *n as u64, *k as u64)?;
-            return self.execute(&Problem::from(problem), lhs, rhs, out.as_mut_slice());
+            return self.execute(&problem, lhs, rhs, out.as_mut_slice());
         }
         let (problem, shape, lhs, rhs) = self.product(a, b)?;
         if out.shape() != shape {
@@ -66,7 +66,7 @@ impl Runtime {
         rhs: &Side<T>,
         out: &mut [T],
     ) -> Result<(), Error> {
-        // A batch of none has no operands, though a matrix that would serve all of it exists.
+        // A batch of no products may have operands: one matrix for all of them.
         if out.is_empty() {
             return Ok(());
         }
@@ -90,7 +90,7 @@ impl Runtime {
                 &right
             }
         };
-        self.execute(&Problem::from(problem), lhs, rhs, out)
+        self.execute(&problem, lhs, rhs, out)
     }
 
     fn product<T: Float>(&self, a: &Tensor<T>, b: &Tensor<T>) -> Result<Product<T>, Error> {
@@ -189,4 +189,19 @@ fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
             _ => None,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_of_no_products_is_empty_whichever_side_is_shared() -> Result<(), Error> {
+        let rt = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().build()?;
+        let (matrix, none) = (Tensor::full(&[3, 3], 1.0f32)?, Tensor::<f32>::zeros(&[0, 3, 3])?);
+        for (lhs, rhs) in [(&matrix, &none), (&none, &matrix), (&none, &none)] {
+            assert_eq!(rt.matmul(lhs, rhs)?.shape(), [0, 3, 3]);
+        }
+        Ok(())
+    }
 }

@@ -4,7 +4,7 @@ use super::{Float, sizes};
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::{Tensor, allocate};
-use trimtab_core::{Problem, Reduce, ReduceOp};
+use trimtab_core::{Reduce, ReduceOp};
 use trimtab_cpu::Element;
 
 /// What a reduction runs over.
@@ -74,7 +74,7 @@ impl Runtime {
         let problem = Reduce::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
         let input = self.dense(tensor)?;
         let mut out = allocate(problem.out_len() as usize)?;
-        self.execute(&Problem::from(problem), &input, &[], &mut out)?;
+        self.execute(&problem, &input, &[], &mut out)?;
         Tensor::from_vec(out, &shape)
     }
 }

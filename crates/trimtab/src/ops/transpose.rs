@@ -4,7 +4,7 @@ use super::sizes;
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::{Tensor, allocate, can_allocate};
-use trimtab_core::{Problem, Transpose};
+use trimtab_core::Transpose;
 use trimtab_cpu::Element;
 
 impl Runtime {
@@ -35,7 +35,7 @@ impl Runtime {
             // A view the problem cannot hold (over six axes that all move) is gathered below.
             if let Ok(problem) = Transpose::new(T::DTYPE, &sizes(&stored), &axes) {
                 let mut out = allocate(tensor.len())?;
-                self.execute(&Problem::from(problem), data, &[], &mut out)?;
+                self.execute(&problem, data, &[], &mut out)?;
                 return Tensor::from_vec(out, tensor.shape());
             }
         }

@@ -96,13 +96,15 @@ impl Variant<Cpu> for Small {
         let turned = if problem.rhs.transposed { 2 } else { 0 };
         let per_product = (problem.m * problem.k)
             .saturating_mul(strips)
-            .saturating_add((1 + turned) * rhs_times * problem.k * problem.n)
+            .saturating_add((problem.k * problem.n).saturating_mul((1 + turned) * rhs_times))
             .saturating_add(problem.m * problem.n);
         let scratch = if problem.rhs.transposed { problem.k * problem.n } else { 0 };
         Work {
             flops: Flops(problem.flops()),
             bytes: Bytes(per_product.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
-            scratch: Bytes(scratch * problem.dtype.size() * u64::from(config.threads)),
+            scratch: Bytes(
+                scratch.saturating_mul(problem.dtype.size()).saturating_mul(u64::from(config.threads)),
+            ),
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes,

@@ -1,6 +1,6 @@
 //! Reduction along an axis that is not the last: rows are walked as they lie, a tile of columns is accumulated at once.
 
-use super::fold::{Fold, Foldable, Visit, has_vector_form};
+use super::fold::{Fold, Foldable, Visit, has_vector_form, one_by_one};
 use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
@@ -220,7 +220,12 @@ impl<T: Foldable, F: Fold<T>, const TILE: usize> Task for Tile<'_, T, F, TILE> {
             }
             row = end;
         }
-        for (out, &total) in self.out.iter_mut().zip(totals.iter()) {
+        for (column, (out, &total)) in self.out.iter_mut().zip(totals.iter()).enumerate() {
+            let mut total = total;
+            if F::may_have_overflown(total) {
+                let column = self.input[self.first + column..].iter().step_by(self.inner);
+                total = one_by_one::<T, F>(column.copied().take(self.len));
+            }
             *out = F::finish(total, self.len)?;
         }
         Ok(())

@@ -20,6 +20,11 @@ pub(super) trait Fold<T: Lane>: 'static {
     fn absorb(state: Self::State, run: Self::Run) -> Self::State;
     /// Two parts.
     fn merge(a: Self::State, b: Self::State) -> Self::State;
+    /// Whether a run may have overflown in the element type where the whole does not; then [`one_by_one`] is right.
+    #[inline(always)]
+    fn may_have_overflown(_: Self::State) -> bool {
+        false
+    }
     /// The result of `len` elements.
     fn finish(state: Self::State, len: usize) -> Result<T, LaunchError>;
     /// A contiguous row, `block` elements (where it matters) between absorptions.
@@ -307,6 +312,10 @@ macro_rules! float_sum {
                 merge_sums(a, b)
             }
             #[inline(always)]
+            fn may_have_overflown(state: (f64, f64)) -> bool {
+                size_of::<$type>() < size_of::<f64>() && !state.0.is_finite()
+            }
+            #[inline(always)]
             fn finish($state: (f64, f64), $len: usize) -> Result<$type, LaunchError> {
                 Ok($finish as $type)
             }
@@ -532,6 +541,12 @@ impl<T: Lane, F: Fold<T>, const UNROLL: usize> Task for Row<'_, T, F, UNROLL> {
     }
 }
 
+/// Elements absorbed one by one: slow, and without runs that could overflow.
+#[cold]
+pub(super) fn one_by_one<T: Lane, F: Fold<T>>(elements: impl Iterator<Item = T>) -> F::State {
+    elements.fold(F::EMPTY, |state, value| F::absorb(state, F::step(F::EMPTY_RUN, value)))
+}
+
 /// Reduces a contiguous row with that many accumulators (1, 4 or 8).
 #[inline]
 pub(super) fn reduce_row<T: Lane, F: Fold<T>>(
@@ -540,9 +555,10 @@ pub(super) fn reduce_row<T: Lane, F: Fold<T>>(
     block: usize,
     row: &[T],
 ) -> F::State {
-    match unroll {
+    let state = match unroll {
         1 => level.vectorize(Row::<T, F, 1>(row, block, PhantomData)),
         8 => level.vectorize(Row::<T, F, 8>(row, block, PhantomData)),
         _ => level.vectorize(Row::<T, F, 4>(row, block, PhantomData)),
-    }
+    };
+    if F::may_have_overflown(state) { one_by_one::<T, F>(row.iter().copied()) } else { state }
 }

@@ -104,6 +104,26 @@ fn every_kernel_at_every_point_agrees_with_the_reference() {
 }
 
 #[test]
+fn parts_of_a_sum_may_be_larger_than_the_element_type_holds() {
+    let (pool, facts) = (Pool::new(2), facts());
+    for (outer, len, inner) in [(1, 100, 1), (1, 70_001, 1), (700, 101, 1), (1, 300, 301)] {
+        let problem = Reduce { op: ReduceOp::Mean, dtype: DType::F32, outer, len, inner };
+        let input = vec![3e38f32; problem.input_len() as usize];
+        for kernel in kernels() {
+            for point in kernel.space(&problem.into(), &facts).points() {
+                let found = launch(kernel.as_ref(), &problem.into(), point, &input, &[], &pool).unwrap();
+                assert!(found.iter().all(|&mean| mean == 3e38), "{problem} {} {point:?}", kernel.info().name);
+            }
+        }
+        // Terms that cancel.
+        let problem = Reduce { op: ReduceOp::Sum, ..problem };
+        let sign = |i: u64| if i / inner % len < len / 2 { 3e38 } else { -3e38 };
+        let input: Vec<f32> = (0..problem.input_len()).map(sign).collect();
+        compare(&problem, &input, &pool, &facts);
+    }
+}
+
+#[test]
 fn a_nan_wins_and_infinities_stay_wherever_they_are() {
     let (pool, facts) = (Pool::new(2), facts());
     for &op in ReduceOp::ALL {

@@ -1,0 +1,169 @@
+//! The rules no compiler checks: dependency direction, file length, opening sentences, banned calls, unsafe where allowed.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// Files may not be longer; split at a seam instead.
+const MAX_LINES: usize = 600;
+
+/// Crates by level: a crate depends only on crates of lower levels (ARCHITECTURE.md, Crates).
+const LEVELS: [(&str, u32); 9] = [
+    ("trimtab-core", 0),
+    ("trimtab-model", 1),
+    ("trimtab-tune", 1),
+    ("trimtab-wisdom", 1),
+    ("trimtab-plan", 2),
+    ("trimtab-cpu", 2),
+    ("trimtab", 3),
+    ("trimtab-cli", 4),
+    ("trimtab-bench", 4),
+];
+
+/// Crates that may use `unsafe`: those that talk to hardware or foreign libraries; the benchmark counts allocations.
+const UNSAFE_ALLOWED: [&str; 2] = ["trimtab-cpu", "trimtab-bench"];
+
+/// What may be called in one place only: (text, crate that may).
+const ONE_PLACE: [(&str, &str); 4] = [
+    ("Instant::now", "trimtab-tune"),
+    ("SystemTime::now", "trimtab-wisdom"),
+    ("env::var", "trimtab"),
+    ("std::fs::", "trimtab-wisdom"),
+];
+
+/// Crates below the command that may read files of the operating system.
+const FILES_ALLOWED: [&str; 4] = ["trimtab-wisdom", "trimtab-cpu", "trimtab-cli", "trimtab-bench"];
+
+/// Names that say nothing.
+const BANNED_NAMES: [&str; 4] = ["utils.rs", "common.rs", "types.rs", "helpers.rs"];
+
+pub fn check(root: &Path) -> Result<()> {
+    let mut problems = Vec::new();
+    let mut files = 0;
+    for (krate, level) in LEVELS {
+        let dir = root.join("crates").join(krate);
+        dependencies(&dir, krate, level, &mut problems)?;
+        for file in rust_files(&dir)? {
+            files += 1;
+            let text =
+                std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+            let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+            source(krate, &shown, &text, &mut problems);
+        }
+    }
+    let listed = std::fs::read_dir(root.join("crates"))?;
+    for entry in listed.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !LEVELS.iter().any(|(krate, _)| *krate == name) {
+            problems.push(format!("crates/{name} has no level; give it one in xtask/src/tidy.rs"));
+        }
+    }
+    if problems.is_empty() {
+        println!("tidy: {files} files in order");
+        return Ok(());
+    }
+    bail!("tidy found {} problems:\n  {}", problems.len(), problems.join("\n  "));
+}
+
+/// Only downwards, never sideways.
+fn dependencies(dir: &Path, krate: &str, level: u32, problems: &mut Vec<String>) -> Result<()> {
+    let manifest =
+        std::fs::read_to_string(dir.join("Cargo.toml")).with_context(|| format!("{krate} has a manifest"))?;
+    let mut in_dependencies = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            in_dependencies = line == "[dependencies]";
+        }
+        let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+        let Some((_, other)) = LEVELS.iter().find(|(known, _)| *known == name) else { continue };
+        if in_dependencies && *other >= level {
+            problems
+                .push(format!("{krate} (level {level}) depends on {name} (level {other}): only downwards"));
+        }
+    }
+    Ok(())
+}
+
+fn source(krate: &str, shown: &str, text: &str, problems: &mut Vec<String>) {
+    let lines = text.lines().count();
+    if lines > MAX_LINES {
+        problems.push(format!("{shown} has {lines} lines, limit {MAX_LINES}: is there a seam?"));
+    }
+    if !text.starts_with("//!") {
+        problems.push(format!("{shown} does not open with a //! sentence"));
+    }
+    if BANNED_NAMES.iter().any(|name| shown.ends_with(&format!("/{name}"))) {
+        problems.push(format!("{shown}: the name says nothing"));
+    }
+    // Tests may do what they need to set up a machine.
+    let is_test = shown.contains("/tests/") || shown.ends_with("tests.rs") || shown.contains("/examples/");
+    if is_test {
+        return;
+    }
+    let code = text.split("#[cfg(test)]").next().unwrap_or(text);
+    for (number, line) in code.lines().enumerate() {
+        let line = line.trim_start();
+        if line.starts_with("//") {
+            continue;
+        }
+        let at = format!("{shown}:{}", number + 1);
+        if line.contains("unsafe ") && !UNSAFE_ALLOWED.contains(&krate) && !line.contains("unsafe_code") {
+            problems.push(format!("{at}: unsafe is for {}", UNSAFE_ALLOWED.join(", ")));
+        }
+        for (call, home) in ONE_PLACE {
+            let allowed = krate == home || (call == "std::fs::" && FILES_ALLOWED.contains(&krate));
+            if line.contains(call) && !allowed {
+                problems.push(format!("{at}: `{call}` belongs to {home}"));
+            }
+        }
+        if line.starts_with("pub use") && line.contains("::*") {
+            problems.push(format!("{at}: name what is exported"));
+        }
+    }
+}
+
+fn rust_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open = vec![dir.to_path_buf()];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(&dir).with_context(|| format!("listing {}", dir.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems_of(krate: &str, shown: &str, text: &str) -> Vec<String> {
+        let mut problems = Vec::new();
+        source(krate, shown, text, &mut problems);
+        problems
+    }
+
+    #[test]
+    fn each_rule_can_be_broken() {
+        assert_eq!(problems_of("trimtab-core", "a/fine.rs", "//! Fine.\nfn f() {}\n"), Vec::<String>::new());
+        for (krate, shown, text, part) in [
+            ("trimtab-core", "a/b.rs", "fn f() {}\n", "//! sentence"),
+            ("trimtab-core", "a/utils.rs", "//! x\n", "says nothing"),
+            ("trimtab-core", "a/b.rs", "//! x\nunsafe { f() }\n", "unsafe is for"),
+            ("trimtab-plan", "a/b.rs", "//! x\nInstant::now();\n", "belongs to trimtab-tune"),
+            ("trimtab-plan", "a/b.rs", "//! x\nstd::fs::read(p);\n", "belongs to trimtab-wisdom"),
+            ("trimtab-cpu", "a/b.rs", "//! x\nstd::env::var(p);\n", "belongs to trimtab"),
+            ("trimtab-cpu", "a/b.rs", "//! x\npub use a::*;\n", "name what is exported"),
+        ] {
+            let found = problems_of(krate, shown, text);
+            assert!(found.len() == 1 && found[0].contains(part), "{text}: {found:?}");
+        }
+        let long = format!("//! x\n{}", "\n".repeat(MAX_LINES));
+        assert!(problems_of("trimtab", "a/b.rs", &long)[0].contains("is there a seam"));
+    }
+}
