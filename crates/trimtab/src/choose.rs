@@ -88,7 +88,8 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
         self
     }
 
-    /// How results are compared; an option that disagrees with the first is never chosen.
+    /// How results are compared; an option that disagrees with the first is never chosen. Where the first does not answer
+    /// in time, the next that does takes its place.
     pub fn agree(mut self, agree: impl Fn(&R, &R) -> bool + Send + Sync + 'static) -> Self {
         self.agree = Some(Arc::new(agree));
         self
@@ -205,7 +206,8 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Closures<T, R> {
             samples.iter().find(|(planned, _)| planned == problem).map(|(_, input)| input.clone())?;
         drop(samples);
         let sandbox = Sandbox::new(Arc::clone(&self.abandoned));
-        Some(ClosureBench { device: self, sample, sandbox, checked: Vec::new() })
+        let (checked, yardstick, first_failure) = (Vec::new(), None, None);
+        Some(ClosureBench { device: self, sample, sandbox, checked, yardstick, first_failure })
     }
 }
 
@@ -272,6 +274,56 @@ struct ClosureBench<'a, T, R> {
     sample: T,
     sandbox: Sandbox,
     checked: Vec<KernelId>,
+    /// The answer others are compared with, and whose it is.
+    yardstick: Option<(KernelId, Arc<Mutex<R>>)>,
+    /// Why the first option has no answer; it is not run again to find out.
+    first_failure: Option<Failure>,
+}
+
+impl<T: Clone + Send + 'static, R: Send + 'static> ClosureBench<'_, T, R> {
+    /// Compares an option with the yardstick, which it becomes if there is none.
+    fn check(&mut self, kernel: KernelId, agree: &Agree<R>, timeout: Nanos) -> Result<(), Failure> {
+        let first = KernelId(0);
+        if kernel != first && self.yardstick.is_none() && self.first_failure.is_none() {
+            // Whether it has an answer or not is known from here on.
+            let _ = self.check(first, agree, timeout);
+        }
+        let Some(way) = self.device.ways.get(kernel.0 as usize) else {
+            return Err(Failure::new(FailureKind::Launch, "there is no such option"));
+        };
+        let (body, input) = (Arc::clone(&way.body), self.sample.clone());
+        let yardstick = self.yardstick.clone().filter(|(whose, _)| *whose != kernel);
+        let agree = Arc::clone(agree);
+        let answer = self.sandbox.run(timeout, move || {
+            let answer = body(input);
+            let agrees = match yardstick {
+                Some((_, expected)) => expected.lock().is_ok_and(|expected| agree(&expected, &answer)),
+                None => true,
+            };
+            agrees.then_some(answer)
+        });
+        match answer {
+            Ok(Some(answer)) => {
+                self.yardstick.get_or_insert_with(|| (kernel, Arc::new(Mutex::new(answer))));
+                self.checked.push(kernel);
+                Ok(())
+            }
+            Ok(None) => {
+                let whose = self.yardstick.as_ref().map_or(first, |(whose, _)| *whose);
+                let message = match self.device.ways.get(whose.0 as usize).filter(|_| whose != first) {
+                    Some(way) => format!("disagrees with `{}`; the first option gave no answer", way.name),
+                    None => "disagrees with the first option".to_string(),
+                };
+                Err(Failure::new(FailureKind::Wrong, message))
+            }
+            Err(failure) => {
+                if kernel == first {
+                    self.first_failure = Some(failure.clone());
+                }
+                Err(failure)
+            }
+        }
+    }
 }
 
 impl<T: Clone + Send + 'static, R: Send + 'static> Bench for ClosureBench<'_, T, R> {
@@ -286,30 +338,24 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Bench for ClosureBench<'_, T,
             return Err(Failure::new(FailureKind::Launch, "there is no such option"));
         };
         let body = Arc::clone(&way.body);
-        let yardstick = Arc::clone(&self.device.ways[0].body);
-        let agree = self.device.agree.clone().filter(|_| kernel.0 != 0 && !self.checked.contains(&kernel));
+        if let Some(failure) = self.first_failure.clone().filter(|_| kernel.0 == 0) {
+            return Err(failure);
+        }
+        if let Some(agree) = self.device.agree.clone().filter(|_| !self.checked.contains(&kernel)) {
+            self.check(kernel, &agree, timeout)?;
+        }
         // Inputs are cloned here: the sample itself never leaves this thread.
         let iterations = iterations.clamp(1, CLONES_AHEAD);
         let inputs = vec![self.sample.clone(); iterations as usize];
-        let pair = agree.map(|agree| (agree, self.sample.clone(), self.sample.clone()));
-        let outcome = self.sandbox.run(timeout, move || {
-            if let Some((agree, ours, theirs)) = pair
-                && !agree(&yardstick(ours), &body(theirs))
-            {
-                return Err(Failure::new(FailureKind::Wrong, "disagrees with the first option"));
-            }
+        self.sandbox.run(timeout, move || {
             let watch = Watch::start();
             let mut results = Vec::with_capacity(inputs.len());
             let stopwatch = Stopwatch::start();
             results.extend(inputs.into_iter().map(|input| body(input)));
             let elapsed = stopwatch.elapsed();
             let interference = watch.seen();
-            Ok(Sample { elapsed, iterations, interference, energy_uj: None })
-        })?;
-        if outcome.is_ok() {
-            self.checked.push(kernel);
-        }
-        outcome
+            Sample { elapsed, iterations, interference, energy_uj: None }
+        })
     }
 }
 

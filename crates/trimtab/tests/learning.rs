@@ -1,0 +1,581 @@
+//! Learning end to end: the first call, user kernels and closures that race ours, what is remembered, what is put out.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use trimtab::core::{
+    Basis, Bytes, DType, Decline, Device, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion,
+    LaunchError, Nanos, Patience, Problem, UnaryOp, Variant, VariantClass, Work,
+};
+use trimtab::cpu::{Args, Cpu};
+use trimtab::plan::{Reason, Standing, TuneRequest};
+use trimtab::tune::{Rules, Stopwatch};
+use trimtab::{Axis, Builder, Runtime, Tensor};
+
+/// The problem user kernels compete in: our own kernels need tens of microseconds for it even with wide vectors.
+const PROBLEM: &str = "elementwise.gelu:f64:20000";
+const LEN: usize = 20_000;
+
+fn builder() -> Builder {
+    Runtime::builder().ignore_environment().wisdom_in_memory()
+}
+
+fn in_dir(dir: &tempfile::TempDir) -> Builder {
+    Runtime::builder().ignore_environment().wisdom_dir(dir.path())
+}
+
+fn problem() -> Problem {
+    PROBLEM.parse().unwrap()
+}
+
+fn input() -> Tensor<f64> {
+    Tensor::from_fn(&[LEN], |index| (index % 97) as f64 / 16.0 - 3.0).unwrap()
+}
+
+fn gelu(x: f64) -> f64 {
+    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
+    0.5 * x * (1.0 + inner.tanh())
+}
+
+fn check(result: &Tensor<f64>) {
+    let expected = input().to_vec().into_iter().map(gelu);
+    let close = |(a, b): (f64, f64)| (a - b).abs() <= 1e-12;
+    assert!(result.to_vec().into_iter().zip(expected).all(close));
+}
+
+fn spin(time: Nanos) {
+    let watch = Stopwatch::start();
+    while watch.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+trimtab::core::config! { struct NoSettings {} }
+
+/// How a user's kernel behaves besides computing.
+#[derive(Clone, Default)]
+struct Behaviour {
+    spins: Nanos,
+    /// Waits this long, or until the test ends.
+    waits: Option<(Duration, Arc<Mutex<Receiver<()>>>)>,
+    lies: bool,
+    fails: Arc<AtomicBool>,
+    starts: Arc<AtomicU32>,
+}
+
+/// A user's kernel for one function. It looks whether the answer is already there, so that repeated runs on the same
+/// operands, as in a race, cost it nothing but what its behaviour adds.
+struct Users {
+    name: &'static str,
+    version: &'static str,
+    behaviour: Behaviour,
+}
+
+impl Variant<Cpu> for Users {
+    type Problem = Elementwise;
+    type Config = NoSettings;
+
+    fn name(&self) -> Cow<'static, str> {
+        self.name.into()
+    }
+    fn version(&self) -> KernelVersion {
+        self.version.into()
+    }
+    fn class(&self) -> VariantClass {
+        VariantClass::Custom
+    }
+    fn declines(&self, problem: &Elementwise, _: &DeviceFacts) -> Option<Decline> {
+        let mine = problem.op == ElementwiseOp::Unary(UnaryOp::Gelu) && problem.dtype == DType::F64;
+        (!mine).then(|| Decline::because("does gelu of f64 only"))
+    }
+    fn configs(&self, _: &Elementwise, _: &DeviceFacts) -> Vec<NoSettings> {
+        vec![NoSettings {}]
+    }
+    fn work(&self, problem: &Elementwise, _: NoSettings, _: &DeviceFacts) -> Work {
+        Work { bytes: Bytes(16 * problem.out_len()), threads: 1, lanes: 1, ..Work::default() }
+    }
+    fn launch(&self, problem: &Elementwise, _: NoSettings, args: Args<'_>) -> Result<(), LaunchError> {
+        let args = args.typed::<f64>([problem.lhs_len(), 0, problem.out_len()])?;
+        let behaviour = &self.behaviour;
+        behaviour.starts.fetch_add(1, Ordering::Relaxed);
+        if behaviour.fails.load(Ordering::Relaxed) {
+            return Err(LaunchError::Kernel("worn out".to_string()));
+        }
+        if let Some((time, wait)) = &behaviour.waits {
+            let _ = wait.lock().unwrap().recv_timeout(*time);
+        }
+        spin(behaviour.spins);
+        let there = |place: usize| args.out[place] == gelu(args.lhs[place]);
+        if !(there(0) && there(args.out.len() / 2) && there(args.out.len() - 1)) {
+            args.out.iter_mut().zip(args.lhs).for_each(|(out, &x)| *out = gelu(x));
+        }
+        if behaviour.lies {
+            args.out[LEN.min(args.out.len()) / 3] += 0.5;
+        }
+        Ok(())
+    }
+}
+
+fn users(name: &'static str, behaviour: &Behaviour) -> Users {
+    Users { name, version: "1", behaviour: behaviour.clone() }
+}
+
+fn takes(spins: Nanos) -> Behaviour {
+    Behaviour { spins, ..Behaviour::default() }
+}
+
+fn ten_seconds() -> (Behaviour, Sender<()>) {
+    let (sender, wait) = channel();
+    let waits = Some((Duration::from_secs(10), Arc::new(Mutex::new(wait))));
+    (Behaviour { waits, ..Behaviour::default() }, sender)
+}
+
+fn chosen(rt: &Runtime, problem: &Problem) -> String {
+    let plan = rt.plan(problem).unwrap();
+    rt.cpu().kernels()[plan.kernel.0 as usize].name.clone()
+}
+
+fn starts(behaviour: &Behaviour) -> u32 {
+    behaviour.starts.load(Ordering::Relaxed)
+}
+
+#[test]
+fn the_first_call_with_no_set_up_is_right_and_explain_says_what_was_done() {
+    let rt = builder().build().unwrap();
+    let a = Tensor::from_fn(&[48, 40], |index| (index % 7) as f32 - 3.0).unwrap();
+    let b = Tensor::from_fn(&[40, 56], |index| (index % 5) as f32 - 2.0).unwrap();
+    let watch = Stopwatch::start();
+    let product = rt.matmul(&a, &b).unwrap();
+    let first = watch.elapsed();
+    for (row, column) in [(0, 0), (17, 33), (47, 55)] {
+        let terms = (0..40).map(|k| a.get(&[row, k]).unwrap() * b.get(&[k, column]).unwrap());
+        assert_eq!(product.get(&[row, column]), Some(terms.sum()));
+    }
+    // 50 ms on a quiet machine; this bound only tells a tuning storm from a race.
+    assert!(first < Nanos::from_millis(2_000), "{first}");
+    let decision = rt.explain(&"matmul:f32:48x56x40".parse().unwrap()).unwrap();
+    assert_eq!(decision.reason, Reason::Raced);
+    assert!(decision.runs > 0 && decision.spent > Nanos(0));
+    assert!(decision.spent < Nanos::from_millis(1_000), "{}", decision.spent);
+    let winner = decision.winner().unwrap();
+    assert!(matches!(winner.estimate().unwrap().basis, Basis::Measured(_)));
+    assert!(decision.rivals.len() > 4);
+    for rival in &decision.rivals {
+        let out = rival.out_because();
+        assert!(rival.estimate().is_some() || out.is_some_and(|why| !why.is_empty()), "{}", rival.name);
+    }
+    // The next call finds the plan and measures nothing.
+    let again = rt.matmul(&a, &b).unwrap();
+    assert_eq!(again, product);
+    assert_eq!(rt.explain(&decision.problem).unwrap().runs, decision.runs);
+}
+
+#[test]
+fn a_problem_that_would_take_too_long_to_race_is_answered_from_estimates_and_explain_says_so() {
+    let rt = builder().budget(Nanos(1)).build().unwrap();
+    let ones = Tensor::full(&[64, 64], 1.0f32).unwrap();
+    assert_eq!(rt.matmul(&ones, &ones).unwrap(), Tensor::full(&[64, 64], 64.0).unwrap());
+    let decision = rt.explain(&"matmul:f32:64x64x64".parse().unwrap()).unwrap();
+    assert_eq!((decision.reason, decision.runs, decision.complete), (Reason::Estimated, 0, false));
+    assert!(decision.notes.iter().any(|note| note.contains("nothing was measured")), "{:?}", decision.notes);
+}
+
+/// Four closures; the first entry of the result is how often each ran.
+fn race_of_closures(order: [usize; 4], compared: bool) {
+    let (ten, let_go) = ten_seconds();
+    let counts: Arc<[AtomicU32; 4]> = Arc::default();
+    let rt = builder().build().unwrap();
+    let name = |way: usize| ["10 s", "50 us", "20 us", "1 us"][way];
+    let mut choice = rt.choose::<u64, u64>("four");
+    for way in order {
+        let counts = Arc::clone(&counts);
+        let waits = ten.waits.clone().unwrap();
+        choice = choice.option(name(way), move |x| {
+            counts[way].fetch_add(1, Ordering::Relaxed);
+            match way {
+                0 => drop(waits.1.lock().unwrap().recv_timeout(waits.0)),
+                1 => spin(Nanos(50_000)),
+                2 => spin(Nanos(20_000)),
+                _ => spin(Nanos(1_000)),
+            }
+            x + 1
+        });
+    }
+    if compared {
+        choice = choice.agree(|a, b| a == b);
+    }
+    let choice = choice.build().unwrap();
+    let watch = Stopwatch::start();
+    for call in 0..20 {
+        assert_eq!(choice.run(&[8], call).unwrap(), call + 1);
+    }
+    let learning = watch.elapsed();
+    let before = counts[3].load(Ordering::Relaxed);
+    for call in 0..200 {
+        assert_eq!(choice.run(&[8], call).unwrap(), call + 1);
+    }
+    let fastest = counts[3].load(Ordering::Relaxed) - before;
+    let explained = choice.explain(&[8]).unwrap();
+    assert!(fastest >= 190, "{fastest} of 200 went to the fastest ({order:?}): {explained:?}");
+    assert!(counts[0].load(Ordering::Relaxed) <= 1, "the slowest ran {:?} times ({order:?})", counts[0]);
+    assert_eq!(choice.chosen(&[8]).unwrap(), Some("1 us"));
+    assert!(learning < Nanos::from_millis(5_000), "{learning}");
+    drop(let_go);
+}
+
+#[test]
+fn of_four_closures_the_fastest_gets_the_calls_and_the_slowest_runs_at_most_once() {
+    race_of_closures([0, 1, 2, 3], false);
+    race_of_closures([3, 2, 1, 0], false);
+}
+
+#[test]
+fn of_four_closures_that_are_compared_the_fastest_gets_the_calls() {
+    race_of_closures([1, 0, 2, 3], true);
+    race_of_closures([3, 2, 0, 1], true);
+}
+
+#[test]
+fn a_first_closure_that_takes_ten_seconds_does_not_keep_the_others_from_being_compared() {
+    race_of_closures([0, 1, 2, 3], true);
+}
+
+#[test]
+fn of_four_user_kernels_the_fastest_gets_the_calls_and_the_slowest_runs_at_most_once() {
+    let (slowest, let_go) = ten_seconds();
+    let (slow, quick, fastest) = (takes(Nanos(50_000)), takes(Nanos(20_000)), takes(Nanos(1_000)));
+    let rt = builder()
+        .kernel(users("user.10s", &slowest))
+        .kernel(users("user.50us", &slow))
+        .kernel(users("user.20us", &quick))
+        .kernel(users("user.1us", &fastest))
+        .build()
+        .unwrap();
+    let x = input();
+    let watch = Stopwatch::start();
+    for _ in 0..20 {
+        check(&rt.gelu(&x).unwrap());
+    }
+    let learning = watch.elapsed();
+    let before = starts(&fastest);
+    for _ in 0..200 {
+        rt.gelu(&x).unwrap();
+    }
+    let calls = starts(&fastest) - before;
+    assert!(calls >= 190, "{calls} of 200 went to the fastest: {:#?}", rt.explain(&problem()).unwrap());
+    assert!(starts(&slowest) <= 1, "{}", starts(&slowest));
+    assert!(learning < Nanos::from_millis(5_000), "{learning}");
+    let decision = rt.explain(&problem()).unwrap();
+    let out = decision.rivals.iter().find(|rival| &*rival.name == "user.10s").unwrap();
+    assert!(out.out_because().is_some() || out.estimate().is_some());
+    drop(let_go);
+}
+
+#[test]
+fn a_closure_that_disagrees_is_never_chosen_and_explain_says_why() {
+    let rt = builder().build().unwrap();
+    let choice = rt
+        .choose::<u64, u64>("liar")
+        .option("honest", |x| {
+            spin(Nanos(30_000));
+            x * 2
+        })
+        .option("liar", |x| x * 2 + 1)
+        .option("panics", |_| std::panic::resume_unwind(Box::new("no")))
+        .agree(|a, b| a == b)
+        .build()
+        .unwrap();
+    for x in 0..50 {
+        assert_eq!(choice.run(&[1], x).unwrap(), x * 2);
+    }
+    assert_eq!(choice.chosen(&[1]).unwrap(), Some("honest"));
+    let decision = choice.explain(&[1]).unwrap();
+    let why = |name: &str| {
+        decision.rivals.iter().find(|rival| rival.name.ends_with(name)).and_then(|rival| rival.out_because())
+    };
+    assert!(why("liar").unwrap().contains("disagrees with the first option"), "{decision:?}");
+    assert!(why("panics").unwrap().contains("panicked"), "{decision:?}");
+}
+
+#[test]
+fn a_choice_is_remembered_by_the_next_runtime_and_a_new_version_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |version: &str, fast: Nanos| {
+        let rt = in_dir(&dir).build().unwrap();
+        let choice = rt
+            .choose::<u64, u64>("kept")
+            .option("steady", |x| {
+                spin(Nanos(40_000));
+                x
+            })
+            .option("changes", move |x| {
+                spin(fast);
+                x
+            })
+            .version(version)
+            .build()
+            .unwrap();
+        assert_eq!(choice.run(&[3], 7).unwrap(), 7);
+        let decision = choice.explain(&[3]).unwrap();
+        (choice.chosen(&[3]).unwrap().unwrap().to_string(), decision.reason, decision.runs)
+    };
+    let (name, reason, runs) = run("1", Nanos(1_000));
+    assert_eq!((name.as_str(), reason, runs > 0), ("changes", Reason::Raced, true));
+    assert_eq!(run("1", Nanos(1_000)), ("changes".to_string(), Reason::Remembered, 0));
+    let (name, reason, runs) = run("2", Nanos(400_000));
+    assert_eq!((name.as_str(), reason, runs > 0), ("steady", Reason::Raced, true));
+}
+
+#[test]
+fn choices_without_options_or_with_bad_names_are_errors() {
+    let rt = builder().build().unwrap();
+    let text = rt.choose::<u8, u8>("empty").build().unwrap_err().to_string();
+    assert!(text.contains("there are no options"), "{text}");
+    let twice = rt.choose::<u8, u8>("twice").option("a", |x| x).option("a", |x| x).build();
+    assert!(twice.unwrap_err().to_string().contains("two options are named `a`"));
+    let name = rt.choose::<u8, u8>("../x y").option("a", |x| x).build();
+    assert!(name.unwrap_err().to_string().contains("ASCII letters"));
+    let one = rt.choose::<u8, u8>("one").option("a", |x| x).build().unwrap();
+    assert!(one.run(&[1, 2, 3, 4, 5], 1).unwrap_err().to_string().contains("at most 4 sizes"));
+    assert_eq!(one.run(&[], 1).unwrap(), 1);
+}
+
+#[test]
+fn a_user_kernel_that_is_fastest_wins_and_is_remembered_without_measuring() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Behaviour::default();
+    {
+        let rt = in_dir(&dir).kernel(users("user.gelu", &first)).build().unwrap();
+        check(&rt.gelu(&input()).unwrap());
+        assert_eq!(chosen(&rt, &problem()), "user.gelu");
+        assert_eq!(rt.explain(&problem()).unwrap().reason, Reason::Raced);
+    }
+    let second = Behaviour::default();
+    let rt = in_dir(&dir).kernel(users("user.gelu", &second)).build().unwrap();
+    check(&rt.gelu(&input()).unwrap());
+    let decision = rt.explain(&problem()).unwrap();
+    assert_eq!((decision.reason, decision.runs), (Reason::Remembered, 0));
+    assert_eq!(chosen(&rt, &problem()), "user.gelu");
+    assert_eq!(starts(&second), 1, "it ran for the call and for nothing else");
+    assert_eq!(rt.wisdom().warnings(), []);
+}
+
+#[test]
+fn a_user_kernel_that_lies_is_quarantined_with_its_reason() {
+    let liar = Behaviour { lies: true, ..Behaviour::default() };
+    for patience in [Patience::Estimate, Patience::Measure, Patience::Exhaustive] {
+        let rt = builder().patience(patience).kernel(users("user.liar", &liar)).build().unwrap();
+        for _ in 0..3 {
+            check(&rt.gelu(&input()).unwrap());
+        }
+        assert_ne!(chosen(&rt, &problem()), "user.liar");
+        let decision = rt.explain(&problem()).unwrap();
+        let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.liar").unwrap();
+        if patience > Patience::Estimate {
+            assert!(
+                matches!(&rival.standing, Standing::Quarantined(why) if why.contains("wrong")),
+                "{rival:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_user_kernel_that_starts_failing_is_replaced_within_the_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let behaviour = Behaviour::default();
+    {
+        let rt = in_dir(&dir).kernel(users("user.fragile", &behaviour)).build().unwrap();
+        check(&rt.gelu(&input()).unwrap());
+        assert_eq!(chosen(&rt, &problem()), "user.fragile");
+        behaviour.fails.store(true, Ordering::Relaxed);
+        check(&rt.gelu(&input()).unwrap());
+        let after = starts(&behaviour);
+        assert_ne!(chosen(&rt, &problem()), "user.fragile");
+        let decision = rt.explain(&problem()).unwrap();
+        assert_eq!(decision.reason, Reason::NextBest);
+        let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.fragile").unwrap();
+        assert!(rival.out_because().unwrap().contains("worn out"), "{rival:?}");
+        for _ in 0..10 {
+            check(&rt.gelu(&input()).unwrap());
+        }
+        assert_eq!(starts(&behaviour), after, "what failed is not tried again");
+    }
+    // The failure is remembered like a time.
+    let rt = in_dir(&dir).kernel(users("user.fragile", &behaviour)).build().unwrap();
+    let before = starts(&behaviour);
+    check(&rt.gelu(&input()).unwrap());
+    assert_eq!(starts(&behaviour), before);
+    assert_ne!(chosen(&rt, &problem()), "user.fragile");
+}
+
+#[test]
+fn the_callers_own_mistakes_quarantine_nobody() {
+    let rt = builder().build().unwrap();
+    let seven = Tensor::full(&[1000], 7i32).unwrap();
+    let mut divisor = Tensor::full(&[1000], 2i32).unwrap();
+    assert_eq!(rt.div(&seven, &divisor).unwrap().to_vec(), vec![3; 1000]);
+    let problem: Problem = "elementwise.div:i32:1000".parse().unwrap();
+    let plan = rt.plan(&problem).unwrap();
+    divisor.as_mut_slice()[500] = 0;
+    for _ in 0..3 {
+        assert!(rt.div(&seven, &divisor).unwrap_err().to_string().contains("zero"));
+    }
+    message_of_overflow(&rt);
+    assert_eq!(rt.plan(&problem).unwrap(), plan);
+    let decision = rt.explain(&problem).unwrap();
+    let out = decision.rivals.iter().find(|rival| matches!(rival.standing, Standing::Quarantined(_)));
+    assert!(out.is_none(), "{out:?}");
+    divisor.as_mut_slice()[500] = 7;
+    assert_eq!(rt.div(&seven, &divisor).unwrap().get(&[500]), Some(1));
+}
+
+fn message_of_overflow(rt: &Runtime) {
+    let large = Tensor::full(&[1000], i32::MAX).unwrap();
+    assert!(rt.sum(&large, Axis::All).unwrap_err().to_string().contains("does not fit in i32"));
+    let decision = rt.explain(&"reduce.sum:i32:1000".parse().unwrap()).unwrap();
+    assert!(!decision.rivals.iter().any(|rival| matches!(rival.standing, Standing::Quarantined(_))));
+}
+
+#[test]
+fn mode_off_measures_nothing_and_chooses_the_same_in_every_process() {
+    let choose = || {
+        let rt = builder().patience(Patience::Off).build().unwrap();
+        let plan = |text: &&str| {
+            let problem: Problem = text.parse().unwrap();
+            assert_eq!(rt.try_problem(&problem).unwrap().check, Ok(()), "{text}");
+            let decision = rt.explain(&problem).unwrap();
+            assert_eq!((decision.reason, decision.runs), (Reason::DefaultOrder, 0), "{text}");
+            let winner = decision.winner().unwrap();
+            format!("{text} {} {}", winner.name, winner.point_name)
+        };
+        let plans: Vec<String> = PARALLEL.iter().chain(&["matmul:f64:3x0x5", PROBLEM]).map(plan).collect();
+        assert!(rt.wisdom().is_empty(), "nothing that was not measured is remembered");
+        plans
+    };
+    assert_eq!(choose(), choose());
+}
+
+#[test]
+fn two_kernels_of_one_name_are_refused() {
+    let one = Behaviour::default();
+    let twice = builder().kernel(users("user.same", &one)).kernel(users("user.same", &one)).build();
+    let text = twice.unwrap_err().to_string();
+    assert!(text.contains("two kernels are named `user.same`"), "{text}");
+    let ours = builder().kernel(users("cpu.elementwise.reference", &one)).build();
+    assert!(ours.unwrap_err().to_string().contains("cpu.elementwise.reference"));
+    let device = builder().device("gpu7").build().unwrap_err().to_string();
+    assert!(device.contains("no device `gpu7`") && device.contains("auto, cpu"), "{device}");
+}
+
+#[test]
+fn a_new_version_of_a_kernel_forgets_only_that_kernel() {
+    let dir = tempfile::tempdir().unwrap();
+    let liar = Behaviour { lies: true, ..Behaviour::default() };
+    {
+        let rt = in_dir(&dir).kernel(users("user.mended", &liar)).build().unwrap();
+        check(&rt.gelu(&input()).unwrap());
+        assert_ne!(chosen(&rt, &problem()), "user.mended");
+    }
+    let mended = Behaviour::default();
+    let second = || Users { name: "user.mended", version: "2", behaviour: mended.clone() };
+    {
+        let rt = in_dir(&dir).kernel(second()).build().unwrap();
+        // Before anything runs: ours are known as measured, the new version is not held to the old one's lie.
+        let before = rt.explain(&problem()).unwrap();
+        let measured = |basis: Basis| matches!(basis, Basis::Measured(_));
+        for rival in &before.rivals {
+            match &*rival.name {
+                "user.mended" => assert!(!measured(rival.estimate().unwrap().basis)),
+                "cpu.elementwise.reference" | "cpu.elementwise.vector" => {
+                    let points = before.rivals.iter().filter(|other| other.name == rival.name);
+                    let known =
+                        |other: &trimtab::plan::Rival| other.estimate().is_some_and(|e| measured(e.basis));
+                    assert!(points.clone().any(known), "{}", rival.name);
+                }
+                _ => (),
+            }
+        }
+        check(&rt.gelu(&input()).unwrap());
+        assert_eq!(chosen(&rt, &problem()), "user.mended");
+        let facts = rt.wisdom().all_facts();
+        let versions =
+            facts.iter().filter(|fact| fact.key.kernel == "user.mended").map(|fact| &*fact.key.version);
+        let mut versions: Vec<&str> = versions.collect();
+        versions.sort_unstable();
+        versions.dedup();
+        assert_eq!(versions, ["1", "2"]);
+    }
+    let rt = in_dir(&dir).kernel(second()).build().unwrap();
+    check(&rt.gelu(&input()).unwrap());
+    let decision = rt.explain(&problem()).unwrap();
+    assert_eq!((decision.reason, decision.runs), (Reason::Remembered, 0));
+}
+
+#[test]
+fn tuning_on_request_is_not_repeated_by_the_next_runtime() {
+    let dir = tempfile::tempdir().unwrap();
+    let request = TuneRequest {
+        patience: Patience::Measure,
+        budget: Nanos::from_millis(3_000),
+        rules: Rules::default(),
+    };
+    let problems: Vec<Problem> =
+        ["matmul:f32:24x24x24", "reduce.sum:f32:5000"].iter().map(|text| text.parse().unwrap()).collect();
+    let tune = || {
+        let rt = in_dir(&dir).build().unwrap();
+        let mut seen = 0;
+        let mut told = |_: &trimtab::tune::Progress| seen += 1;
+        let mut plans = Vec::new();
+        let mut runs = 0;
+        for problem in &problems {
+            let decision = rt.tune(problem, &request, &mut told).unwrap();
+            let winner = decision.winner().unwrap();
+            plans.push(format!("{problem} {} {}", winner.name, winner.point_name));
+            runs += decision.runs;
+        }
+        (plans, runs, seen > 0)
+    };
+    let (plans, runs, told) = tune();
+    assert!(runs > 0 && told);
+    assert_eq!(tune(), (plans, 0, false));
+}
+
+#[test]
+fn an_import_counts_from_the_next_call_on_and_forgetting_undoes_it() {
+    let teacher = builder().kernel(users("user.gelu", &Behaviour::default())).build().unwrap();
+    teacher.gelu(&input()).unwrap();
+    let facts = teacher.wisdom().export(&trimtab::wisdom::Filter::everything());
+    let rt =
+        builder().patience(Patience::Off).kernel(users("user.gelu", &Behaviour::default())).build().unwrap();
+    rt.gelu(&input()).unwrap();
+    assert_ne!(chosen(&rt, &problem()), "user.gelu");
+    rt.import(&facts, false).unwrap();
+    assert_ne!(chosen(&rt, &problem()), "user.gelu", "a dry run changes nothing");
+    assert!(rt.import(&facts, true).unwrap().new > 0);
+    assert_eq!(chosen(&rt, &problem()), "user.gelu");
+    check(&rt.gelu(&input()).unwrap());
+    assert!(rt.forget(&trimtab::wisdom::Filter::everything()) > 0);
+    assert_ne!(chosen(&rt, &problem()), "user.gelu");
+}
+
+#[test]
+fn many_threads_that_ask_at_once_all_get_right_answers() {
+    let rt = builder().build().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let rt = rt.clone();
+            scope.spawn(move || {
+                for round in 0..12 {
+                    let size = 1 + (thread + round) % 6 * 9;
+                    let a = Tensor::full(&[size, 7], 1.0f64).unwrap();
+                    let product = rt.matmul(&a, &a.transposed()).unwrap();
+                    assert_eq!(product, Tensor::full(&[size, size], 7.0).unwrap());
+                }
+            });
+        }
+    });
+}
