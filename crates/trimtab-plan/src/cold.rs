@@ -79,9 +79,10 @@ impl Cold {
         if self.devices.is_empty() {
             return Err(PlanError::NoDevice);
         }
-        // A caller in a hurry does not wait for a race longer than for the work.
-        if let (true, Some(latency)) = (ask.accept_partial, ask.terms.constraints.latency_max) {
-            ask.budget = ask.budget.min(latency);
+        // A caller in a hurry does not wait for a race.
+        let hurried = ask.terms.constraints.latency_max.is_some_and(|latency| latency < ask.budget);
+        if hurried && ask.accept_partial {
+            ask.patience = ask.patience.min(Patience::Estimate);
         }
         let mut budget = Budget::time(ask.budget);
         let Field { rivals, signature } = field::enumerate(&self.devices, &ask.problem, &ask.terms);

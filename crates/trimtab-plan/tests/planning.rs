@@ -413,6 +413,10 @@ fn a_rival_whose_measured_time_breaks_the_latency_limit_is_never_the_plan() {
         let constraints = Constraints { latency_max: Some(Nanos(limit)), ..Constraints::default() };
         planner.terms(&Terms { constraints, ..Terms::default() }).unwrap()
     };
+    // A call does not wait for a race longer than it may take; asked to tune, the race is run and its winner refused.
+    let measure = request(Patience::Measure);
+    let error = planner.tune(&problem(8), within(20_000), &measure, &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("expected to take 50.0 µs, limit 20.0 µs"), "{error}");
     let error = planner.plan(&problem(8), within(20_000)).unwrap_err().to_string();
     assert!(error.contains("expected to take 50.0 µs, limit 20.0 µs"), "{error}");
     assert!(planner.known(&problem(8), within(20_000)).is_none());
@@ -429,6 +433,16 @@ fn a_kernel_that_hung_elsewhere_does_not_answer_because_the_others_are_too_slow(
     let strict = planner.terms(&Terms { constraints, ..Terms::default() }).unwrap();
     let error = planner.plan(&problem(9), strict).unwrap_err().to_string();
     assert!(error.contains("forever: excluded: its time is not known, limit 10 ns"), "{error}");
+}
+
+#[test]
+fn a_call_with_less_time_than_a_race_takes_measures_nothing() {
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+    let constraints = Constraints { latency_max: Some(Nanos::from_millis(1)), ..Constraints::default() };
+    let terms = planner.terms(&Terms { constraints, ..Terms::default() }).unwrap();
+    assert!(planner.plan(&problem(8), terms).is_ok());
+    assert_eq!(device.runs.load(Ordering::Relaxed), 0);
 }
 
 #[test]
