@@ -11,7 +11,8 @@ pub struct Constraints {
     pub memory_max: Option<Bytes>,
     /// Most threads, the caller's included.
     pub threads_max: Option<u32>,
-    /// Longest time a call may take; rivals expected to take longer are excluded, and nothing is explored.
+    /// Longest time a call may take; rivals expected to take longer are excluded, and a call with less time than a race
+    /// may cost measures nothing.
     pub latency_max: Option<Nanos>,
 }
 

@@ -62,14 +62,21 @@ impl CpuDevice {
         let root = PathBuf::from("/");
         let facts = probe::facts(&root, None);
         let (libraries, problems) = options.blas.map_or_else(Default::default, |paths| blas::find(&paths));
-        let kernels = kernels::all(libraries, options.kernels);
+        let (kernels, users) = kernels::all(libraries, options.kernels);
+        let classed = |(index, mut info): (usize, KernelInfo)| {
+            // A user's kernel is never the yardstick, whatever it says: it is checked like the others.
+            if users.contains(&index) && info.class == VariantClass::Reference {
+                info.class = VariantClass::Custom;
+            }
+            info
+        };
         let energy_root = root
             .join(ENERGY_COUNTERS)
             .exists()
             .then(|| root.clone())
             .filter(|root| probe::energy_uj(root).is_some());
         CpuDevice {
-            infos: kernels.iter().map(|kernel| kernel.info()).collect(),
+            infos: kernels.iter().map(|kernel| kernel.info()).enumerate().map(classed).collect(),
             kernels: kernels.into(),
             pool: Pool::new(options.threads.map_or(facts.threads, |cap| cap.min(facts.threads))),
             facts,
@@ -214,6 +221,13 @@ impl Device for CpuDevice {
         else {
             return Err(Failure::new(FailureKind::Launch, "the kernel declines the problem"));
         };
+        // A large problem without a smaller stand-in is not checked ahead: it would take the caller's time and memory.
+        let preparation = preparation(&stand_in);
+        if preparation > timeout {
+            let message =
+                format!("no small stand-in is taken, and checking {problem} takes about {preparation}");
+            return Err(Failure::new(FailureKind::Untried, message));
+        }
         CpuBench::new(self, stand_in).run(kernel, point, 1, timeout).map(|_| ())
     }
 

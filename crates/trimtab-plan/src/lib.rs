@@ -9,6 +9,7 @@ mod experience;
 mod feedback;
 mod field;
 mod guard;
+mod measure;
 mod plan;
 mod planner;
 mod table;

@@ -9,7 +9,7 @@ use crate::table::{Table, TermsId};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trimtab_core::{Device, Failure, FailureKind, LaunchError, Lookup, Nanos, Patience, Problem, Terms};
@@ -18,7 +18,7 @@ use trimtab_wisdom::{FactKey, Filter, ImportReport, Outcome, Stats, Wisdom, Wisd
 
 /// Decisions kept for `explain`; the oldest go first, and can be made again from wisdom.
 const MAX_DECISIONS: usize = 256;
-/// Different terms one planner knows; more are answered under the last one's slot after clearing the plans.
+/// Different terms one planner knows; more are refused: a program asks under a few, kept in handles.
 const MAX_TERMS: usize = 1024;
 /// How often the background thread drains feedback and writes wisdom.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
@@ -69,7 +69,7 @@ struct Inner {
     cold: Cold,
     settings: Settings,
     table: Table,
-    terms: RwLock<Vec<Terms>>,
+    terms: Mutex<Vec<Terms>>,
     /// Held while a decision with measuring is made; whoever finds it taken gets an estimate instead of waiting.
     deciding: Mutex<()>,
     decisions: Mutex<Decisions>,
@@ -104,7 +104,7 @@ impl Planner {
             cold,
             settings,
             table: Table::new(),
-            terms: RwLock::new(vec![terms]),
+            terms: Mutex::new(vec![terms]),
             deciding: Mutex::new(()),
             decisions: Mutex::default(),
             feedback: Feedback::new(),
@@ -134,23 +134,19 @@ impl Planner {
         field::machine(&self.inner.cold.devices)
     }
 
-    /// The short name of terms, for use in calls.
-    pub fn terms(&self, terms: &Terms) -> TermsId {
-        if let Ok(known) = self.inner.terms.read()
-            && let Some(index) = known.iter().position(|other| other == terms)
-        {
-            return TermsId(index as u32);
-        }
-        let Ok(mut known) = self.inner.terms.write() else { return TermsId(0) };
+    /// The short name of terms, for use in calls; an error after a thousand different ones.
+    pub fn terms(&self, terms: &Terms) -> Result<TermsId, PlanError> {
+        let Ok(mut known) = self.inner.terms.lock() else {
+            return Err(PlanError::TooManyTerms { limit: MAX_TERMS });
+        };
         if let Some(index) = known.iter().position(|other| other == terms) {
-            return TermsId(index as u32);
+            return Ok(TermsId(index as u32));
         }
         if known.len() >= MAX_TERMS {
-            known.pop();
-            self.inner.table.clear();
+            return Err(PlanError::TooManyTerms { limit: MAX_TERMS });
         }
         known.push(*terms);
-        TermsId(known.len() as u32 - 1)
+        Ok(TermsId(known.len() as u32 - 1))
     }
 
     /// The plan in force for a problem, if there is one. No lock, no allocation, no system call.
@@ -192,6 +188,7 @@ impl Planner {
     }
 
     /// Measures a problem on request and puts the winner in force. A race that was completed earlier is not repeated.
+    /// Waits for a decision another thread is making; not to be called from inside `progress`.
     pub fn tune(
         &self,
         problem: &Problem,
@@ -276,15 +273,17 @@ impl Planner {
         self.inner.feedback.report(plan, elapsed.0);
     }
 
-    /// Runs `launch`, timing and reporting it if it is this call's turn.
+    /// Runs `launch`, timing and reporting it if it is this call's turn. A launch that fails is not a time.
     #[inline]
-    pub fn run<R>(&self, plan: &Plan, launch: impl FnOnce() -> R) -> R {
+    pub fn run<R, E>(&self, plan: &Plan, launch: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
         if !feedback::should_time(plan) {
             return launch();
         }
         let stopwatch = Stopwatch::start();
         let result = launch();
-        self.report(plan, stopwatch.elapsed());
+        if result.is_ok() {
+            self.report(plan, stopwatch.elapsed());
+        }
         result
     }
 
@@ -324,7 +323,7 @@ impl Planner {
     }
 
     fn given_terms(&self, terms: TermsId) -> Terms {
-        let known = self.inner.terms.read().ok();
+        let known = self.inner.terms.lock().ok();
         known.and_then(|known| known.get(terms.0 as usize).copied()).unwrap_or_default()
     }
 

@@ -7,7 +7,7 @@
 use crate::plan::Plan;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{OnceLock, RwLock};
+use std::sync::{Mutex, OnceLock, RwLock};
 use trimtab_core::{Lookup, Problem};
 
 /// Slots of the table: a power of two. 1.5 MB, allocated once per planner.
@@ -32,6 +32,8 @@ struct Slot {
 pub(crate) struct Table {
     slots: Box<[OnceLock<Slot>]>,
     used: AtomicUsize,
+    writing: Mutex<()>,
+    overflowing: AtomicBool,
     overflow: RwLock<FxHashMap<(Problem, TermsId), Plan>>,
 }
 
@@ -40,6 +42,8 @@ impl Table {
         Table {
             slots: (0..SLOTS).map(|_| OnceLock::new()).collect(),
             used: AtomicUsize::new(0),
+            writing: Mutex::new(()),
+            overflowing: AtomicBool::new(false),
             overflow: RwLock::default(),
         }
     }
@@ -60,51 +64,60 @@ impl Table {
     /// A plan that came after the table was full.
     #[cold]
     pub(crate) fn get_overflow(&self, problem: &Problem, terms: TermsId) -> Option<Plan> {
-        // Nothing is in the map before the table is full: a miss stays free of locks until then.
-        if self.used.load(Ordering::Relaxed) < MAX_PLANS {
+        // Nothing is in the map before the table or a chain is full: a miss stays free of locks until then.
+        if !self.overflowing.load(Ordering::Acquire) {
             return None;
         }
         self.overflow.read().ok()?.get(&(*problem, terms)).copied()
     }
 
-    /// Puts a plan in force. Called with the planner's cold lock held or for one problem by one thread; a race of two
-    /// writers leaves one of the two plans in force.
+    /// Puts a plan in force. One writer at a time; the same plan again changes nothing.
     pub(crate) fn publish(&self, problem: &Problem, terms: TermsId, mut plan: Plan) -> Plan {
+        let _guard = self.writing.lock();
         let start = place(problem.mix(), terms);
+        let chain = (0..MAX_PROBES).map(|probe| (start + probe) & (SLOTS - 1));
+        let mut empty = None;
         let mut older = None;
-        for probe in 0..MAX_PROBES {
-            let at = (start + probe) & (SLOTS - 1);
+        for at in chain {
             match self.slots[at].get() {
-                Some(slot) if slot.problem == *problem && slot.terms == terms => {
-                    if !slot.over.load(Ordering::Acquire) {
+                Some(slot) => {
+                    let same = slot.problem == *problem && slot.terms == terms;
+                    if same && !slot.over.load(Ordering::Acquire) {
                         older = Some(slot);
                     }
                 }
-                Some(_) => (),
-                None if self.used.load(Ordering::Relaxed) >= MAX_PLANS => break,
                 None => {
-                    plan.id = at as u32 + 1;
-                    let slot = Slot { problem: *problem, terms, plan, over: AtomicBool::new(false) };
-                    if self.slots[at].set(slot).is_ok() {
-                        self.used.fetch_add(1, Ordering::Relaxed);
-                        // The new one is behind the old one in the chain: found from now on.
-                        if let Some(older) = older {
-                            older.over.store(true, Ordering::Release);
-                        }
-                        return plan;
-                    }
+                    empty = Some(at);
+                    break;
                 }
             }
         }
-        plan.id = 0;
-        self.used.fetch_max(MAX_PLANS, Ordering::Relaxed);
-        if let Ok(mut map) = self.overflow.write() {
-            // The map is bounded too: when it is full, it starts over; plans are found again in wisdom.
-            if map.len() >= MAX_PLANS {
-                map.clear();
-            }
-            map.insert((*problem, terms), plan);
+        if let Some(older) = older
+            && (Plan { id: 0, ..older.plan }) == (Plan { id: 0, ..plan })
+        {
+            return older.plan;
         }
+        match empty.filter(|_| self.used.load(Ordering::Relaxed) < MAX_PLANS) {
+            Some(at) => {
+                plan.id = at as u32 + 1;
+                // The slot is empty and the lock is ours, so this never fails.
+                let _ =
+                    self.slots[at].set(Slot { problem: *problem, terms, plan, over: AtomicBool::new(false) });
+                self.used.fetch_add(1, Ordering::Relaxed);
+            }
+            None => {
+                plan.id = 0;
+                if let Ok(mut map) = self.overflow.write() {
+                    // The map is bounded too: when it is full, it starts over; plans are found again in wisdom.
+                    if map.len() >= MAX_PLANS {
+                        map.clear();
+                    }
+                    map.insert((*problem, terms), plan);
+                }
+                self.overflowing.store(true, Ordering::Release);
+            }
+        }
+        // Only now: whoever looks meanwhile finds the old plan, or the new one behind it.
         if let Some(older) = older {
             older.over.store(true, Ordering::Release);
         }
@@ -167,6 +180,32 @@ mod tests {
         assert_eq!(find(&table, 1, 0), Some(3));
         table.clear();
         assert!(find(&table, 1, 0).is_none());
+    }
+
+    #[test]
+    fn two_writers_leave_one_plan_in_force_and_a_later_one_replaces_it() {
+        for round in 0..200 {
+            let table = Table::new();
+            std::thread::scope(|scope| {
+                for kernel in [1, 2] {
+                    let table = &table;
+                    scope.spawn(move || table.publish(&problem(7), TermsId(0), plan(kernel)));
+                }
+            });
+            table.publish(&problem(7), TermsId(0), plan(3));
+            assert_eq!(find(&table, 7, 0), Some(3), "round {round}");
+        }
+    }
+
+    #[test]
+    fn one_problem_planned_again_and_again_does_not_fill_the_table() {
+        let table = Table::new();
+        for round in 0..10 * MAX_PROBES as u32 {
+            table.publish(&problem(7), TermsId(0), plan(round % 2));
+            assert_eq!(find(&table, 7, 0), Some(round % 2));
+        }
+        let other = table.publish(&problem(8), TermsId(0), plan(5));
+        assert!(other.id != 0 && find(&table, 8, 0) == Some(5));
     }
 
     #[test]

@@ -389,7 +389,7 @@ fn constraints_filter_first_and_plans_under_different_terms_are_kept_apart() {
     let device = Scripted::new(kernels);
     let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
     let lean = Constraints { memory_max: Some(Bytes(1024)), ..Constraints::default() };
-    let lean = planner.terms(&Terms { constraints: lean, ..Terms::default() });
+    let lean = planner.terms(&Terms { constraints: lean, ..Terms::default() }).unwrap();
     planner.plan(&problem(8), TermsId::default()).unwrap();
     planner.plan(&problem(8), lean).unwrap();
     let name = |terms| planner.decision(&problem(8), terms).unwrap().winner().unwrap().name.to_string();
@@ -399,7 +399,7 @@ fn constraints_filter_first_and_plans_under_different_terms_are_kept_apart() {
     assert!(fast.out_because().unwrap().contains("limit 1.00 KiB"));
     // Nobody can keep this: an error that says who broke what, not a plan that breaks it.
     let strict = Constraints { latency_max: Some(Nanos(1)), ..Constraints::default() };
-    let strict = planner.terms(&Terms { constraints: strict, ..Terms::default() });
+    let strict = planner.terms(&Terms { constraints: strict, ..Terms::default() }).unwrap();
     let error = planner.plan(&problem(8), strict).unwrap_err().to_string();
     assert!(error.contains("custom.op:8") && error.contains("limit 1 ns"), "{error}");
 }
@@ -411,8 +411,12 @@ fn a_rival_whose_measured_time_breaks_the_latency_limit_is_never_the_plan() {
     let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
     let within = |limit| {
         let constraints = Constraints { latency_max: Some(Nanos(limit)), ..Constraints::default() };
-        planner.terms(&Terms { constraints, ..Terms::default() })
+        planner.terms(&Terms { constraints, ..Terms::default() }).unwrap()
     };
+    // A call does not wait for a race longer than it may take; asked to tune, the race is run and its winner refused.
+    let measure = request(Patience::Measure);
+    let error = planner.tune(&problem(8), within(20_000), &measure, &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("expected to take 50.0 µs, limit 20.0 µs"), "{error}");
     let error = planner.plan(&problem(8), within(20_000)).unwrap_err().to_string();
     assert!(error.contains("expected to take 50.0 µs, limit 20.0 µs"), "{error}");
     assert!(planner.known(&problem(8), within(20_000)).is_none());
@@ -426,9 +430,19 @@ fn a_kernel_that_hung_elsewhere_does_not_answer_because_the_others_are_too_slow(
     planner(&device, &wisdom, Patience::Measure).plan(&problem(8), TermsId::default()).unwrap();
     let planner = planner(&device, &wisdom, Patience::Estimate);
     let constraints = Constraints { latency_max: Some(Nanos(10)), ..Constraints::default() };
-    let strict = planner.terms(&Terms { constraints, ..Terms::default() });
+    let strict = planner.terms(&Terms { constraints, ..Terms::default() }).unwrap();
     let error = planner.plan(&problem(9), strict).unwrap_err().to_string();
     assert!(error.contains("forever: excluded: its time is not known, limit 10 ns"), "{error}");
+}
+
+#[test]
+fn a_call_with_less_time_than_a_race_takes_measures_nothing() {
+    let device = Scripted::new(usual());
+    let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+    let constraints = Constraints { latency_max: Some(Nanos::from_millis(1)), ..Constraints::default() };
+    let terms = planner.terms(&Terms { constraints, ..Terms::default() }).unwrap();
+    assert!(planner.plan(&problem(8), terms).is_ok());
+    assert_eq!(device.runs.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -438,7 +452,7 @@ fn weights_on_memory_can_make_a_slower_kernel_the_best() {
     let device = Scripted::new(kernels);
     let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
     let objective = Objective { memory: 0.5, ..Objective::default() };
-    let thrifty = planner.terms(&Terms { objective, ..Terms::default() });
+    let thrifty = planner.terms(&Terms { objective, ..Terms::default() }).unwrap();
     planner.plan(&problem(8), thrifty).unwrap();
     assert_eq!(&*planner.decision(&problem(8), thrifty).unwrap().winner().unwrap().name, "slow");
 }

@@ -12,8 +12,8 @@ use trimtab_cpu::Watch;
 use trimtab_plan::{Decision, Planner};
 use trimtab_tune::{Sandbox, Stopwatch};
 
-/// Inputs cloned ahead of a timed stretch; the clones are not timed.
-const CLONES_AHEAD: u32 = 64;
+/// Launches in one batch at most: an input is cloned ahead for each, outside the timed part.
+const CLONES_AHEAD: u32 = 256;
 
 type Body<T, R> = Arc<dyn Fn(T) -> R + Send + Sync>;
 /// A result that others are compared with.
@@ -150,7 +150,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
         let problem = Custom::new(&self.name, sizes)?;
         let terms = trimtab_plan::TermsId::default();
         if let Some((_, plan)) = self.planner.known(&problem, terms) {
-            return Ok(self.planner.run(plan, || self.device.call(plan.kernel, input)));
+            return self.planner.run(plan, || Ok(self.device.call(plan.kernel, input)));
         }
         let problem = Problem::from(problem);
         if let Ok(mut samples) = self.device.samples.lock() {
@@ -370,25 +370,16 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Bench for ClosureBench<'_, T,
             self.check(kernel, &agree, timeout)?;
         }
         // Inputs are cloned here: the sample itself never leaves this thread.
-        let ahead = iterations.clamp(1, CLONES_AHEAD);
-        let mut stretches = Vec::new();
-        let mut left = iterations.max(1);
-        while left > 0 {
-            let count = left.min(ahead);
-            stretches.push(vec![self.sample.clone(); count as usize]);
-            left -= count;
-        }
+        let iterations = iterations.clamp(1, CLONES_AHEAD);
+        let inputs = vec![self.sample.clone(); iterations as usize];
         self.sandbox.run(timeout, move || {
             let watch = Watch::start();
-            let mut elapsed = Nanos(0);
-            for stretch in stretches {
-                let mut results = Vec::with_capacity(stretch.len());
-                let stopwatch = Stopwatch::start();
-                results.extend(stretch.into_iter().map(|input| body(input)));
-                elapsed = Nanos(elapsed.0 + stopwatch.elapsed().0);
-            }
+            let mut results = Vec::with_capacity(inputs.len());
+            let stopwatch = Stopwatch::start();
+            results.extend(inputs.into_iter().map(|input| body(input)));
+            let elapsed = stopwatch.elapsed();
             let interference = watch.seen();
-            Sample { elapsed, iterations: iterations.max(1), interference, energy_uj: None }
+            Sample { elapsed, iterations, interference, energy_uj: None }
         })
     }
 }

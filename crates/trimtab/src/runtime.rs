@@ -206,11 +206,7 @@ impl Builder {
         };
         warnings.extend(wisdom.warnings().iter().map(|warning| warning.to_string()));
         let mut terms = self.terms;
-        // A cap on threads is a constraint like any other, so that plans made under it are kept apart.
-        if let Some(cap) = threads.filter(|&cap| cap < cpu.facts().threads) {
-            terms.constraints.threads_max =
-                Some(terms.constraints.threads_max.map_or(cap, |max| max.min(cap)));
-        }
+        cap_threads(&mut terms, cpu.pool().threads(), cpu.facts().threads);
         let mut settings = Settings::default();
         settings.patience = asked.patience.or(outside.patience).unwrap_or(settings.patience);
         settings.budget = asked.budget.or(outside.budget).unwrap_or(settings.budget);
@@ -221,6 +217,14 @@ impl Builder {
         let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);
         let shared = Arc::new(Shared { planner, cpu, warnings });
         Ok(Runtime { shared, terms: TermsId::default(), given: terms })
+    }
+}
+
+/// A cap on threads is a constraint like any other, so that plans made under it are kept apart; whatever else is asked, no
+/// plan uses more threads than the pool has.
+fn cap_threads(terms: &mut Terms, pool: u32, machine: u32) {
+    if pool < machine {
+        terms.constraints.threads_max = Some(terms.constraints.threads_max.map_or(pool, |max| max.min(pool)));
     }
 }
 
@@ -250,23 +254,24 @@ impl Runtime {
     /// ```
     /// use trimtab::{core::Constraints, Runtime, Tensor};
     /// let rt = Runtime::builder().wisdom_in_memory().build()?;
-    /// let single = rt.constrained(Constraints { threads_max: Some(1), ..Constraints::default() });
+    /// let single = rt.constrained(Constraints { threads_max: Some(1), ..Constraints::default() })?;
     /// let ones = Tensor::full(&[64, 64], 1.0f32)?;
     /// assert_eq!(single.matmul(&ones, &ones)?.get(&[0, 0]), Some(64.0));
     /// # Ok::<(), trimtab::Error>(())
     /// ```
-    pub fn constrained(&self, constraints: Constraints) -> Runtime {
+    pub fn constrained(&self, constraints: Constraints) -> Result<Runtime, Error> {
         self.under(Terms { constraints, ..self.given })
     }
 
     /// The same runtime with another objective.
-    pub fn minimising(&self, objective: Objective) -> Runtime {
+    pub fn minimising(&self, objective: Objective) -> Result<Runtime, Error> {
         self.under(Terms { objective, ..self.given })
     }
 
-    fn under(&self, terms: Terms) -> Runtime {
-        let id = self.shared.planner.terms(&terms);
-        Runtime { shared: Arc::clone(&self.shared), terms: id, given: terms }
+    fn under(&self, mut terms: Terms) -> Result<Runtime, Error> {
+        cap_threads(&mut terms, self.shared.cpu.pool().threads(), self.shared.cpu.facts().threads);
+        let id = self.shared.planner.terms(&terms)?;
+        Ok(Runtime { shared: Arc::clone(&self.shared), terms: id, given: terms })
     }
 
     /// The terms calls through this handle are planned under.

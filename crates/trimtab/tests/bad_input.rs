@@ -81,11 +81,11 @@ fn sizes_that_overflow_are_errors_and_zeros_among_them_are_empty() {
         assert_eq!(rt.transpose(&empty).unwrap().len(), 0);
         assert_eq!(rt.sum(&empty, Axis::All).unwrap().item().unwrap(), 0.0);
         assert!(format!("{empty:?}").contains("f64"));
-        for axis in 0..3 {
-            // Where the zero is reduced away, the rest is too large; else the result is empty too.
-            match rt.sum(&empty, axis) {
-                Ok(sums) => assert!(sums.is_empty()),
-                Err(error) => assert!(error.to_string().contains("can address"), "{error}"),
+        for (axis, size) in shape.into_iter().enumerate() {
+            // Where the zero is reduced away, the result has 2^50 zeros; else it is empty too.
+            match size {
+                0 => message(rt.sum(&empty, axis), &["memory are not to be had"]),
+                _ => assert!(rt.sum(&empty, axis).unwrap().is_empty()),
             }
         }
         if let Ok(product) = rt.matmul(&empty, &empty.permuted(&[0, 2, 1]).unwrap()) {

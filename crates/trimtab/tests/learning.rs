@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trimtab::core::{
-    Basis, Bytes, Constraints, DType, Decline, Device, DeviceFacts, Elementwise, ElementwiseOp,
-    KernelVersion, LaunchError, Nanos, Patience, Problem, UnaryOp, Variant, VariantClass, Work,
+    Basis, Bytes, DType, Decline, Device, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion,
+    LaunchError, Nanos, Patience, Problem, UnaryOp, Variant, VariantClass, Work,
 };
 use trimtab::cpu::{Args, Cpu};
 use trimtab::plan::{Reason, Standing, TuneRequest};
@@ -19,15 +19,15 @@ use trimtab::{Axis, Builder, Runtime, Tensor};
 const PROBLEM: &str = "elementwise.gelu:f64:20000";
 const LEN: usize = 20_000;
 
-/// Time for a race: a run may take a quarter of it, which only a run that really hangs does even on a loaded machine.
-const BUDGET: Nanos = Nanos::from_millis(2_000);
+/// Time enough to measure although other tests run beside; what the usual budget does is printed by `bench cold`.
+const PATIENT: Nanos = Nanos::from_millis(3_000);
 
 fn builder() -> Builder {
-    Runtime::builder().ignore_environment().wisdom_in_memory().budget(BUDGET)
+    Runtime::builder().ignore_environment().wisdom_in_memory().budget(PATIENT)
 }
 
 fn in_dir(dir: &tempfile::TempDir) -> Builder {
-    Runtime::builder().ignore_environment().wisdom_dir(dir.path()).budget(BUDGET)
+    Runtime::builder().ignore_environment().wisdom_dir(dir.path()).budget(PATIENT)
 }
 
 fn problem() -> Problem {
@@ -316,66 +316,6 @@ fn message_of_overflow(rt: &Runtime) {
     assert!(!decision.rivals.iter().any(|rival| matches!(rival.standing, Standing::Quarantined(_))));
 }
 
-const PARALLEL: [&str; 5] = [
-    "matmul:f32:256x256x256",
-    "elementwise.exp:f32:300000",
-    "elementwise.add:f64:300000",
-    "reduce.sum:f32:400000",
-    "transpose:f32:600x500",
-];
-
-#[test]
-fn plans_under_a_limit_of_one_thread_never_use_more() {
-    let rt = builder().build().unwrap();
-    let single = rt.constrained(Constraints { threads_max: Some(1), ..Constraints::default() });
-    let capped = builder().threads(1).build().unwrap();
-    let mut excluded = 0;
-    for text in PARALLEL {
-        let problem: Problem = text.parse().unwrap();
-        for rt in [&single, &capped] {
-            let trial = rt.try_problem(&problem).unwrap();
-            assert_eq!(trial.check, Ok(()), "{text}");
-            let decision = rt.explain(&problem).unwrap();
-            assert_eq!(decision.winner().unwrap().work.threads, 1, "{text}");
-            for rival in &decision.rivals {
-                assert!(rival.estimate().is_none() || rival.work.threads <= 1, "{text}: {}", rival.name);
-                excluded += u32::from(rival.out_because().is_some_and(|why| why.contains("limit 1")));
-            }
-        }
-    }
-    // Where there is more than one thread, something was there to exclude.
-    assert!(excluded > 0 || rt.cpu().facts().threads == 1);
-    // Other terms, other plans: the unlimited runtime is free to use them.
-    let free = rt.explain(&PARALLEL[0].parse().unwrap()).unwrap();
-    assert!(!free.rivals.iter().any(|rival| matches!(rival.standing, Standing::Excluded(_))));
-}
-
-#[test]
-fn plans_without_scratch_memory_need_none() {
-    let rt = builder().constraints(Constraints { memory_max: Some(Bytes(0)), ..Constraints::default() });
-    let rt = rt.build().unwrap();
-    for text in PARALLEL {
-        let problem: Problem = text.parse().unwrap();
-        assert_eq!(rt.try_problem(&problem).unwrap().check, Ok(()), "{text}");
-        assert_eq!(rt.explain(&problem).unwrap().winner().unwrap().work.scratch, Bytes(0), "{text}");
-    }
-}
-
-#[test]
-fn a_latency_nobody_can_keep_is_an_error_that_says_so() {
-    let rt = builder().build().unwrap();
-    let hurried = rt.constrained(Constraints { latency_max: Some(Nanos(1)), ..Constraints::default() });
-    let a = Tensor::full(&[200, 200], 1.0f32).unwrap();
-    for _ in 0..2 {
-        let text = hurried.matmul(&a, &a).unwrap_err().to_string();
-        assert!(text.contains("no kernel can do matmul:f32:200x200x200"), "{text}");
-        assert!(text.contains("latency_ns<=1") && text.contains("limit 1 ns"), "{text}");
-    }
-    assert_eq!(rt.matmul(&a, &a).unwrap().get(&[1, 1]), Some(200.0));
-    let patient = rt.constrained(Constraints { latency_max: Some(Nanos::MAX), ..Constraints::default() });
-    assert_eq!(patient.matmul(&a, &a).unwrap().get(&[1, 1]), Some(200.0));
-}
-
 #[test]
 fn mode_off_measures_nothing_and_chooses_the_same_in_every_process() {
     let choose = || {
@@ -388,7 +328,11 @@ fn mode_off_measures_nothing_and_chooses_the_same_in_every_process() {
             let winner = decision.winner().unwrap();
             format!("{text} {} {}", winner.name, winner.point_name)
         };
-        let plans: Vec<String> = PARALLEL.iter().chain(&["matmul:f64:3x0x5", PROBLEM]).map(plan).collect();
+        let plans: Vec<String> =
+            ["matmul:f32:64x64x64", "reduce.sum:f32:400000", "matmul:f64:3x0x5", PROBLEM]
+                .iter()
+                .map(plan)
+                .collect();
         // Calls of the plans may have been timed by now; nothing else is remembered.
         assert!(rt.wisdom().all_facts().iter().all(|fact| fact.key.condition == "live"));
         plans

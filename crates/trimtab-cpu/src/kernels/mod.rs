@@ -8,19 +8,23 @@ mod version;
 
 use crate::blas::Blas;
 use crate::erase::AnyKernel;
+use std::ops::Range;
 use trimtab_core::VariantClass;
 
 /// The device's table.
 pub type Kernels = Vec<Box<dyn AnyKernel>>;
 
-/// Every kernel in order of preference: ours, then the user's, references last.
-pub(crate) fn all(libraries: Vec<Blas>, users: Kernels) -> Kernels {
-    let mut kernels = matmul::kernels_with(libraries);
-    kernels.extend(elementwise::kernels());
-    kernels.extend(reduce::kernels());
-    kernels.extend(transpose::kernels());
+/// Every kernel in order of preference: ours, then the user's, our references last. Also the positions of the user's.
+pub(crate) fn all(libraries: Vec<Blas>, users: Kernels) -> (Kernels, Range<usize>) {
+    let mut ours = matmul::kernels_with(libraries);
+    ours.extend(elementwise::kernels());
+    ours.extend(reduce::kernels());
+    ours.extend(transpose::kernels());
+    let (references, mut kernels): (Kernels, Kernels) =
+        ours.into_iter().partition(|kernel| kernel.info().class == VariantClass::Reference);
+    let start = kernels.len();
     kernels.extend(users);
-    // Stable: the order within each group stays.
-    kernels.sort_by_key(|kernel| kernel.info().class == VariantClass::Reference);
-    kernels
+    let users = start..kernels.len();
+    kernels.extend(references);
+    (kernels, users)
 }

@@ -22,6 +22,7 @@ pub struct Watch {
     process: bool,
     usage: Option<Usage>,
     stolen_ticks: Option<u64>,
+    throttles: Option<u64>,
 }
 
 /// What the system has counted so far.
@@ -38,12 +39,14 @@ impl Watch {
     }
 
     /// Watches a batch expected to take that long on that many threads. With more than one, pre-emption of any thread
-    /// of this process counts; long batches are also watched for time given to other guests of the hypervisor.
+    /// of this process counts; long batches are also watched for time given to other guests of the hypervisor and for throttling.
     pub fn start_for(expected: Nanos, threads: u32) -> Watch {
         let process = threads > 1;
-        let stolen_ticks = if expected >= STEAL_WATCHED_FROM { stolen_ticks() } else { None };
+        let long = expected >= STEAL_WATCHED_FROM;
+        let stolen_ticks = if long { stolen_ticks() } else { None };
+        let throttles = if long { throttles() } else { None };
         // Last, so that reading the rest is not part of what is watched.
-        Watch { stolen_ticks, process, usage: usage(process), watch: Stopwatch::start() }
+        Watch { stolen_ticks, throttles, process, usage: usage(process), watch: Stopwatch::start() }
     }
 
     /// What was seen since the start, if anything.
@@ -53,6 +56,9 @@ impl Watch {
             && preempted(before, after, wall, self.process)
         {
             return Some(Interference::Preempted);
+        }
+        if self.throttles.is_some_and(|before| throttles().is_some_and(|after| after > before)) {
+            return Some(Interference::Throttled);
         }
         let before = self.stolen_ticks?;
         let stolen = Nanos(stolen_ticks()?.saturating_sub(before).saturating_mul(TICK.0));
@@ -83,6 +89,11 @@ fn stolen_ticks() -> Option<u64> {
 #[cfg(not(target_os = "linux"))]
 fn stolen_ticks() -> Option<u64> {
     None
+}
+
+/// Times a core was throttled since boot, where the system counts it.
+fn throttles() -> Option<u64> {
+    super::state::throttle_count(std::path::Path::new("/"))
 }
 
 #[cfg(target_os = "linux")]

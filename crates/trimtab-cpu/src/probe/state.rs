@@ -109,6 +109,12 @@ fn frequency_max(root: &Path, processors: &[String]) -> Option<f64> {
     processors.iter().filter_map(limit).max().map(|khz| f64::from(khz) / 1000.0)
 }
 
+/// Times cores were throttled since boot.
+pub(super) fn throttle_count(root: &Path) -> Option<u64> {
+    let processors: Vec<String> = numbered(root, CPUS, "cpu").into_iter().take(MAX_PROCESSORS).collect();
+    throttles(root, &processors)
+}
+
 fn throttles(root: &Path, processors: &[String]) -> Option<u64> {
     let count = |cpu: &String| number::<u64>(root, &format!("{cpu}/thermal_throttle/core_throttle_count"));
     let counts: Vec<u64> = processors.iter().filter_map(count).collect();
