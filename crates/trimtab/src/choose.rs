@@ -16,6 +16,8 @@ use trimtab_tune::{Sandbox, Stopwatch};
 const CLONES_AHEAD: u32 = 256;
 
 type Body<T, R> = Arc<dyn Fn(T) -> R + Send + Sync>;
+/// A result that others are compared with.
+type Answer<R> = Arc<Mutex<R>>;
 type Agree<R> = Arc<dyn Fn(&R, &R) -> bool + Send + Sync>;
 
 /// One of several ways to do the same, by name.
@@ -88,8 +90,8 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
         self
     }
 
-    /// How results are compared; an option that disagrees with the first is never chosen. Where the first does not answer
-    /// in time, the next that does takes its place.
+    /// How results are compared; an option that disagrees with the first is never chosen. Where the first gives no answer
+    /// in time, those that agree with one another may be.
     pub fn agree(mut self, agree: impl Fn(&R, &R) -> bool + Send + Sync + 'static) -> Self {
         self.agree = Some(Arc::new(agree));
         self
@@ -206,8 +208,8 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Closures<T, R> {
             samples.iter().find(|(planned, _)| planned == problem).map(|(_, input)| input.clone())?;
         drop(samples);
         let sandbox = Sandbox::new(Arc::clone(&self.abandoned));
-        let (checked, yardstick, first_failure) = (Vec::new(), None, None);
-        Some(ClosureBench { device: self, sample, sandbox, checked, yardstick, first_failure })
+        let (checked, yardstick, failed) = (Vec::new(), None, Vec::new());
+        Some(ClosureBench { device: self, sample, sandbox, checked, yardstick, failed })
     }
 }
 
@@ -274,55 +276,81 @@ struct ClosureBench<'a, T, R> {
     sample: T,
     sandbox: Sandbox,
     checked: Vec<KernelId>,
-    /// The answer others are compared with, and whose it is.
-    yardstick: Option<(KernelId, Arc<Mutex<R>>)>,
-    /// Why the first option has no answer; it is not run again to find out.
-    first_failure: Option<Failure>,
+    /// The answer others are compared with and whose it is, or why there is none; not known before it is needed.
+    yardstick: Option<Result<(KernelId, Answer<R>), Failure>>,
+    /// Options that gave no answer when a yardstick was looked for; they are not run again to find out.
+    failed: Vec<(KernelId, Failure)>,
 }
 
 impl<T: Clone + Send + 'static, R: Send + 'static> ClosureBench<'_, T, R> {
-    /// Compares an option with the yardstick, which it becomes if there is none.
-    fn check(&mut self, kernel: KernelId, agree: &Agree<R>, timeout: Nanos) -> Result<(), Failure> {
-        let first = KernelId(0);
-        if kernel != first && self.yardstick.is_none() && self.first_failure.is_none() {
-            // Whether it has an answer or not is known from here on.
-            let _ = self.check(first, agree, timeout);
-        }
+    fn answer(&mut self, kernel: KernelId, timeout: Nanos) -> Result<Answer<R>, Failure> {
         let Some(way) = self.device.ways.get(kernel.0 as usize) else {
             return Err(Failure::new(FailureKind::Launch, "there is no such option"));
         };
         let (body, input) = (Arc::clone(&way.body), self.sample.clone());
-        let yardstick = self.yardstick.clone().filter(|(whose, _)| *whose != kernel);
-        let agree = Arc::clone(agree);
-        let answer = self.sandbox.run(timeout, move || {
-            let answer = body(input);
-            let agrees = match yardstick {
-                Some((_, expected)) => expected.lock().is_ok_and(|expected| agree(&expected, &answer)),
-                None => true,
-            };
-            agrees.then_some(answer)
-        });
-        match answer {
-            Ok(Some(answer)) => {
-                self.yardstick.get_or_insert_with(|| (kernel, Arc::new(Mutex::new(answer))));
-                self.checked.push(kernel);
-                Ok(())
-            }
-            Ok(None) => {
-                let whose = self.yardstick.as_ref().map_or(first, |(whose, _)| *whose);
-                let message = match self.device.ways.get(whose.0 as usize).filter(|_| whose != first) {
-                    Some(way) => format!("disagrees with `{}`; the first option gave no answer", way.name),
-                    None => "disagrees with the first option".to_string(),
-                };
-                Err(Failure::new(FailureKind::Wrong, message))
-            }
-            Err(failure) => {
-                if kernel == first {
-                    self.first_failure = Some(failure.clone());
+        self.sandbox.run(timeout, move || Arc::new(Mutex::new(body(input))))
+    }
+
+    fn agree(
+        &mut self,
+        agree: &Agree<R>,
+        a: &Answer<R>,
+        b: &Answer<R>,
+        timeout: Nanos,
+    ) -> Result<bool, Failure> {
+        let (agree, a, b) = (Arc::clone(agree), Arc::clone(a), Arc::clone(b));
+        self.sandbox.run(timeout, move || match (a.lock(), b.lock()) {
+            (Ok(a), Ok(b)) => agree(&a, &b),
+            _ => false,
+        })
+    }
+
+    /// The first option's answer. Where it gives none in time, one that two others agree on: a single other may be wrong.
+    fn find_yardstick(&mut self, agree: &Agree<R>, timeout: Nanos) -> Result<(KernelId, Answer<R>), Failure> {
+        let mut answers: Vec<(KernelId, Answer<R>)> = Vec::new();
+        for kernel in (0..self.device.ways.len() as u32).map(KernelId) {
+            match self.answer(kernel, timeout) {
+                Ok(answer) if kernel.0 == 0 => return Ok((kernel, answer)),
+                Ok(answer) => {
+                    for (other, known) in &answers {
+                        if self.agree(agree, known, &answer, timeout) == Ok(true) {
+                            return Ok((*other, Arc::clone(known)));
+                        }
+                    }
+                    answers.push((kernel, answer));
                 }
-                Err(failure)
+                Err(failure) => self.failed.push((kernel, failure)),
             }
         }
+        let message = "the first option gave no answer in time, and no two others agree";
+        Err(Failure::new(FailureKind::Untried, message))
+    }
+
+    /// Compares an option with the yardstick.
+    fn check(&mut self, kernel: KernelId, agree: &Agree<R>, timeout: Nanos) -> Result<(), Failure> {
+        if self.yardstick.is_none() {
+            self.yardstick = Some(self.find_yardstick(agree, timeout));
+        }
+        if let Some((_, failure)) = self.failed.iter().find(|(failed, _)| *failed == kernel) {
+            return Err(failure.clone());
+        }
+        let (whose, expected) = match &self.yardstick {
+            Some(Ok((whose, expected))) => (*whose, Arc::clone(expected)),
+            Some(Err(failure)) => return Err(failure.clone()),
+            None => return Ok(()),
+        };
+        if whose != kernel {
+            let answer = self.answer(kernel, timeout)?;
+            if !self.agree(agree, &expected, &answer, timeout)? {
+                let message = match self.device.ways.get(whose.0 as usize).filter(|_| whose.0 != 0) {
+                    Some(way) => format!("disagrees with `{}`, which agrees with another option", way.name),
+                    None => "disagrees with the first option".to_string(),
+                };
+                return Err(Failure::new(FailureKind::Wrong, message));
+            }
+        }
+        self.checked.push(kernel);
+        Ok(())
     }
 }
 
@@ -338,9 +366,6 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Bench for ClosureBench<'_, T,
             return Err(Failure::new(FailureKind::Launch, "there is no such option"));
         };
         let body = Arc::clone(&way.body);
-        if let Some(failure) = self.first_failure.clone().filter(|_| kernel.0 == 0) {
-            return Err(failure);
-        }
         if let Some(agree) = self.device.agree.clone().filter(|_| !self.checked.contains(&kernel)) {
             self.check(kernel, &agree, timeout)?;
         }

@@ -1,4 +1,4 @@
-//! Learning end to end: the first call, user kernels and closures that race ours, what is remembered, what is put out.
+//! Learning end to end: the first call, user kernels that race ours, what is remembered, what is put out.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
 use std::borrow::Cow;
@@ -111,7 +111,8 @@ impl Variant<Cpu> for Users {
             let _ = wait.lock().unwrap().recv_timeout(*time);
         }
         spin(behaviour.spins);
-        let there = |place: usize| args.out[place] == gelu(args.lhs[place]);
+        // As close as another kernel may have left it.
+        let there = |place: usize| (args.out[place] - gelu(args.lhs[place])).abs() <= 1e-12;
         if !(there(0) && there(args.out.len() / 2) && there(args.out.len() - 1)) {
             args.out.iter_mut().zip(args.lhs).for_each(|(out, &x)| *out = gelu(x));
         }
@@ -147,7 +148,8 @@ fn starts(behaviour: &Behaviour) -> u32 {
 
 #[test]
 fn the_first_call_with_no_set_up_is_right_and_explain_says_what_was_done() {
-    let rt = builder().build().unwrap();
+    // The default budget.
+    let rt = Runtime::builder().ignore_environment().wisdom_in_memory().build().unwrap();
     let a = Tensor::from_fn(&[48, 40], |index| (index % 7) as f32 - 3.0).unwrap();
     let b = Tensor::from_fn(&[40, 56], |index| (index % 5) as f32 - 2.0).unwrap();
     let watch = Stopwatch::start();
@@ -186,66 +188,6 @@ fn a_problem_that_would_take_too_long_to_race_is_answered_from_estimates_and_exp
     assert!(decision.notes.iter().any(|note| note.contains("nothing was measured")), "{:?}", decision.notes);
 }
 
-/// Four closures; the first entry of the result is how often each ran.
-fn race_of_closures(order: [usize; 4], compared: bool) {
-    let (ten, let_go) = ten_seconds();
-    let counts: Arc<[AtomicU32; 4]> = Arc::default();
-    let rt = builder().build().unwrap();
-    let name = |way: usize| ["10 s", "50 us", "20 us", "1 us"][way];
-    let mut choice = rt.choose::<u64, u64>("four");
-    for way in order {
-        let counts = Arc::clone(&counts);
-        let waits = ten.waits.clone().unwrap();
-        choice = choice.option(name(way), move |x| {
-            counts[way].fetch_add(1, Ordering::Relaxed);
-            match way {
-                0 => drop(waits.1.lock().unwrap().recv_timeout(waits.0)),
-                1 => spin(Nanos(50_000)),
-                2 => spin(Nanos(20_000)),
-                _ => spin(Nanos(1_000)),
-            }
-            x + 1
-        });
-    }
-    if compared {
-        choice = choice.agree(|a, b| a == b);
-    }
-    let choice = choice.build().unwrap();
-    let watch = Stopwatch::start();
-    for call in 0..20 {
-        assert_eq!(choice.run(&[8], call).unwrap(), call + 1);
-    }
-    let learning = watch.elapsed();
-    let before = counts[3].load(Ordering::Relaxed);
-    for call in 0..200 {
-        assert_eq!(choice.run(&[8], call).unwrap(), call + 1);
-    }
-    let fastest = counts[3].load(Ordering::Relaxed) - before;
-    let explained = choice.explain(&[8]).unwrap();
-    assert!(fastest >= 190, "{fastest} of 200 went to the fastest ({order:?}): {explained:?}");
-    assert!(counts[0].load(Ordering::Relaxed) <= 1, "the slowest ran {:?} times ({order:?})", counts[0]);
-    assert_eq!(choice.chosen(&[8]).unwrap(), Some("1 us"));
-    assert!(learning < Nanos::from_millis(5_000), "{learning}");
-    drop(let_go);
-}
-
-#[test]
-fn of_four_closures_the_fastest_gets_the_calls_and_the_slowest_runs_at_most_once() {
-    race_of_closures([0, 1, 2, 3], false);
-    race_of_closures([3, 2, 1, 0], false);
-}
-
-#[test]
-fn of_four_closures_that_are_compared_the_fastest_gets_the_calls() {
-    race_of_closures([1, 0, 2, 3], true);
-    race_of_closures([3, 2, 0, 1], true);
-}
-
-#[test]
-fn a_first_closure_that_takes_ten_seconds_does_not_keep_the_others_from_being_compared() {
-    race_of_closures([0, 1, 2, 3], true);
-}
-
 #[test]
 fn of_four_user_kernels_the_fastest_gets_the_calls_and_the_slowest_runs_at_most_once() {
     let (slowest, let_go) = ten_seconds();
@@ -275,75 +217,6 @@ fn of_four_user_kernels_the_fastest_gets_the_calls_and_the_slowest_runs_at_most_
     let out = decision.rivals.iter().find(|rival| &*rival.name == "user.10s").unwrap();
     assert!(out.out_because().is_some() || out.estimate().is_some());
     drop(let_go);
-}
-
-#[test]
-fn a_closure_that_disagrees_is_never_chosen_and_explain_says_why() {
-    let rt = builder().build().unwrap();
-    let choice = rt
-        .choose::<u64, u64>("liar")
-        .option("honest", |x| {
-            spin(Nanos(30_000));
-            x * 2
-        })
-        .option("liar", |x| x * 2 + 1)
-        .option("panics", |_| std::panic::resume_unwind(Box::new("no")))
-        .agree(|a, b| a == b)
-        .build()
-        .unwrap();
-    for x in 0..50 {
-        assert_eq!(choice.run(&[1], x).unwrap(), x * 2);
-    }
-    assert_eq!(choice.chosen(&[1]).unwrap(), Some("honest"));
-    let decision = choice.explain(&[1]).unwrap();
-    let why = |name: &str| {
-        decision.rivals.iter().find(|rival| rival.name.ends_with(name)).and_then(|rival| rival.out_because())
-    };
-    assert!(why("liar").unwrap().contains("disagrees with the first option"), "{decision:?}");
-    assert!(why("panics").unwrap().contains("panicked"), "{decision:?}");
-}
-
-#[test]
-fn a_choice_is_remembered_by_the_next_runtime_and_a_new_version_is_tried_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = |version: &str, fast: Nanos| {
-        let rt = in_dir(&dir).build().unwrap();
-        let choice = rt
-            .choose::<u64, u64>("kept")
-            .option("steady", |x| {
-                spin(Nanos(40_000));
-                x
-            })
-            .option("changes", move |x| {
-                spin(fast);
-                x
-            })
-            .version(version)
-            .build()
-            .unwrap();
-        assert_eq!(choice.run(&[3], 7).unwrap(), 7);
-        let decision = choice.explain(&[3]).unwrap();
-        (choice.chosen(&[3]).unwrap().unwrap().to_string(), decision.reason, decision.runs)
-    };
-    let (name, reason, runs) = run("1", Nanos(1_000));
-    assert_eq!((name.as_str(), reason, runs > 0), ("changes", Reason::Raced, true));
-    assert_eq!(run("1", Nanos(1_000)), ("changes".to_string(), Reason::Remembered, 0));
-    let (name, reason, runs) = run("2", Nanos(400_000));
-    assert_eq!((name.as_str(), reason, runs > 0), ("steady", Reason::Raced, true));
-}
-
-#[test]
-fn choices_without_options_or_with_bad_names_are_errors() {
-    let rt = builder().build().unwrap();
-    let text = rt.choose::<u8, u8>("empty").build().unwrap_err().to_string();
-    assert!(text.contains("there are no options"), "{text}");
-    let twice = rt.choose::<u8, u8>("twice").option("a", |x| x).option("a", |x| x).build();
-    assert!(twice.unwrap_err().to_string().contains("two options are named `a`"));
-    let name = rt.choose::<u8, u8>("../x y").option("a", |x| x).build();
-    assert!(name.unwrap_err().to_string().contains("ASCII letters"));
-    let one = rt.choose::<u8, u8>("one").option("a", |x| x).build().unwrap();
-    assert!(one.run(&[1, 2, 3, 4, 5], 1).unwrap_err().to_string().contains("at most 4 sizes"));
-    assert_eq!(one.run(&[], 1).unwrap(), 1);
 }
 
 #[test]
@@ -393,7 +266,7 @@ fn a_user_kernel_that_starts_failing_is_replaced_within_the_call() {
     {
         let rt = in_dir(&dir).kernel(users("user.fragile", &behaviour)).build().unwrap();
         check(&rt.gelu(&input()).unwrap());
-        assert_eq!(chosen(&rt, &problem()), "user.fragile");
+        assert_eq!(chosen(&rt, &problem()), "user.fragile", "{:#?}", rt.explain(&problem()));
         behaviour.fails.store(true, Ordering::Relaxed);
         check(&rt.gelu(&input()).unwrap());
         let after = starts(&behaviour);
@@ -460,7 +333,8 @@ fn mode_off_measures_nothing_and_chooses_the_same_in_every_process() {
                 .iter()
                 .map(plan)
                 .collect();
-        assert!(rt.wisdom().is_empty(), "nothing that was not measured is remembered");
+        // Calls of the plans may have been timed by now; nothing else is remembered.
+        assert!(rt.wisdom().all_facts().iter().all(|fact| fact.key.condition == "live"));
         plans
     };
     assert_eq!(choose(), choose());

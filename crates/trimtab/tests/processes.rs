@@ -1,0 +1,270 @@
+//! Real processes on one wisdom directory: this test program starts itself again with a role in its environment.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its processes has failed")]
+
+use std::borrow::Cow;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use trimtab::core::{
+    Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError, Nanos,
+    Patience, Problem, UnaryOp, Variant, VariantClass, Work,
+};
+use trimtab::cpu::{Args, Cpu};
+use trimtab::plan::{Reason, TuneRequest};
+use trimtab::tune::Rules;
+use trimtab::wisdom::Wisdom;
+use trimtab::{Runtime, Tensor};
+
+const ROLE: &str = "TRIMTAB_TEST_ROLE";
+const DIR: &str = "TRIMTAB_TEST_DIR";
+
+#[expect(clippy::disallowed_methods, reason = "a child of this test learns its role from the environment")]
+fn from_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn runtime(dir: &Path) -> Runtime {
+    Runtime::builder().ignore_environment().wisdom_dir(dir).build().unwrap()
+}
+
+trimtab::core::config! { struct NoSettings {} }
+
+/// A user's kernel that ends the process instead of computing, or only counts that it was started.
+struct Deadly {
+    aborts: bool,
+    starts: Arc<AtomicU32>,
+}
+
+impl Variant<Cpu> for Deadly {
+    type Problem = Elementwise;
+    type Config = NoSettings;
+
+    fn name(&self) -> Cow<'static, str> {
+        "user.deadly".into()
+    }
+    fn version(&self) -> KernelVersion {
+        "1".into()
+    }
+    fn class(&self) -> VariantClass {
+        VariantClass::Custom
+    }
+    fn declines(&self, problem: &Elementwise, _: &DeviceFacts) -> Option<Decline> {
+        let mine = problem.op == ElementwiseOp::Unary(UnaryOp::Neg) && problem.dtype == DType::F32;
+        (!mine).then(|| Decline::because("does neg of f32 only"))
+    }
+    fn configs(&self, _: &Elementwise, _: &DeviceFacts) -> Vec<NoSettings> {
+        vec![NoSettings {}]
+    }
+    fn work(&self, _: &Elementwise, _: NoSettings, _: &DeviceFacts) -> Work {
+        // So little that it is tried first.
+        Work { bytes: Bytes(1), threads: 1, lanes: 1, ..Work::default() }
+    }
+    fn launch(&self, problem: &Elementwise, _: NoSettings, args: Args<'_>) -> Result<(), LaunchError> {
+        self.starts.fetch_add(1, Ordering::Relaxed);
+        if self.aborts {
+            std::process::abort();
+        }
+        let args = args.typed::<f32>([problem.lhs_len(), 0, problem.out_len()])?;
+        args.out.iter_mut().zip(args.lhs).for_each(|(out, x)| *out = -x);
+        Ok(())
+    }
+}
+
+fn deadly(dir: &Path, aborts: bool, patience: Patience) -> (Runtime, Arc<AtomicU32>) {
+    let starts = Arc::new(AtomicU32::new(0));
+    let kernel = Deadly { aborts, starts: Arc::clone(&starts) };
+    let builder = Runtime::builder().ignore_environment().wisdom_dir(dir).patience(patience);
+    (builder.kernel(kernel).build().unwrap(), starts)
+}
+
+fn problems(of: &str) -> Vec<Problem> {
+    let sizes: &[u32] = if of == "evens" { &[2, 4, 16, 64] } else { &[3, 5, 17, 64] };
+    sizes.iter().map(|size| format!("elementwise.add:f32:{size}0").parse().unwrap()).collect()
+}
+
+/// Not a test of its own: what the children do. Without a role it does nothing.
+#[test]
+fn a_child_plays_its_role() {
+    let (Some(role), Some(dir)) = (from_environment(ROLE), from_environment(DIR)) else { return };
+    let dir = Path::new(&dir);
+    match role.as_str() {
+        "evens" | "odds" => {
+            let rt = runtime(dir);
+            for problem in problems(&role) {
+                assert_eq!(rt.try_problem(&problem).unwrap().check, Ok(()));
+            }
+        }
+        "measures for ever" => {
+            let rt = runtime(dir);
+            for size in 1.. {
+                let problem: Problem = format!("reduce.sum:f32:{size}").parse().unwrap();
+                rt.plan(&problem).unwrap();
+                rt.planner().drain();
+                println!("knows {problem}");
+            }
+        }
+        "aborts when measured" | "aborts when checked" => {
+            let measured = role.ends_with("measured");
+            let patience = if measured { Patience::Measure } else { Patience::Estimate };
+            let (rt, _) = deadly(dir, true, patience);
+            let _ = rt.neg(&Tensor::full(&[100], 1.0f32).unwrap());
+        }
+        "reads the environment" => match Runtime::new() {
+            Ok(rt) => {
+                let place = rt.wisdom().dir().map_or("nowhere".to_string(), |dir| dir.display().to_string());
+                let settings = rt.planner().settings();
+                println!(
+                    "mode {} budget {} wisdom {place} terms {}",
+                    settings.patience,
+                    settings.budget,
+                    rt.terms()
+                );
+            }
+            Err(error) => println!("error: {error}"),
+        },
+        other => panic!("no role {other}"),
+    }
+}
+
+fn child(role: &str, dir: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "a_child_plays_its_role", "--nocapture"]).env(ROLE, role).env(DIR, dir);
+    for (variable, _) in trimtab::VARIABLES {
+        command.env_remove(variable);
+    }
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+}
+
+fn succeeds(child: Child) -> bool {
+    child.wait_with_output().unwrap().status.success()
+}
+
+#[test]
+fn two_processes_that_measure_at_once_leave_what_both_learned() {
+    let dir = tempfile::tempdir().unwrap();
+    let children = ["evens", "odds"].map(|role| child(role, dir.path()).spawn().unwrap());
+    assert!(children.into_iter().all(succeeds));
+    let rt = runtime(dir.path());
+    assert_eq!(rt.wisdom().warnings(), []);
+    for problem in problems("evens").into_iter().chain(problems("odds")) {
+        let facts = rt.wisdom().all_facts();
+        assert!(facts.iter().any(|fact| fact.key.problem == problem.to_string()), "{problem}");
+        // The third process chooses without measuring.
+        rt.plan(&problem).unwrap();
+        let decision = rt.explain(&problem).unwrap();
+        assert_eq!((decision.reason, decision.runs), (Reason::Remembered, 0), "{problem}");
+    }
+}
+
+#[test]
+fn a_process_killed_while_measuring_leaves_what_it_had_learned() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut process = child("measures for ever", dir.path()).spawn().unwrap();
+    let mut known = Vec::new();
+    for line in BufReader::new(process.stdout.take().unwrap()).lines() {
+        if let Some((_, problem)) = line.unwrap().split_once("knows ") {
+            known.push(problem.to_string());
+        }
+        if known.len() == 4 {
+            break;
+        }
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert_eq!(known.len(), 4);
+    let rt = runtime(dir.path());
+    assert_eq!(rt.warnings(), [0; 0].map(|_| String::new()));
+    for text in &known {
+        let problem: Problem = text.parse().unwrap();
+        assert_eq!(rt.try_problem(&problem).unwrap().check, Ok(()));
+        let decision = rt.explain(&problem).unwrap();
+        assert_eq!((decision.reason, decision.runs), (Reason::Remembered, 0), "{text}");
+    }
+}
+
+fn dies_once(role: &str, patience: Patience) {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(!succeeds(child(role, dir.path()).spawn().unwrap()), "{role}: the child was to die");
+    let x = Tensor::full(&[100], 1.0f32).unwrap();
+    // The same kernel, which would work by now: it is not trusted, and the call is answered by another.
+    for _ in 0..2 {
+        let (rt, starts) = deadly(dir.path(), false, patience);
+        assert_eq!(rt.neg(&x).unwrap(), Tensor::full(&[100], -1.0).unwrap());
+        assert_eq!(starts.load(Ordering::Relaxed), 0, "{role}");
+        let decision = rt.explain(&"elementwise.neg:f32:100".parse().unwrap()).unwrap();
+        assert_ne!(&*decision.winner().unwrap().name, "user.deadly");
+        let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
+        let why = rival.out_because().unwrap();
+        assert!(why.contains("died") && why.contains("forget --kernel user.deadly"), "{role}: {why}");
+    }
+    // Forgetting lifts it.
+    let (rt, starts) = deadly(dir.path(), false, patience);
+    assert!(rt.forget(&trimtab::wisdom::Filter::kernel("user.deadly")) > 0);
+    let problem: Problem = "elementwise.neg:f32:100".parse().unwrap();
+    let decision = rt.explain(&problem).unwrap();
+    let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
+    assert!(rival.estimate().is_some(), "{role}: {rival:?}");
+    let request = TuneRequest {
+        patience: Patience::Exhaustive,
+        budget: Nanos::from_millis(2_000),
+        rules: Rules::default(),
+    };
+    rt.tune(&problem, &request, &mut |_| ()).unwrap();
+    assert!(starts.load(Ordering::Relaxed) > 0, "{role}");
+}
+
+#[test]
+fn a_kernel_that_ends_the_process_while_it_is_measured_is_not_started_again() {
+    dies_once("aborts when measured", Patience::Measure);
+}
+
+#[test]
+fn a_kernel_that_ends_the_process_while_it_is_checked_is_not_started_again() {
+    dies_once("aborts when checked", Patience::Estimate);
+}
+
+#[test]
+fn a_process_is_set_up_by_its_environment_and_wrong_values_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let says = |variables: &[(&str, &str)]| {
+        let mut command = child("reads the environment", dir.path());
+        command.env("TRIMTAB_WISDOM_DIR", dir.path()).envs(variables.iter().copied());
+        let Output { stdout, status, .. } = command.output().unwrap();
+        assert!(status.success());
+        String::from_utf8(stdout).unwrap()
+    };
+    let plain = says(&[]);
+    assert!(plain.contains("mode measure") && plain.contains(dir.path().to_str().unwrap()), "{plain}");
+    for off in ["off", "Off", "0", "false"] {
+        let said = says(&[("TRIMTAB_TUNE", off), ("TRIMTAB_WISDOM_DIR", off)]);
+        assert!(said.contains("mode off") && said.contains("wisdom nowhere"), "{said}");
+    }
+    let said = says(&[("TRIMTAB_TUNE", "Exhaustive"), ("TRIMTAB_BUDGET", "2s"), ("TRIMTAB_DEVICE", "CPU")]);
+    assert!(said.contains("mode exhaustive budget 2.00 s"), "{said}");
+    for (variable, value, part) in [
+        ("TRIMTAB_TUNE", "fast", "off (also 0, false), estimate, measure, exhaustive"),
+        ("TRIMTAB_THREADS", "none", "1 to"),
+        ("TRIMTAB_DEVICE", "gpu9", "auto, cpu"),
+        ("TRIMTAB_BUDGET", "soon", "40ms"),
+    ] {
+        let said = says(&[(variable, value)]);
+        assert!(said.contains("error: ") && said.contains(value) && said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_costs_a_warning_and_no_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a file");
+    std::fs::write(&file, "not a directory").unwrap();
+    let rt = runtime(&file);
+    let ones = Tensor::full(&[9, 9], 1.0f32).unwrap();
+    assert_eq!(rt.matmul(&ones, &ones).unwrap(), Tensor::full(&[9, 9], 9.0).unwrap());
+    rt.planner().drain();
+    assert!(!rt.wisdom().warnings().is_empty());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "not a directory");
+    assert_eq!(Wisdom::open(dir.path()).len(), 0);
+}
