@@ -1,7 +1,7 @@
 //! The cold path: from the field of rivals to a decision. Remembered, else raced, else estimated, else the default.
 
 use crate::experience::{Effort, Experience};
-use crate::field::{self, Field};
+use crate::field;
 use crate::guard::with_intent;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use rustc_hash::FxHashSet;
@@ -85,7 +85,8 @@ impl Cold {
             ask.patience = ask.patience.min(Patience::Estimate);
         }
         let mut budget = Budget::time(ask.budget);
-        let Field { rivals, signature } = field::enumerate(&self.devices, &ask.problem, &ask.terms);
+        let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms);
+        let signature = self.signature(&ask.problem, &rivals);
         let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
         let verdict = self.verdict(&ask);
         let remembered = verdict.as_ref().and_then(|verdict| find(&decision.rivals, verdict));
@@ -128,9 +129,7 @@ impl Cold {
         let outcome = match ask.patience {
             Patience::Off => self.settle_off(&mut decision),
             Patience::Estimate => self.settle(&mut decision, incumbent, Reason::Estimated),
-            Patience::Measure | Patience::Exhaustive => {
-                self.measure(&mut decision, ask, incumbent, signature, &budget)
-            }
+            Patience::Measure | Patience::Exhaustive => self.measure(&mut decision, ask, incumbent, &budget),
         };
         decision.spent = budget.spent();
         outcome.map(|()| decision)
@@ -143,7 +142,8 @@ impl Cold {
             return Err(PlanError::NoDevice);
         }
         let stopwatch = Stopwatch::start();
-        let Field { rivals, signature } = field::enumerate(&self.devices, &ask.problem, &ask.terms);
+        let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms);
+        let signature = self.signature(&ask.problem, &rivals);
         let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
         let problem = &ask.problem;
         self.experience.estimate(
@@ -186,6 +186,10 @@ impl Cold {
         decision.spent = stopwatch.elapsed();
         sort(&mut decision);
         Ok(decision)
+    }
+
+    fn signature(&self, problem: &Problem, rivals: &[Rival]) -> u64 {
+        self.experience.signature(&self.devices, &self.wisdom, problem, rivals)
     }
 
     fn verdict(&self, ask: &Ask<'_>) -> Option<Verdict> {
@@ -309,7 +313,7 @@ impl Cold {
         self.wisdom.record(fact_key(device.as_ref(), problem, rival, "quiet"), outcome);
     }
 
-    pub(crate) fn remember(&self, decision: &Decision, ask: &Ask<'_>, signature: u64) {
+    pub(crate) fn remember(&self, decision: &Decision, ask: &Ask<'_>) {
         let Some(winner) = decision.winner() else { return };
         let patience = if decision.complete { ask.patience.name() } else { PARTIAL };
         self.wisdom.decide(Verdict {
@@ -320,7 +324,8 @@ impl Cold {
             version: winner.version.to_string(),
             point: winner.point_name.clone(),
             patience: patience.to_string(),
-            candidates: signature,
+            // After the race: whoever failed in it is out, and challenges the verdict when that is forgotten.
+            candidates: self.signature(&ask.problem, &decision.rivals),
             origin: String::new(),
             last_seen_ms: 0,
         });

@@ -1,5 +1,6 @@
 //! What is known about times: facts of this very problem, fits over other problems, the analytic prior.
 
+use crate::field;
 use crate::plan::{Rival, Standing};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
@@ -31,6 +32,9 @@ pub(crate) enum Effort {
 }
 
 type FailedKey = (Problem, u16, KernelId, Point);
+/// Facts of one problem by kernel, version and point.
+type FactsByRival = FxHashMap<(String, String, String), Vec<Fact>>;
+
 type KernelKey = (u16, KernelId, Option<DType>);
 
 #[derive(Default)]
@@ -207,6 +211,28 @@ impl Experience {
         known
     }
 
+    /// The identity of the set of rivals that nothing in wisdom speaks against on this problem.
+    pub(crate) fn signature(
+        &self,
+        devices: &[Arc<dyn Device>],
+        wisdom: &Wisdom,
+        problem: &Problem,
+        rivals: &[Rival],
+    ) -> u64 {
+        let text = problem.to_string();
+        let facts: Vec<FactsByRival> =
+            devices.iter().map(|device| facts_by_rival(wisdom, device.as_ref(), &text)).collect();
+        let crashed: Vec<FxHashMap<KernelId, Vec<String>>> =
+            devices.iter().map(|device| crashed(wisdom, device.as_ref())).collect();
+        field::signature(devices, rivals, |rival| {
+            let device = rival.device as usize;
+            let key = (rival.name.to_string(), rival.version.to_string(), rival.point_name.clone());
+            let failed = facts[device].get(&key).is_some_and(|facts| matches!(believed(facts), Some(Err(_))));
+            let points = crashed[device].get(&rival.kernel);
+            failed || points.is_some_and(|points| points.contains(&rival.point_name))
+        })
+    }
+
     /// Gives every rival that is not out for good its estimate, or puts it out with the reason.
     pub(crate) fn estimate(
         &self,
@@ -222,7 +248,7 @@ impl Experience {
             self.load(devices, wisdom);
         }
         let text = problem.to_string();
-        let facts: Vec<FxHashMap<(String, String, String), Vec<Fact>>> =
+        let facts: Vec<FactsByRival> =
             devices.iter().map(|device| facts_by_rival(wisdom, device.as_ref(), &text)).collect();
         let crashed: Vec<FxHashMap<KernelId, Vec<String>>> =
             devices.iter().map(|device| crashed(wisdom, device.as_ref())).collect();
@@ -302,12 +328,8 @@ fn add(
     entry.fit = None;
 }
 
-fn facts_by_rival(
-    wisdom: &Wisdom,
-    device: &dyn Device,
-    problem: &str,
-) -> FxHashMap<(String, String, String), Vec<Fact>> {
-    let mut map: FxHashMap<(String, String, String), Vec<Fact>> = FxHashMap::default();
+fn facts_by_rival(wisdom: &Wisdom, device: &dyn Device, problem: &str) -> FactsByRival {
+    let mut map: FactsByRival = FxHashMap::default();
     for fact in wisdom.facts(&device.facts().fingerprint.0, problem) {
         let key = (fact.key.kernel.to_string(), fact.key.version.to_string(), fact.key.point.to_string());
         map.entry(key).or_default().push(fact);

@@ -7,20 +7,11 @@ use trimtab_core::{Device, Fingerprint, KernelId, Point, Problem, Terms, Work};
 /// Rivals considered for one problem at most; far more than any device here offers.
 const MAX_RIVALS: usize = 100_000;
 
-/// The rivals and the identity of the set.
-pub(crate) struct Field {
-    pub rivals: Vec<Rival>,
-    /// Changes when a kernel, a version or a legal point is added or removed: then an earlier verdict is challenged.
-    pub signature: u64,
-}
-
 /// Enumerates every rival in order of preference: declined kernels once, others once per legal point.
-pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &Terms) -> Field {
+pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &Terms) -> Vec<Rival> {
     let mut rivals = Vec::new();
-    let mut signature = Fnv::new("trimtab candidates v1");
     for (index, device) in devices.iter().enumerate() {
         let device_id: Arc<str> = device.facts().id.as_str().into();
-        signature.add(&device.facts().fingerprint.0);
         for (number, info) in device.kernels().iter().enumerate() {
             if info.operation != problem.operation() || rivals.len() >= MAX_RIVALS {
                 continue;
@@ -44,8 +35,6 @@ pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &
                 rivals.push(rival);
                 continue;
             }
-            signature.add(&info.name);
-            signature.add(&info.version.0);
             let space = device.space(kernel, problem);
             if space.points().is_empty() {
                 rival.standing = Standing::Declined("offers no settings for this problem".to_string());
@@ -55,7 +44,6 @@ pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &
             for point in space.points().iter().take(MAX_RIVALS - rivals.len()) {
                 let work = device.work(kernel, problem, point);
                 let point_name = space.name(point);
-                signature.add(&point_name);
                 // Not yet estimated; whoever is excluded for good is so from here on.
                 let standing = match terms.constraints.excludes(&work, None) {
                     Some(reason) => Standing::Excluded(reason),
@@ -65,7 +53,28 @@ pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &
             }
         }
     }
-    Field { rivals, signature: signature.0 }
+    rivals
+}
+
+/// The identity of a set of rivals: changes when a kernel, a version or a legal point is added or removed, or is put out
+/// or let in again. Then an earlier verdict is challenged.
+pub(crate) fn signature(
+    devices: &[Arc<dyn Device>],
+    rivals: &[Rival],
+    is_out: impl Fn(&Rival) -> bool,
+) -> u64 {
+    let mut signature = Fnv::new("trimtab candidates v1");
+    for device in devices {
+        signature.add(&device.facts().fingerprint.0);
+    }
+    for rival in
+        rivals.iter().filter(|rival| !matches!(rival.standing, Standing::Declined(_)) && !is_out(rival))
+    {
+        signature.add(&rival.name);
+        signature.add(&rival.version.0);
+        signature.add(&rival.point_name);
+    }
+    signature.0
 }
 
 /// The identity of a set of devices in wisdom's verdicts: for one device its fingerprint.

@@ -28,7 +28,6 @@ impl Cold {
         decision: &mut Decision,
         ask: Ask<'_>,
         incumbent: Option<usize>,
-        signature: u64,
         budget: &Budget,
     ) -> Result<(), PlanError> {
         let mut ask = ask;
@@ -86,7 +85,7 @@ impl Cold {
         } else {
             Reason::Raced
         };
-        self.remember(decision, &ask, signature);
+        self.remember(decision, &ask);
         Ok(())
     }
 

@@ -236,11 +236,11 @@ impl Planner {
         let failure = Failure::new(FailureKind::Launch, error.to_string());
         let cold = &self.inner.cold;
         let given = self.given_terms(terms);
-        let field = field::enumerate(&cold.devices, problem, &given);
+        let rivals = field::enumerate(&cold.devices, problem, &given);
         let is_failed = |rival: &&crate::plan::Rival| {
             rival.device == plan.device && rival.kernel == plan.kernel && rival.point == plan.point
         };
-        if let Some(rival) = field.rivals.iter().find(is_failed) {
+        if let Some(rival) = rivals.iter().find(is_failed) {
             cold.record_failure(problem, rival, &failure);
         }
         let mut quiet = |_: &Progress| ();

@@ -1,161 +1,17 @@
 //! Planning on a scripted machine: a device whose kernels have times written down, so that every plan is decidable.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+mod scripted;
+
+use scripted::{Script, Scripted, kernel, reference};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use trimtab_core::{
-    Basis, Bench, Bytes, Constraints, Decline, Device, DeviceFacts, DeviceKind, Failure, FailureKind,
-    Fingerprint, KernelId, KernelInfo, KernelVersion, LaunchError, Nanos, Objective, Operation, Patience,
-    Point, Problem, Rates, Sample, Space, State, Terms, VariantClass, Work,
+    Basis, Bytes, Constraints, Device, FailureKind, LaunchError, Nanos, Objective, Patience, Problem, Terms,
 };
 use trimtab_plan::{Planner, Reason, Settings, Standing, TermsId, TuneRequest};
 use trimtab_tune::Rules;
 use trimtab_wisdom::{Filter, Wisdom};
-
-/// One kernel of the scripted machine: its points and how long each takes.
-#[derive(Clone)]
-struct Script {
-    name: &'static str,
-    version: &'static str,
-    class: VariantClass,
-    points: Vec<(u32, u64)>,
-    scratch: u64,
-    fails: Option<FailureKind>,
-    declines: Option<&'static str>,
-}
-
-fn kernel(name: &'static str, points: &[(u32, u64)]) -> Script {
-    Script {
-        name,
-        version: "1",
-        class: VariantClass::Tiled,
-        points: points.to_vec(),
-        scratch: 0,
-        fails: None,
-        declines: None,
-    }
-}
-
-fn reference(ns: u64) -> Script {
-    Script { class: VariantClass::Reference, ..kernel("reference", &[(1, ns)]) }
-}
-
-struct Scripted {
-    facts: DeviceFacts,
-    kernels: Vec<Script>,
-    infos: Vec<KernelInfo>,
-    runs: AtomicU32,
-    /// Runs per kernel name.
-    counts: Mutex<HashMap<&'static str, u32>>,
-}
-
-impl Scripted {
-    fn new(kernels: Vec<Script>) -> Arc<Scripted> {
-        let infos = kernels
-            .iter()
-            .map(|script| KernelInfo {
-                name: script.name.to_string(),
-                version: KernelVersion::from(script.version),
-                operation: Operation::Custom,
-                class: script.class,
-            })
-            .collect();
-        let facts = DeviceFacts {
-            id: "scripted".to_string(),
-            name: "scripted".to_string(),
-            kind: DeviceKind::Recorded,
-            fingerprint: Fingerprint("scripted \"machine\"\n../x".to_string()),
-            cores: Some(2),
-            threads: 2,
-            caches: vec![],
-            vector_bytes: None,
-            features: vec![],
-            numa_nodes: None,
-            memory: None,
-            notes: vec![],
-        };
-        Arc::new(Scripted { facts, kernels, infos, runs: AtomicU32::new(0), counts: Mutex::default() })
-    }
-
-    fn ns(&self, kernel: KernelId, point: &Point) -> u64 {
-        let script = &self.kernels[kernel.0 as usize];
-        script.points.iter().find(|(value, _)| point.values() == [*value]).map_or(u64::MAX, |point| point.1)
-    }
-
-    fn count(&self, name: &str) -> u32 {
-        self.counts.lock().unwrap().get(name).copied().unwrap_or(0)
-    }
-}
-
-impl Device for Scripted {
-    fn facts(&self) -> &DeviceFacts {
-        &self.facts
-    }
-    fn rates(&self) -> Rates {
-        Rates {
-            flops_per_s: 1e9,
-            lanes: 1,
-            bytes_per_s: 1e9,
-            bytes_per_s_all: 1e9,
-            cached_bytes_per_s: 1e9,
-            cached_up_to: Bytes(1024),
-            launch: Nanos(100),
-        }
-    }
-    fn state(&self) -> State {
-        State::default()
-    }
-    fn kernels(&self) -> &[KernelInfo] {
-        &self.infos
-    }
-    fn declines(&self, kernel: KernelId, _: &Problem) -> Option<Decline> {
-        self.kernels[kernel.0 as usize].declines.map(Decline::because)
-    }
-    fn space(&self, kernel: KernelId, _: &Problem) -> Space {
-        let points =
-            self.kernels[kernel.0 as usize].points.iter().map(|(value, _)| Point::new(&[*value])).collect();
-        Space::new(vec!["tile".into()], points)
-    }
-    fn work(&self, kernel: KernelId, _: &Problem, point: &Point) -> Work {
-        let script = &self.kernels[kernel.0 as usize];
-        let threads = point.values()[0].min(4);
-        Work { scratch: Bytes(script.scratch), threads, lanes: 1, bytes: Bytes(1000), ..Work::default() }
-    }
-    fn verify(&self, kernel: KernelId, _: &Problem, _: &Point, _: Nanos) -> Result<(), Failure> {
-        match self.kernels[kernel.0 as usize].fails {
-            Some(kind) => Err(Failure::new(kind, "scripted")),
-            None => Ok(()),
-        }
-    }
-    fn bench(&self, _: &Problem, _: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
-        Ok(Box::new(ScriptedBench(self)))
-    }
-}
-
-struct ScriptedBench<'a>(&'a Scripted);
-
-impl Bench for ScriptedBench<'_> {
-    fn run(
-        &mut self,
-        kernel: KernelId,
-        point: &Point,
-        iterations: u32,
-        timeout: Nanos,
-    ) -> Result<Sample, Failure> {
-        let script = &self.0.kernels[kernel.0 as usize];
-        self.0.runs.fetch_add(1, Ordering::Relaxed);
-        *self.0.counts.lock().unwrap().entry(script.name).or_default() += 1;
-        if let Some(kind) = script.fails {
-            return Err(Failure::new(kind, "scripted"));
-        }
-        let elapsed = Nanos(self.0.ns(kernel, point).saturating_mul(u64::from(iterations)));
-        if elapsed > timeout {
-            return Err(Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")));
-        }
-        Ok(Sample { elapsed, iterations, interference: None, energy_uj: None })
-    }
-}
 
 fn problem(size: u64) -> Problem {
     trimtab_core::Custom::new("op", &[size]).unwrap().into()
@@ -486,6 +342,21 @@ fn a_changed_kernel_version_forgets_that_kernel_only() {
         let measured = matches!(basis, Basis::Measured(_));
         assert_eq!(measured, &*rival.name == "slow" || &*rival.name == "reference", "{} {basis}", rival.name);
     }
+}
+
+#[test]
+fn forgetting_a_kernel_that_failed_lets_it_race_again() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let mut kernels = usual();
+    kernels.push(Script { fails: Some(FailureKind::Launch), ..kernel("cured", &[(1, 10)]) });
+    let sick = Scripted::new(kernels.clone());
+    assert!(chosen(&planner(&sick, &wisdom, Patience::Measure), 8).starts_with("fast "));
+    kernels[3].fails = None;
+    let device = Scripted::new(kernels);
+    assert_eq!(chosen(&planner(&device, &wisdom, Patience::Measure), 8), "fast tile=2 (remembered)");
+    let next = planner(&device, &wisdom, Patience::Measure);
+    next.forget(&Filter::kernel("cured"));
+    assert_eq!(chosen(&next, 8), "cured tile=1 (raced)");
 }
 
 #[test]

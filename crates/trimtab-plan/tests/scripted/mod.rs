@@ -1,0 +1,159 @@
+//! A machine whose kernels have times written down, so that every plan is decidable.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use trimtab_core::{
+    Bench, Bytes, Decline, Device, DeviceFacts, DeviceKind, Failure, FailureKind, Fingerprint, KernelId,
+    KernelInfo, KernelVersion, Nanos, Operation, Point, Problem, Rates, Sample, Space, State, VariantClass,
+    Work,
+};
+
+/// One kernel of the scripted machine: its points and how long each takes.
+#[derive(Clone)]
+pub struct Script {
+    pub name: &'static str,
+    pub version: &'static str,
+    pub class: VariantClass,
+    pub points: Vec<(u32, u64)>,
+    pub scratch: u64,
+    pub fails: Option<FailureKind>,
+    pub declines: Option<&'static str>,
+}
+
+/// A kernel of these points and times that works.
+pub fn kernel(name: &'static str, points: &[(u32, u64)]) -> Script {
+    Script {
+        name,
+        version: "1",
+        class: VariantClass::Tiled,
+        points: points.to_vec(),
+        scratch: 0,
+        fails: None,
+        declines: None,
+    }
+}
+
+/// The reference, which takes that long.
+pub fn reference(ns: u64) -> Script {
+    Script { class: VariantClass::Reference, ..kernel("reference", &[(1, ns)]) }
+}
+
+/// A device whose kernels have times written down.
+pub struct Scripted {
+    facts: DeviceFacts,
+    kernels: Vec<Script>,
+    infos: Vec<KernelInfo>,
+    pub runs: AtomicU32,
+    /// Runs per kernel name.
+    counts: Mutex<HashMap<&'static str, u32>>,
+}
+
+impl Scripted {
+    /// A machine with these kernels.
+    pub fn new(kernels: Vec<Script>) -> Arc<Scripted> {
+        let infos = kernels
+            .iter()
+            .map(|script| KernelInfo {
+                name: script.name.to_string(),
+                version: KernelVersion::from(script.version),
+                operation: Operation::Custom,
+                class: script.class,
+            })
+            .collect();
+        let facts = DeviceFacts {
+            id: "scripted".to_string(),
+            name: "scripted".to_string(),
+            kind: DeviceKind::Recorded,
+            fingerprint: Fingerprint("scripted \"machine\"\n../x".to_string()),
+            cores: Some(2),
+            threads: 2,
+            caches: vec![],
+            vector_bytes: None,
+            features: vec![],
+            numa_nodes: None,
+            memory: None,
+            notes: vec![],
+        };
+        Arc::new(Scripted { facts, kernels, infos, runs: AtomicU32::new(0), counts: Mutex::default() })
+    }
+
+    fn ns(&self, kernel: KernelId, point: &Point) -> u64 {
+        let script = &self.kernels[kernel.0 as usize];
+        script.points.iter().find(|(value, _)| point.values() == [*value]).map_or(u64::MAX, |point| point.1)
+    }
+
+    /// How often a kernel ran.
+    pub fn count(&self, name: &str) -> u32 {
+        self.counts.lock().unwrap().get(name).copied().unwrap_or(0)
+    }
+}
+
+impl Device for Scripted {
+    fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+    fn rates(&self) -> Rates {
+        Rates {
+            flops_per_s: 1e9,
+            lanes: 1,
+            bytes_per_s: 1e9,
+            bytes_per_s_all: 1e9,
+            cached_bytes_per_s: 1e9,
+            cached_up_to: Bytes(1024),
+            launch: Nanos(100),
+        }
+    }
+    fn state(&self) -> State {
+        State::default()
+    }
+    fn kernels(&self) -> &[KernelInfo] {
+        &self.infos
+    }
+    fn declines(&self, kernel: KernelId, _: &Problem) -> Option<Decline> {
+        self.kernels[kernel.0 as usize].declines.map(Decline::because)
+    }
+    fn space(&self, kernel: KernelId, _: &Problem) -> Space {
+        let points =
+            self.kernels[kernel.0 as usize].points.iter().map(|(value, _)| Point::new(&[*value])).collect();
+        Space::new(vec!["tile".into()], points)
+    }
+    fn work(&self, kernel: KernelId, _: &Problem, point: &Point) -> Work {
+        let script = &self.kernels[kernel.0 as usize];
+        let threads = point.values()[0].min(4);
+        Work { scratch: Bytes(script.scratch), threads, lanes: 1, bytes: Bytes(1000), ..Work::default() }
+    }
+    fn verify(&self, kernel: KernelId, _: &Problem, _: &Point, _: Nanos) -> Result<(), Failure> {
+        match self.kernels[kernel.0 as usize].fails {
+            Some(kind) => Err(Failure::new(kind, "scripted")),
+            None => Ok(()),
+        }
+    }
+    fn bench(&self, _: &Problem, _: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+        Ok(Box::new(ScriptedBench(self)))
+    }
+}
+
+struct ScriptedBench<'a>(&'a Scripted);
+
+impl Bench for ScriptedBench<'_> {
+    fn run(
+        &mut self,
+        kernel: KernelId,
+        point: &Point,
+        iterations: u32,
+        timeout: Nanos,
+    ) -> Result<Sample, Failure> {
+        let script = &self.0.kernels[kernel.0 as usize];
+        self.0.runs.fetch_add(1, Ordering::Relaxed);
+        *self.0.counts.lock().unwrap().entry(script.name).or_default() += 1;
+        if let Some(kind) = script.fails {
+            return Err(Failure::new(kind, "scripted"));
+        }
+        let elapsed = Nanos(self.0.ns(kernel, point).saturating_mul(u64::from(iterations)));
+        if elapsed > timeout {
+            return Err(Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")));
+        }
+        Ok(Sample { elapsed, iterations, interference: None, energy_uj: None })
+    }
+}
