@@ -185,7 +185,7 @@ fn what_could_not_be_tried_is_not_remembered_as_failed() {
     }
     let failed =
         |facts: Vec<trimtab_wisdom::Fact>| facts.iter().filter(|f| f.outcome.stats().is_none()).count();
-    assert_eq!(failed(wisdom.facts(&starved.facts.fingerprint.0, "custom.op:8")), 0);
+    assert_eq!(failed(wisdom.facts(&starved.facts().fingerprint.0, "custom.op:8")), 0);
     assert_eq!(
         shown(&planner(&Scripted::new(usual()), &wisdom, Patience::Estimate), 9),
         "fast tile=2 (estimated)"
@@ -224,7 +224,7 @@ fn a_time_from_a_clock_that_is_ahead_does_not_bring_a_failed_plan_back() {
     let device = Scripted::new(usual());
     let planner = planner(&device, &wisdom, Patience::Measure);
     let plan = planner.plan(&problem(8), TermsId::default()).unwrap();
-    let facts = wisdom.facts(&device.facts.fingerprint.0, "custom.op:8");
+    let facts = wisdom.facts(&device.facts().fingerprint.0, "custom.op:8");
     let timed = facts.iter().find(|fact| fact.key.kernel == "fast" && fact.key.point == "tile=2").unwrap();
     let error = LaunchError::Kernel("broke".to_string());
     planner.failed(&problem(8), TermsId::default(), &plan, &error).unwrap();
