@@ -46,10 +46,10 @@ const SIZES: [(u64, u64, u64); 34] = [
     (500, 3, 500),
 ];
 /// Time for tuning one problem, and for comparing its rivals.
-const TUNE_BUDGET: Nanos = Nanos::from_millis(4_000);
-const COMPARE_BUDGET: Nanos = Nanos::from_millis(20_000);
+const TUNE_BUDGET: Nanos = Nanos::from_millis(12_000);
+const COMPARE_BUDGET: Nanos = Nanos::from_millis(30_000);
 /// Interleaved rounds of the comparison; the minimum counts.
-const ROUNDS: u32 = 12;
+const ROUNDS: u32 = 20;
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let rt = Runtime::builder().wisdom_in_memory().build()?;

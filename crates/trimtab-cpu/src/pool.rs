@@ -37,6 +37,8 @@ struct Shared {
     /// Helpers wanted for the present job; those with a higher index stay away.
     wanted: AtomicU32,
     stop: AtomicBool,
+    /// Times a helper took part in a job.
+    joined: AtomicU64,
     asleep: Vec<AtomicBool>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -69,6 +71,7 @@ impl Pool {
             next: AtomicUsize::new(0),
             wanted: AtomicU32::new(0),
             stop: AtomicBool::new(false),
+            joined: AtomicU64::new(0),
             asleep: (0..wanted).map(|_| AtomicBool::new(false)).collect(),
             panic: Mutex::new(None),
         });
@@ -88,6 +91,11 @@ impl Pool {
     /// Threads this pool can use at once, the caller's included.
     pub fn threads(&self) -> u32 {
         self.helpers.len() as u32 + 1
+    }
+
+    /// Times a helper took part so far: whether it did in the last job tells if it is awake.
+    pub(crate) fn joined(&self) -> u64 {
+        self.shared.joined.load(Ordering::Relaxed)
     }
 
     /// Calls `body` once for each of `0..tasks` on at most `threads` threads and returns when all are done. Threads take
@@ -168,6 +176,7 @@ impl Shared {
                 continue;
             }
             if index < self.wanted.load(Ordering::Relaxed) {
+                self.joined.fetch_add(1, Ordering::Relaxed);
                 // SAFETY: we are active in an open job, so the caller neither rewrites it nor leaves `run`.
                 let job = unsafe { &*self.job.get() };
                 let outcome = catch_unwind(AssertUnwindSafe(|| self.take_tasks(job.body, job.tasks)));

@@ -13,6 +13,12 @@ const FIRST_ROUND_POINTS: usize = 3;
 const SECOND_ROUND_FACTOR: f64 = 1.6;
 /// Most points of one kernel in the second round.
 const SECOND_ROUND_POINTS: usize = 48;
+/// Rivals within this factor of the best run off, …
+const RUN_OFF_FACTOR: f64 = 1.08;
+/// … at most so many of them, …
+const RUN_OFF_RIVALS: usize = 6;
+/// … each with so many samples. Few samples of two threads on a shared machine misjudged a third of the close calls.
+const RUN_OFF_SAMPLES: u32 = 12;
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
 /// Longest a candidate may run in a race, whatever the budget.
@@ -59,6 +65,17 @@ impl Cold {
             } else {
                 let second = self.second_round(decision, device, &first, leader);
                 self.race(decision, &mut bench, &second, Some(leader), &mut ask, budget).unwrap_or(leader)
+            };
+            // Someone who asked for tuning waits for it: those too close to call run off side by side.
+            let last = if ask.accept_partial { vec![] } else { self.run_off(decision, device) };
+            let leader = if last.len() > 1 {
+                let rules = ask.rules.clone();
+                let samples = RUN_OFF_SAMPLES.max(rules.min_samples);
+                ask.rules =
+                    Rules { min_samples: samples, max_samples: samples.max(rules.max_samples), ..rules };
+                self.race(decision, &mut bench, &last, Some(leader), &mut ask, budget).unwrap_or(leader)
+            } else {
+                leader
             };
             winners.push(leader);
         }
@@ -158,6 +175,21 @@ impl Cold {
         }
         second.sort_unstable();
         second
+    }
+
+    /// The few whose measured times are too close to call.
+    fn run_off(&self, decision: &Decision, device: usize) -> Vec<usize> {
+        let mut close: Vec<usize> = (0..decision.rivals.len())
+            .filter(|&index| {
+                decision.rivals[index].device as usize == device && is_measured(&decision.rivals[index])
+            })
+            .collect();
+        close.sort_by(|&a, &b| total(&decision.rivals[a]).total_cmp(&total(&decision.rivals[b])));
+        let limit = close.first().map_or(0.0, |&best| total(&decision.rivals[best]) + RUN_OFF_FACTOR.log2());
+        close.retain(|&index| total(&decision.rivals[index]) <= limit);
+        close.truncate(RUN_OFF_RIVALS);
+        close.sort_unstable();
+        close
     }
 
     /// Races these rivals, writes down what happened, and names the winner.
