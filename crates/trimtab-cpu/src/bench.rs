@@ -8,6 +8,7 @@ use crate::pool::Pool;
 use crate::probe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use trimtab_core::{Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
 use trimtab_tune::{Sandbox, Stopwatch};
 
@@ -17,8 +18,12 @@ const ENERGY_BATCH: Nanos = Nanos::from_millis(10);
 /// Batches longer than this need no launch ahead of them.
 const SETTLED_BATCH: Nanos = Nanos::from_millis(2);
 
+/// How long the measuring thread steps aside for a helper.
+const STEP_ASIDE: Duration = Duration::from_micros(30);
+/// Time in which a helper that is awake takes part in a job.
+const LONG_ENOUGH_TO_JOIN: Nanos = Nanos(10_000);
 /// Longest a batch waits for helpers to wake up.
-const LEAD_IN_MAX: Nanos = Nanos(500_000);
+const LEAD_IN_MAX: Nanos = Nanos(2_000_000);
 
 /// What the measuring thread owns. After a time-out it stays with that thread and a new one is made.
 struct Bed {
@@ -129,19 +134,12 @@ fn batch(
             .check(problem, &bed.operands.out)
             .map_err(|message| Failure::new(FailureKind::Wrong, message))?;
     }
-    // Launches ahead of the clock bring operands back into the caches and wake helpers that went to sleep: what calls one
-    // after the other see. Without it a product of 20 µs on two threads was timed with the helper awake or asleep, a
-    // factor of two apart; waking one takes up to 200 µs here. Long batches do not notice.
+    // What calls one after the other see: helpers awake, operands in the caches. Long batches do not notice the caches.
+    if watched.1 > 1 {
+        wake(&bed.pool, watched.1);
+    }
     if watched.0 < SETTLED_BATCH {
-        let lead_in = Stopwatch::start();
-        loop {
-            let joined = bed.pool.joined();
-            kernel.launch(problem, point, bed.operands.args(&bed.pool)).map_err(launch_failed)?;
-            let awake = watched.1 < 2 || bed.pool.joined() > joined;
-            if awake || lead_in.elapsed() > LEAD_IN_MAX {
-                break;
-            }
-        }
+        kernel.launch(problem, point, bed.operands.args(&bed.pool)).map_err(launch_failed)?;
     }
     let energy = || energy_root.as_deref().and_then(probe::energy_uj);
     let watch = probe::Watch::start_for(watched.0, watched.1);
@@ -156,4 +154,24 @@ fn batch(
         _ => None,
     };
     Ok(Sample { elapsed, iterations, interference: watch.seen(), energy_uj })
+}
+
+/// Wakes the helpers and waits until one takes part. Without it a product of 16 µs was timed for seconds as if there were
+/// no second thread: the helper, woken on the core this thread runs on, waits behind it. Out of its way for a moment, it
+/// runs, and the scheduler puts this thread on another core.
+fn wake(pool: &Pool, threads: u32) {
+    let lead_in = Stopwatch::start();
+    while lead_in.elapsed() < LEAD_IN_MAX {
+        let joined = pool.joined();
+        pool.run(threads, threads as usize, &|_| {
+            let task = Stopwatch::start();
+            while pool.joined() == joined && task.elapsed() < LONG_ENOUGH_TO_JOIN {
+                std::hint::spin_loop();
+            }
+        });
+        if pool.joined() > joined {
+            return;
+        }
+        std::thread::sleep(STEP_ASIDE);
+    }
 }
