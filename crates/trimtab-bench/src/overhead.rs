@@ -35,6 +35,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     }
     let allocations = allocations::count() - before;
     let report_ns = report(&rt, &problem)?;
+    let estimate_ns = estimate(&rt)?;
     printer.line(&json!({
         "problem": PROBLEM,
         "kernel": info.name,
@@ -47,6 +48,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
         "held_plan_ns": held,
         "allocations": allocations,
         "report_ns": report_ns,
+        "estimate_ns_per_candidate": estimate_ns,
     }));
     Ok(())
 }
@@ -139,6 +141,18 @@ fn report(rt: &Runtime, problem: &Problem) -> Result<f64> {
         // Fewer than the ring holds, drained in between: a full ring would be cheaper.
         best = best.min(stretch(|| rt.planner().report(&plan, Nanos(20))));
         rt.planner().drain();
+    }
+    Ok(best)
+}
+
+/// Nanoseconds to look at one candidate of a problem never seen, from its legality to its fitted time.
+fn estimate(rt: &Runtime) -> Result<f64> {
+    let unseen: Problem = "matmul:f32:77x66x55".parse()?;
+    let mut best = f64::MAX;
+    for _ in 0..ROUNDS {
+        let stopwatch = Stopwatch::start();
+        let decision = rt.explain(&unseen)?;
+        best = best.min(stopwatch.elapsed().0 as f64 / decision.rivals.len().max(1) as f64);
     }
     Ok(best)
 }
