@@ -18,6 +18,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     let request = TuneRequest {
         patience: Patience::Measure,
         budget: Nanos::from_millis(2_000),
+        session: Nanos::from_millis(2_000),
         rules: Rules::default(),
     };
     let pass = || -> Result<(f64, f64, u32, Vec<String>)> {

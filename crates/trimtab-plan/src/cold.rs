@@ -15,8 +15,9 @@ use trimtab_wisdom::{FactKey, Outcome, Verdict, Wisdom};
 
 /// Longest the check of a rival on a small stand-in may take.
 const VERIFY_TIMEOUT: Nanos = Nanos::from_millis(50);
-/// The patience recorded with a verdict when the budget ended the race.
-pub(crate) const PARTIAL: &str = "partial";
+/// The patience recorded with a verdict when the budget ended the race: this word, a colon, and the milliseconds of the
+/// tuning session it was part of; zero for a race within a call.
+const PARTIAL: &str = "partial:";
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +50,8 @@ pub(crate) struct Ask<'a> {
     pub terms: Terms,
     pub patience: Patience,
     pub budget: Nanos,
+    /// The budget of the tuning session this is part of; zero within a call.
+    pub session: Nanos,
     /// Whether a race the budget ended earlier is good enough.
     pub accept_partial: bool,
     /// The plan in force, if any.
@@ -98,7 +101,7 @@ impl Cold {
                 if decision.rivals[index].estimate().is_some() {
                     decision.chosen = index;
                     decision.reason = Reason::Remembered;
-                    decision.complete = verdict.patience != PARTIAL;
+                    decision.complete = !verdict.patience.starts_with(PARTIAL);
                     decision.spent = budget.spent();
                     return Ok(decision);
                 }
@@ -182,7 +185,7 @@ impl Cold {
             let note = "the set of rivals has changed since this was decided; the next call measures again";
             decision.notes.push(note.to_string());
         }
-        decision.complete = verdict.is_some_and(|verdict| verdict.patience != PARTIAL);
+        decision.complete = verdict.is_some_and(|verdict| !verdict.patience.starts_with(PARTIAL));
         decision.spent = stopwatch.elapsed();
         sort(&mut decision);
         Ok(decision)
@@ -315,7 +318,10 @@ impl Cold {
 
     pub(crate) fn remember(&self, decision: &Decision, ask: &Ask<'_>) {
         let Some(winner) = decision.winner() else { return };
-        let patience = if decision.complete { ask.patience.name() } else { PARTIAL };
+        let patience = match decision.complete {
+            true => ask.patience.name().to_string(),
+            false => format!("{PARTIAL}{}", millis(ask.session)),
+        };
         self.wisdom.decide(Verdict {
             device: field::machine(&self.devices),
             problem: ask.problem.to_string(),
@@ -323,7 +329,7 @@ impl Cold {
             kernel: winner.name.to_string(),
             version: winner.version.to_string(),
             point: winner.point_name.clone(),
-            patience: patience.to_string(),
+            patience,
             // After the race: whoever failed in it is out, and challenges the verdict when that is forgotten.
             candidates: self.signature(&ask.problem, &decision.rivals),
             origin: String::new(),
@@ -343,10 +349,18 @@ pub(crate) fn fact_key(device: &dyn Device, problem: &Problem, rival: &Rival, co
     }
 }
 
+fn millis(time: Nanos) -> u64 {
+    time.0 / 1_000_000
+}
+
 fn satisfies(verdict: &Verdict, ask: &Ask<'_>) -> bool {
     match verdict.patience.parse::<Patience>() {
         Ok(patience) => patience >= ask.patience,
-        Err(_) => verdict.patience == PARTIAL && ask.accept_partial,
+        Err(_) => {
+            let session =
+                verdict.patience.strip_prefix(PARTIAL).and_then(|millis| millis.parse::<u64>().ok());
+            session.is_some_and(|spent| ask.accept_partial || (spent > 0 && spent >= millis(ask.session)))
+        }
     }
 }
 

@@ -58,6 +58,9 @@ pub struct TuneRequest {
     pub patience: Patience,
     /// Time it may take.
     pub budget: Nanos,
+    /// The budget of the whole session this is part of; `budget` if it stands alone. A race that was cut short in a session
+    /// of at least this size is not taken up again: asking the same twice measures nothing the second time.
+    pub session: Nanos,
     /// How the race is run.
     pub rules: Rules,
 }
@@ -198,7 +201,13 @@ impl Planner {
     ) -> Result<Arc<Decision>, PlanError> {
         let _guard = self.inner.deciding.lock();
         let ask = self.ask(problem, terms, request.patience, progress);
-        let ask = Ask { budget: request.budget, rules: request.rules.clone(), accept_partial: false, ..ask };
+        let ask = Ask {
+            budget: request.budget,
+            session: request.session,
+            rules: request.rules.clone(),
+            accept_partial: false,
+            ..ask
+        };
         let decision = self.inner.cold.decide(ask)?;
         self.publish(problem, terms, decision)?;
         self.decision(problem, terms).ok_or_else(|| no_plan(problem))
@@ -340,6 +349,7 @@ impl Planner {
             terms: self.given_terms(terms),
             patience,
             budget: settings.budget,
+            session: Nanos(0),
             accept_partial: true,
             in_force: self.in_force(problem, terms),
             rules: settings.rules.clone(),

@@ -34,7 +34,8 @@ fn shown(planner: &Planner, size: u64) -> String {
 }
 
 fn request(patience: Patience) -> TuneRequest {
-    TuneRequest { patience, budget: Nanos::from_millis(10_000), rules: Rules::default() }
+    let budget = Nanos::from_millis(10_000);
+    TuneRequest { patience, budget, session: budget, rules: Rules::default() }
 }
 
 fn usual() -> Vec<Script> {
@@ -388,6 +389,27 @@ fn exhaustive_patience_measures_every_point_once_and_is_not_repeated() {
     }
     let again = planner.tune(&problem(8), terms, &request(Patience::Exhaustive), &mut |_| ()).unwrap();
     assert_eq!((again.runs, again.reason), (0, Reason::Remembered));
+}
+
+#[test]
+fn a_race_cut_short_is_taken_up_again_only_by_a_larger_session() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let points: Vec<(u32, u64)> = (1..40).map(|tile| (tile, 900_000 + u64::from(tile))).collect();
+    let device = Scripted::new(vec![kernel("many", &points), reference(50_000_000)]);
+    let planner = planner(&device, &wisdom, Patience::Measure);
+    let tune = |budget: u64, session: u64| {
+        let (budget, session) = (Nanos::from_millis(budget), Nanos::from_millis(session));
+        let request =
+            TuneRequest { patience: Patience::Exhaustive, budget, session, rules: Rules::default() };
+        planner.tune(&problem(8), TermsId::default(), &request, &mut |_| ()).unwrap()
+    };
+    let cut = tune(10, 100);
+    assert!(!cut.complete && cut.runs > 0, "{} runs", cut.runs);
+    let again = tune(80, 100);
+    assert_eq!((again.complete, again.runs), (false, 0));
+    let more = tune(60_000, 60_000);
+    assert!(more.complete && more.runs > 0);
+    assert_eq!(tune(60_000, 60_000).runs, 0);
 }
 
 #[test]

@@ -402,6 +402,7 @@ fn tuning_on_request_is_not_repeated_by_the_next_runtime() {
     let request = TuneRequest {
         patience: Patience::Measure,
         budget: Nanos::from_millis(3_000),
+        session: Nanos::from_millis(3_000),
         rules: Rules::default(),
     };
     let problems: Vec<Problem> =

@@ -210,6 +210,7 @@ fn dies_once(role: &str, patience: Patience) {
     let request = TuneRequest {
         patience: Patience::Exhaustive,
         budget: Nanos::from_millis(2_000),
+        session: Nanos::from_millis(2_000),
         rules: Rules::default(),
     };
     rt.tune(&problem, &request, &mut |_| ()).unwrap();

@@ -97,7 +97,12 @@ pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     for (done, &index) in order.iter().enumerate() {
         let problem = &request.problems[index];
         let share = Nanos(budget.left().0 / (order.len() - done) as u64);
-        let ask = TuneRequest { patience: request.patience, budget: share, rules: Rules::careful() };
+        let ask = TuneRequest {
+            patience: request.patience,
+            budget: share,
+            session: request.budget,
+            rules: Rules::careful(),
+        };
         match runtime.tune(problem, &ask, &mut |progress| bar.show(problem, progress)) {
             Ok(decision) => {
                 let tuned = tuned(session, &decision);
@@ -206,10 +211,7 @@ fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
     out.line(format!("{}, {effort}: {gain}", problems(results.len())))?;
     let cut = results.iter().filter(|tuned| !tuned.complete && tuned.measured > 0).count();
     if cut > 0 {
-        out.line(format!(
-            "{} cut short by the budget: run again, or give more with --budget",
-            problems(cut)
-        ))?;
+        out.line(format!("{} cut short by the budget: give more with --budget to finish", problems(cut)))?;
     }
     let mut notes: Vec<&String> = Vec::new();
     for note in results.iter().flat_map(|tuned| &tuned.notes) {
