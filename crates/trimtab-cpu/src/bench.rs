@@ -7,6 +7,7 @@ use crate::operands::Operands;
 use crate::pool::Pool;
 use crate::probe;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trimtab_core::{Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
@@ -30,6 +31,22 @@ struct Bed {
     operands: Operands,
     expected: Expected,
     pool: Pool,
+}
+
+/// Held while a thread is inside a library, so that the device is not dropped, and the process does not end, under it.
+pub(crate) struct Inside(Arc<AtomicU32>);
+
+impl Inside {
+    pub(crate) fn enter(count: &Arc<AtomicU32>) -> Inside {
+        count.fetch_add(1, Ordering::AcqRel);
+        Inside(Arc::clone(count))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// A problem being measured.
@@ -80,7 +97,9 @@ impl Bench for CpuBench<'_> {
         let threads = self.device.work(kernel, &problem, &point).threads;
         let watched = (Nanos(expected_ns as u64), threads);
         let energy_root = self.device.energy_root().cloned();
+        let inside = self.device.inside_library(kernel);
         let outcome = self.sandbox.run(timeout, move || {
+            let _inside = inside;
             let Ok(mut bed) = bed.lock() else {
                 return Err(Failure::new(
                     FailureKind::Untried,

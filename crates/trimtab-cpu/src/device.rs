@@ -1,7 +1,7 @@
 //! The CPU as a device: what the planner asks, and the launch the facade makes.
 
 use crate::args::{Args, Slice, SliceMut};
-use crate::bench::CpuBench;
+use crate::bench::{CpuBench, Inside};
 use crate::blas;
 use crate::check::Expected;
 use crate::erase::AnyKernel;
@@ -12,16 +12,19 @@ use crate::probe;
 use crate::standin::stand_ins;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use trimtab_core::{
     Bench, Bytes, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, LaunchError,
     Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
 };
-use trimtab_tune::panic_message;
+use trimtab_tune::{Stopwatch, panic_message};
 
 /// Bytes a second at which operands are made: page faults included, measured 1.5 to 3 GB/s.
 const OPERAND_BYTES_PER_S: f64 = 1.5e9;
+/// Longest the end waits for a library to return from a measurement that was given up.
+const LIBRARY_PATIENCE: Nanos = Nanos::from_millis(20_000);
 /// Where Linux shows energy counters.
 const ENERGY_COUNTERS: &str = "sys/class/powercap";
 
@@ -47,6 +50,7 @@ pub struct CpuDevice {
     root: PathBuf,
     energy_root: Option<PathBuf>,
     abandoned: Arc<AtomicU32>,
+    inside_libraries: Arc<AtomicU32>,
     problems: Vec<String>,
 }
 
@@ -84,6 +88,7 @@ impl CpuDevice {
             root,
             energy_root,
             abandoned: Arc::new(AtomicU32::new(0)),
+            inside_libraries: Arc::new(AtomicU32::new(0)),
             problems,
         }
     }
@@ -132,6 +137,12 @@ impl CpuDevice {
         &self.abandoned
     }
 
+    /// A note that a thread is inside a library's kernel; nothing for kernels of our own.
+    pub(crate) fn inside_library(&self, kernel: KernelId) -> Option<Inside> {
+        let info = self.infos.get(kernel.0 as usize)?;
+        (info.class == VariantClass::Library).then(|| Inside::enter(&self.inside_libraries))
+    }
+
     pub(crate) fn energy_root(&self) -> Option<&PathBuf> {
         self.energy_root.as_ref()
     }
@@ -150,6 +161,17 @@ impl CpuDevice {
 fn asked<R>(question: impl FnOnce() -> R) -> Result<R, Decline> {
     catch_unwind(AssertUnwindSafe(question))
         .map_err(|panic| Decline::from(format!("panicked when asked: {}", panic_message(panic.as_ref()))))
+}
+
+impl Drop for CpuDevice {
+    /// Waits for measurements that were given up while a library ran: libraries tear down when the process ends, and
+    /// OpenBLAS crashed under a thread that was still inside.
+    fn drop(&mut self) {
+        let waited = Stopwatch::start();
+        while self.inside_libraries.load(Ordering::Acquire) > 0 && waited.elapsed() < LIBRARY_PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 /// Time to make operands and their reference result, roughly; only used to refuse what would break a budget.
