@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 const MAX_LINES: usize = 600;
 
 /// Crates by level: a crate depends only on crates of lower levels (ARCHITECTURE.md, Crates).
-const LEVELS: [(&str, u32); 9] = [
+const LEVELS: [(&str, u32); 11] = [
     ("trimtab-core", 0),
     ("trimtab-model", 1),
     ("trimtab-tune", 1),
     ("trimtab-wisdom", 1),
+    ("trimtab-operands", 1),
+    ("trimtab-wgpu", 2),
     ("trimtab-plan", 2),
     ("trimtab-cpu", 2),
     ("trimtab", 3),
@@ -20,7 +22,7 @@ const LEVELS: [(&str, u32); 9] = [
 ];
 
 /// Crates that may use `unsafe`: those that talk to hardware or foreign libraries; the benchmark counts allocations.
-const UNSAFE_ALLOWED: [&str; 2] = ["trimtab-cpu", "trimtab-bench"];
+const UNSAFE_ALLOWED: [&str; 3] = ["trimtab-cpu", "trimtab-wgpu", "trimtab-bench"];
 
 /// What may be called in one place only: (text, crate that may).
 const ONE_PLACE: [(&str, &str); 4] = [

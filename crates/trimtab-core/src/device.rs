@@ -80,6 +80,8 @@ pub struct DeviceFacts {
     pub numa_nodes: Option<u32>,
     /// Memory of the device.
     pub memory: Option<Bytes>,
+    /// What a GPU's adapter told about itself.
+    pub adapter: Option<Box<AdapterFacts>>,
     /// Other probed facts, for people: (name, value).
     pub notes: Vec<(String, String)>,
 }
@@ -94,6 +96,73 @@ impl DeviceFacts {
     pub fn has(&self, feature: &str) -> bool {
         self.features.iter().any(|known| known == feature)
     }
+}
+
+/// What sort of adapter a GPU is: which strategy it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AdapterClass {
+    /// A card with memory of its own.
+    Discrete,
+    /// On the processor's chip, sharing its memory.
+    Integrated,
+    /// A GPU of another machine or hypervisor.
+    Virtual,
+    /// The processor pretending to be a GPU.
+    Software,
+    /// The driver does not say.
+    Unknown,
+}
+
+impl AdapterClass {
+    /// The name shown to people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AdapterClass::Discrete => "discrete",
+            AdapterClass::Integrated => "integrated",
+            AdapterClass::Virtual => "virtual",
+            AdapterClass::Software => "software",
+            AdapterClass::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a GPU's adapter told about itself. Kernels keep within these limits themselves: not every API enforces them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdapterFacts {
+    /// What sort of adapter.
+    pub class: AdapterClass,
+    /// The API it is reached through: `vulkan`, `metal`, `dx12`, `webgpu`.
+    pub backend: String,
+    /// The driver's name.
+    pub driver: String,
+    /// The driver's version and build.
+    pub driver_info: String,
+    /// Most invocations of one workgroup.
+    pub max_invocations: u32,
+    /// Most invocations of one workgroup along each axis.
+    pub max_workgroup: [u32; 3],
+    /// Most workgroups of one dispatch along each axis.
+    pub max_groups: u32,
+    /// Most memory a workgroup shares.
+    pub workgroup_memory: Bytes,
+    /// Most of a buffer one kernel sees at once.
+    pub max_binding: Bytes,
+    /// The largest buffer.
+    pub max_buffer: Bytes,
+    /// What the start of a part of a buffer is a multiple of, in bytes.
+    pub offset_alignment: u32,
+    /// Fewest and most invocations of a subgroup; absent without subgroups.
+    pub subgroup: Option<(u32, u32)>,
+    /// Whether kernels may compute with 16-bit floats.
+    pub f16: bool,
+    /// Whether kernels may compute with 64-bit floats.
+    pub f64: bool,
+    /// Whether the device tells the time at which work began and ended.
+    pub timestamps: bool,
+    /// Whether the processor and the device share memory, so that buffers can be mapped in place.
+    pub unified_memory: bool,
+    /// Whether built kernels can be kept on disk.
+    pub pipeline_cache: bool,
 }
 
 /// Measured speeds of a device: what the analytic estimate divides by.
@@ -113,6 +182,10 @@ pub struct Rates {
     pub cached_up_to: Bytes,
     /// Cost of handing work to another thread or queue and waiting for it.
     pub launch: Nanos,
+    /// On a GPU: what one barrier of one workgroup costs, in nanoseconds of the whole device.
+    pub barrier_ns: f64,
+    /// On a GPU: independent invocations below which the device is not filled; zero where that does not matter.
+    pub filled_by: u64,
 }
 
 /// A kernel as the planner sees it.
@@ -144,6 +217,12 @@ pub trait Device: Send + Sync {
     fn space(&self, kernel: KernelId, problem: &Problem) -> Space;
     /// What one launch does: the analytic prior and the resource needs.
     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work;
+    /// Time around the kernel of a call whose operands lie in the caller's memory: moving them to the device, handing the
+    /// work over, and moving the result back. Nothing on the processor itself. Measured once, when first asked for.
+    fn handover(&self, problem: &Problem) -> Nanos {
+        let _ = problem;
+        Nanos(0)
+    }
     /// Runs a kernel on a small stand-in for the problem and compares with the reference, within the time-out.
     fn verify(
         &self,

@@ -10,25 +10,28 @@ pub enum DType {
     F32,
     /// 64-bit IEEE float.
     F64,
+    /// 16-bit IEEE float: five bits of exponent, ten of fraction.
+    F16,
     /// 32-bit signed integer.
     I32,
 }
 
 impl DType {
     /// Every element type, in the order they are listed to people.
-    pub const ALL: [DType; 3] = [DType::F32, DType::F64, DType::I32];
+    pub const ALL: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::I32];
 
     /// Bytes one element takes.
     pub const fn size(self) -> u64 {
         match self {
             DType::F32 | DType::I32 => 4,
             DType::F64 => 8,
+            DType::F16 => 2,
         }
     }
 
     /// Whether elements are floating point.
     pub const fn is_float(self) -> bool {
-        matches!(self, DType::F32 | DType::F64)
+        !matches!(self, DType::I32)
     }
 
     /// The name used in a problem's text form.
@@ -36,6 +39,7 @@ impl DType {
         match self {
             DType::F32 => "f32",
             DType::F64 => "f64",
+            DType::F16 => "f16",
             DType::I32 => "i32",
         }
     }

@@ -61,4 +61,8 @@ pub struct Work {
     pub threads: u32,
     /// Elements one arithmetic instruction handles: 1 for scalar code.
     pub lanes: u32,
+    /// On a GPU: times a workgroup waits for all its invocations, summed over workgroups.
+    pub barriers: u64,
+    /// On a GPU: invocations that run independently of each other; zero where that is not what limits a device.
+    pub invocations: u64,
 }

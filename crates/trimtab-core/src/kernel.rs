@@ -31,6 +31,18 @@ impl fmt::Display for Decline {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KernelVersion(pub Cow<'static, str>);
 
+impl KernelVersion {
+    /// The version of a kernel of our own: a hash (FNV-1a, 64 bits) of the source texts it is made from, so that an edit
+    /// forgets what was learned of that kernel alone.
+    pub fn of_sources(sources: &[&str]) -> KernelVersion {
+        let bytes = sources.iter().flat_map(|source| source.bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        KernelVersion(Cow::Owned(format!("{hash:016x}")))
+    }
+}
+
 impl From<&'static str> for KernelVersion {
     fn from(text: &'static str) -> Self {
         KernelVersion(Cow::Borrowed(text))

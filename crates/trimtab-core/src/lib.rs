@@ -16,7 +16,10 @@ mod state;
 mod units;
 
 pub use constraints::{Constraints, Objective, Patience, Terms, UnknownPatience};
-pub use device::{Bench, Cache, Device, DeviceFacts, DeviceKind, Fingerprint, KernelId, KernelInfo, Rates};
+pub use device::{
+    AdapterClass, AdapterFacts, Bench, Cache, Device, DeviceFacts, DeviceKind, Fingerprint, KernelId,
+    KernelInfo, Rates,
+};
 pub use dtype::DType;
 pub use estimate::{Basis, Estimate, Work};
 pub use kernel::{Context, Decline, KernelVersion, LaunchError, Variant, VariantClass};

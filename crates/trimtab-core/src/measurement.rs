@@ -14,6 +14,8 @@ pub struct Sample {
     pub interference: Option<Interference>,
     /// Energy of the whole batch in microjoules, where the machine can tell.
     pub energy_uj: Option<u64>,
+    /// Time it took to build the kernel, where it was built for this sample. Not part of `elapsed`.
+    pub compiled_in: Option<Nanos>,
 }
 
 impl Sample {

@@ -1,9 +1,8 @@
 //! Measuring one problem on the CPU: operands of its own, on a thread that can be left behind.
 
-use crate::check::Expected;
+use crate::args::Args;
 use crate::device::CpuDevice;
 use crate::erase::AnyKernel;
-use crate::operands::Operands;
 use crate::pool::Pool;
 use crate::probe;
 use std::path::PathBuf;
@@ -11,6 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trimtab_core::{Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
+use trimtab_operands::Expected;
+use trimtab_operands::Operands;
 use trimtab_tune::{Sandbox, Stopwatch};
 
 /// Batches shorter than this are not asked for their energy: the counters step about once a millisecond.
@@ -71,7 +72,7 @@ impl<'a> CpuBench<'a> {
         }
         let pool = Pool::new(self.device.pool().threads());
         let operands = Operands::new(&self.problem);
-        let expected = Expected::new(self.device.table(), &self.problem, &operands, &pool)
+        let expected = Expected::new(self.device, &self.problem, &operands)
             .map_err(|message| Failure::new(FailureKind::Untried, format!("no reference: {message}")))?;
         let bed = Arc::new(Mutex::new(Bed { operands, expected, pool }));
         self.bed = Some(Arc::clone(&bed));
@@ -148,7 +149,7 @@ fn batch(
         |error: trimtab_core::LaunchError| Failure::new(FailureKind::Launch, error.to_string());
     if check {
         bed.operands.out.poison();
-        kernel.launch(problem, point, bed.operands.args(&bed.pool)).map_err(launch_failed)?;
+        kernel.launch(problem, point, args(&mut bed.operands, &bed.pool)).map_err(launch_failed)?;
         bed.expected
             .check(problem, &bed.operands.out)
             .map_err(|message| Failure::new(FailureKind::Wrong, message))?;
@@ -158,21 +159,26 @@ fn batch(
         wake(&bed.pool, watched.1);
     }
     if watched.0 < SETTLED_BATCH {
-        kernel.launch(problem, point, bed.operands.args(&bed.pool)).map_err(launch_failed)?;
+        kernel.launch(problem, point, args(&mut bed.operands, &bed.pool)).map_err(launch_failed)?;
     }
     let energy = || energy_root.as_deref().and_then(probe::energy_uj);
     let watch = probe::Watch::start_for(watched.0, watched.1);
     let energy_before = energy();
     let stopwatch = Stopwatch::start();
     for _ in 0..iterations {
-        kernel.launch(problem, point, bed.operands.args(&bed.pool)).map_err(launch_failed)?;
+        kernel.launch(problem, point, args(&mut bed.operands, &bed.pool)).map_err(launch_failed)?;
     }
     let elapsed = stopwatch.elapsed();
     let energy_uj = match (energy_before, energy()) {
         (Some(before), Some(after)) if after >= before && elapsed >= ENERGY_BATCH => Some(after - before),
         _ => None,
     };
-    Ok(Sample { elapsed, iterations, interference: watch.seen(), energy_uj })
+    Ok(Sample { elapsed, iterations, interference: watch.seen(), energy_uj, compiled_in: None })
+}
+
+/// The operands as a launch wants them.
+fn args<'a>(operands: &'a mut Operands, pool: &'a Pool) -> Args<'a> {
+    Args { lhs: operands.lhs.slice(), rhs: operands.rhs.slice(), out: operands.out.slice_mut(), pool }
 }
 
 /// Wakes the helpers and waits until one takes part. Without it a product of 16 µs was timed for seconds as if there were

@@ -1,24 +1,26 @@
 //! The CPU as a device: what the planner asks, and the launch the facade makes.
 
-use crate::args::{Args, Slice, SliceMut};
+use crate::args::Args;
 use crate::bench::{CpuBench, Inside};
 use crate::blas;
-use crate::check::Expected;
 use crate::erase::AnyKernel;
 use crate::kernels;
-use crate::operands::Operands;
 use crate::pool::Pool;
 use crate::probe;
-use crate::standin::stand_ins;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use trimtab_core::{
-    Bench, Bytes, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, LaunchError,
-    Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
+    Bench, Bytes, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo,
+    LaunchError, Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
 };
+use trimtab_operands::Operands;
+use trimtab_operands::stand_ins;
+use trimtab_operands::{Expected, Reference};
+use trimtab_operands::{Slice, SliceMut};
 use trimtab_tune::{Stopwatch, panic_message};
 
 /// Bytes a second at which operands are made: page faults included, measured 1.5 to 3 GB/s.
@@ -52,6 +54,7 @@ pub struct CpuDevice {
     abandoned: Arc<AtomicU32>,
     inside_libraries: Arc<AtomicU32>,
     problems: Vec<String>,
+    users: Range<usize>,
 }
 
 impl std::fmt::Debug for CpuDevice {
@@ -90,6 +93,7 @@ impl CpuDevice {
             abandoned: Arc::new(AtomicU32::new(0)),
             inside_libraries: Arc::new(AtomicU32::new(0)),
             problems,
+            users,
         }
     }
 
@@ -121,7 +125,7 @@ impl CpuDevice {
 
     /// Whether the operands' output agrees with the reference, and where not.
     pub fn check(&self, problem: &Problem, operands: &Operands) -> Result<(), String> {
-        Expected::new(&self.kernels, problem, operands, &self.pool)?.check(problem, &operands.out)
+        Expected::new(self, problem, operands)?.check(problem, &operands.out)
     }
 
     /// The threads live launches share.
@@ -150,6 +154,13 @@ impl CpuDevice {
     /// Where the operating system's files are looked for.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Whether the problem is of f16 and the kernel is one of ours that is not a reference: none of them has f16.
+    fn has_no_halves(&self, kernel: KernelId, problem: &Problem) -> bool {
+        let at = kernel.0 as usize;
+        let ours = self.infos.get(at).is_some_and(|info| info.class != VariantClass::Reference);
+        problem.dtype() == Some(DType::F16) && ours && !self.users.contains(&at)
     }
 
     fn kernel(&self, kernel: KernelId) -> Option<&dyn AnyKernel> {
@@ -188,6 +199,24 @@ fn preparation(problem: &Problem) -> Nanos {
     Nanos::from_secs_f64(operands + 1e-9 * reference_ns_per_element * elements)
 }
 
+impl Reference for CpuDevice {
+    fn compute(
+        &self,
+        problem: &Problem,
+        lhs: Slice<'_>,
+        rhs: Slice<'_>,
+        out: SliceMut<'_>,
+    ) -> Result<(), LaunchError> {
+        let is_its = |info: &KernelInfo| {
+            info.class == VariantClass::Reference && info.operation == problem.operation()
+        };
+        let Some(at) = self.infos.iter().position(is_its) else {
+            return Err(LaunchError::Kernel(format!("{} has no reference kernel", problem.operation())));
+        };
+        self.launch(KernelId(at as u32), problem, &Point::EMPTY, lhs, rhs, out)
+    }
+}
+
 impl Device for CpuDevice {
     fn facts(&self) -> &DeviceFacts {
         &self.facts
@@ -205,18 +234,24 @@ impl Device for CpuDevice {
         &self.infos
     }
 
-    fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
-        let Some(kernel) = self.kernel(kernel) else {
+    fn declines(&self, id: KernelId, problem: &Problem) -> Option<Decline> {
+        let Some(kernel) = self.kernel(id) else {
             return Some(Decline::because("there is no such kernel"));
         };
         // Kernels count with sizes as constructors let them through.
         if let Err(error) = problem.check() {
             return Some(Decline::from(error.to_string()));
         }
+        if self.has_no_halves(id, problem) {
+            return Some(Decline::because("computes with f32, f64 and i32; f16 is left to the reference"));
+        }
         asked(|| kernel.declines(problem, &self.facts)).unwrap_or_else(Some)
     }
 
     fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
+        if self.has_no_halves(kernel, problem) {
+            return Space::new(vec![], vec![]);
+        }
         let space = self.kernel(kernel).and_then(|kernel| asked(|| kernel.space(problem, &self.facts)).ok());
         space.unwrap_or_else(|| Space::new(vec![], vec![]))
     }

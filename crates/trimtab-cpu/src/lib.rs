@@ -5,21 +5,17 @@
 mod args;
 mod bench;
 mod blas;
-mod check;
 mod device;
 mod disjoint;
 mod erase;
 pub mod kernels;
-mod operands;
 mod pool;
 pub mod probe;
 mod simd;
-mod standin;
 
-pub use args::{Args, Cpu, Element, Slice, SliceMut, Typed};
-pub use check::tolerance;
+pub use args::{Args, Cpu, Typed};
 pub use device::{CpuDevice, CpuOptions};
 pub use erase::{AnyKernel, erase};
-pub use operands::{Data, Operands};
 pub use pool::{MAX_THREADS, Pool};
 pub use probe::Watch;
+pub use trimtab_operands::{Data, Element, Operands, Slice, SliceMut, tolerance};

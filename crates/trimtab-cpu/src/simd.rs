@@ -2,7 +2,7 @@
 //! instruction set. Only values of a token prove that the processor has the instructions, and only
 //! [`Levels::detect`] makes tokens; nothing here knows about operations or tensors.
 
-use crate::args::Element;
+use trimtab_operands::Element;
 
 /// A vector of `T`s. A value of it exists only where its instructions do.
 pub(crate) trait Vector<T: Copy>: Copy {

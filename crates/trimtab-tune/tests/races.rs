@@ -44,7 +44,7 @@ impl Bench for Script {
             return Err(Failure::new(FailureKind::TimedOut, format!("over {timeout}")));
         }
         let interference = self.disturbed.get(&(kernel.0, nth)).copied();
-        Ok(Sample { elapsed, iterations, interference, energy_uj: self.energy_uj })
+        Ok(Sample { elapsed, iterations, interference, energy_uj: self.energy_uj, compiled_in: None })
     }
 }
 

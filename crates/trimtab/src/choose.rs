@@ -379,7 +379,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Bench for ClosureBench<'_, T,
             results.extend(inputs.into_iter().map(|input| body(input)));
             let elapsed = stopwatch.elapsed();
             let interference = watch.seen();
-            Sample { elapsed, iterations, interference, energy_uj: None }
+            Sample { elapsed, iterations, interference, energy_uj: None, compiled_in: None }
         })
     }
 }

@@ -40,6 +40,8 @@ pub use trial::{Comparison, Trial};
 pub use trimtab_core as core;
 /// The CPU device: what its kernels get.
 pub use trimtab_cpu as cpu;
+/// Element types, made-up operands, the comparison with a reference. `f16` is here.
+pub use trimtab_operands as operands;
 /// Planning: decisions, plans, settings.
 pub use trimtab_plan as plan;
 /// Measuring: rules, races, statistics.

@@ -63,7 +63,7 @@ impl Runtime {
     }
 
     fn execute_operands(&self, problem: &Problem, operands: &mut Operands) -> Result<(), Error> {
-        use trimtab_cpu::Data;
+        use trimtab_operands::{Data, f16};
         macro_rules! run {
             ($type:ty, $variant:ident) => {{
                 // Borrowed, not copied: the caller times this.
@@ -83,6 +83,7 @@ impl Runtime {
         match &operands.out {
             Data::F32(_) => run!(f32, F32),
             Data::F64(_) => run!(f64, F64),
+            Data::F16(_) => run!(f16, F16),
             Data::I32(_) => run!(i32, I32),
             Data::None => Ok(()),
         }

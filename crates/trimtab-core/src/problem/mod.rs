@@ -463,7 +463,7 @@ mod tests {
         for (given, part) in [
             ("", "not an operation"),
             ("gemm:f32:1x1x1", "use one of: matmul"),
-            ("matmul:f16:1x1x1", "use one of: f32, f64, i32"),
+            ("matmul:f8:1x1x1", "use one of: f32, f64, f16, i32"),
             ("matmul:f32", "sizes are missing"),
             ("matmul:f32:1x1", "m x n x k"),
             ("matmul:f32:1x1x1:q,n", "a layout is two of"),

@@ -1,6 +1,7 @@
 //! The kernels of the CPU, a folder an operation, a file a variant.
 
 pub mod elementwise;
+mod halves;
 pub mod matmul;
 pub mod reduce;
 pub mod transpose;

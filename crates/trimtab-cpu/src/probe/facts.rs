@@ -33,6 +33,7 @@ pub(super) fn describe(root: &Path, isa: Isa, usable: u32, thread_cap: Option<u3
         notes.insert(0, ("stepping".to_string(), stepping.clone()));
     }
     DeviceFacts {
+        adapter: None,
         id: "cpu".to_string(),
         fingerprint: fingerprint(&name, stepping.as_deref(), cores, usable, &caches, &isa),
         name,

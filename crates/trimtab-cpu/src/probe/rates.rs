@@ -45,6 +45,8 @@ pub fn rates(threads: u32, facts: &DeviceFacts, pool: &Pool) -> Rates {
     let (one, all) = memory_rates(threads, pool, facts.caches.last().map(|cache| cache.size));
 
     Rates {
+        barrier_ns: 0.0,
+        filled_by: 0,
         flops_per_s: arithmetic.flops(FMA_ROUNDS) / fma_s,
         lanes: arithmetic.lanes,
         bytes_per_s: one,

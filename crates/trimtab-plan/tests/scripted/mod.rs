@@ -62,6 +62,7 @@ impl Scripted {
             })
             .collect();
         let facts = DeviceFacts {
+            adapter: None,
             id: "scripted".to_string(),
             name: "scripted".to_string(),
             kind: DeviceKind::Recorded,
@@ -95,6 +96,8 @@ impl Device for Scripted {
     }
     fn rates(&self) -> Rates {
         Rates {
+            barrier_ns: 0.0,
+            filled_by: 0,
             flops_per_s: 1e9,
             lanes: 1,
             bytes_per_s: 1e9,
@@ -154,6 +157,6 @@ impl Bench for ScriptedBench<'_> {
         if elapsed > timeout {
             return Err(Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")));
         }
-        Ok(Sample { elapsed, iterations, interference: None, energy_uj: None })
+        Ok(Sample { elapsed, iterations, interference: None, energy_uj: None, compiled_in: None })
     }
 }

@@ -18,6 +18,7 @@ use trimtab_cpu::Element;
 pub trait Float: Element {}
 impl Float for f32 {}
 impl Float for f64 {}
+impl Float for trimtab_operands::f16 {}
 
 fn sizes(shape: &[usize]) -> Vec<u64> {
     shape.iter().map(|&size| size as u64).collect()

@@ -8,6 +8,7 @@ use super::vector::{has_vector_form, shareable};
 use super::{SHARED_SOURCES, bytes_walked, lens, thread_counts};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use crate::simd::Levels;
 use std::borrow::Cow;
@@ -94,6 +95,7 @@ impl Variant<Cpu> for ChunkedKernel {
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: if double { (config.lanes / 2).max(1) } else { config.lanes },
+            ..Work::default()
         }
     }
 
@@ -108,6 +110,7 @@ impl Variant<Cpu> for ChunkedKernel {
             DType::F32 => self.run::<f32>(problem, config, args),
             DType::F64 => self.run::<f64>(problem, config, args),
             DType::I32 => self.run::<i32>(problem, config, args),
+            DType::F16 => Err(halves::not_here()),
         }
     }
 }

@@ -1,16 +1,18 @@
 //! Every elementwise kernel at every point against the reference, special values, integer edges, accuracy.
 
 use super::*;
-use crate::args::{Args, Element};
+use crate::args::Args;
 use crate::pool::Pool;
 use trimtab_core::{
     BinaryOp, Cache, DType, DeviceKind, ElementwiseOp, Fingerprint, LaunchError, Point, Problem, UnaryOp,
 };
+use trimtab_operands::Element;
 
 /// A device of two threads with caches so small that streamed stores are offered for test sizes.
 pub(crate) fn facts() -> DeviceFacts {
     let cache = |level, size| Cache { level, size: Bytes(size), shared_by: 1, line: 64 };
     DeviceFacts {
+        adapter: None,
         id: "cpu".to_string(),
         name: "test".to_string(),
         kind: DeviceKind::Cpu,
@@ -114,12 +116,13 @@ fn every_kernel_at_every_point_agrees_with_the_reference_on_unary_functions() {
     let (pool, facts) = (Pool::new(2), facts());
     for &op in UnaryOp::ALL {
         for len in UNARY {
-            for dtype in DType::ALL {
+            for dtype in [DType::F32, DType::F64, DType::I32] {
                 let Ok(problem) = Elementwise::unary(op, dtype, &[len]) else { continue };
                 match dtype {
                     DType::F32 => compare::<f32>(&problem, &operand(len, 1), &[], &pool, &facts),
                     DType::F64 => compare::<f64>(&problem, &operand(len, 1), &[], &pool, &facts),
                     DType::I32 => compare::<i32>(&problem, &operand(len, 1), &[], &pool, &facts),
+                    DType::F16 => unreachable!("not among those compared"),
                 };
             }
         }
@@ -150,7 +153,7 @@ fn every_kernel_at_every_point_agrees_with_the_reference_whatever_is_broadcast()
     let mut points = 0;
     for &op in BinaryOp::ALL {
         for (lhs, rhs) in shapes {
-            for dtype in DType::ALL {
+            for dtype in [DType::F32, DType::F64, DType::I32] {
                 let problem = Elementwise::binary(op, dtype, lhs, rhs).unwrap();
                 let (left, right) = (problem.lhs_len(), problem.rhs_len());
                 points += match dtype {
@@ -163,6 +166,7 @@ fn every_kernel_at_every_point_agrees_with_the_reference_whatever_is_broadcast()
                     DType::I32 => {
                         compare::<i32>(&problem, &operand(left, 1), &operand(right, 8), &pool, &facts)
                     }
+                    DType::F16 => unreachable!("not among those compared"),
                 };
             }
         }

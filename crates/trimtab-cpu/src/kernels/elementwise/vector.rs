@@ -6,6 +6,7 @@ use super::span::{How, Operands, span};
 use super::{SHARED_SOURCES, bytes_walked, last_cache, lens, thread_counts};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use crate::simd::Levels;
 use std::borrow::Cow;
@@ -119,6 +120,7 @@ impl Variant<Cpu> for VectorKernel {
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: if double { config.lanes / 2 } else { config.lanes },
+            ..Work::default()
         }
     }
 
@@ -128,6 +130,7 @@ impl Variant<Cpu> for VectorKernel {
             DType::F32 => self.run::<f32>(problem, config, args),
             DType::F64 => self.run::<f64>(problem, config, args),
             DType::I32 => self.run::<i32>(problem, config, args),
+            DType::F16 => Err(halves::not_here()),
         }
     }
 }

@@ -118,6 +118,7 @@ impl Variant<Cpu> for Blocked {
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: lanes(problem, config.bits),
+            ..Work::default()
         }
     }
 

@@ -4,10 +4,10 @@ use super::cblas::call;
 use super::lines::Lines;
 use super::product::Product;
 use super::tiles::Tiles;
-use crate::args::Element;
 use crate::blas::Gemms;
 use std::ops::{Add, AddAssign, Mul};
 use trimtab_core::{LaunchError, Matmul};
+use trimtab_operands::Element;
 
 /// f32 or f64.
 pub(super) trait Float: Element + Add<Output = Self> + Mul<Output = Self> + AddAssign {

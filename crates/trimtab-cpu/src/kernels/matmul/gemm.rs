@@ -47,6 +47,7 @@ impl LibraryConfig {
             launches: u32::from(self.threads > 1),
             threads: self.threads,
             lanes,
+            ..Work::default()
         }
     }
 }

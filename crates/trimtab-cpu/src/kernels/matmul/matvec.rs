@@ -102,6 +102,7 @@ impl Variant<Cpu> for Matvec {
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: lanes(problem, config.bits),
+            ..Work::default()
         }
     }
 

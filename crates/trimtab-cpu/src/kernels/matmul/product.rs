@@ -1,10 +1,11 @@
 //! One launch cut into products that single threads compute. The only place that makes pointers out of operands, so
 //! that every kernel may trust the rectangle it is given.
 
-use crate::args::{Args, Element, Typed};
+use crate::args::{Args, Typed};
 use crate::pool::{MAX_THREADS, Pool};
 use std::marker::PhantomData;
 use trimtab_core::{DeviceFacts, LaunchError, Matmul};
+use trimtab_operands::Element;
 
 /// Least operations per thread for a thread count to be offered: handing over costs about 1 µs, in which one core does
 /// some 100,000 operations.

@@ -3,10 +3,12 @@
 use super::float::{Float, typed_launch};
 use super::product::{Spread, spread};
 use crate::args::{Args, Cpu};
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
-    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
+    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass,
+    Work,
 };
 
 /// The kernel `cpu.matmul.reference`.
@@ -55,6 +57,10 @@ impl Variant<Cpu> for Reference {
     }
 
     fn launch(&self, problem: &Matmul, _: ReferenceConfig, args: Args<'_>) -> Result<(), LaunchError> {
+        if problem.dtype == DType::F16 {
+            let wide = Matmul { dtype: DType::F32, ..*problem };
+            return halves::widened(args, |args| launch::<f32>(&wide, args));
+        }
         typed_launch!(problem, launch, args)
     }
 }

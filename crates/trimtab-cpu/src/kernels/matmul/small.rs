@@ -108,6 +108,7 @@ impl Variant<Cpu> for Small {
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes,
+            ..Work::default()
         }
     }
 

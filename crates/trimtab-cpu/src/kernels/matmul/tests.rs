@@ -1,13 +1,14 @@
 //! Conformance: every kernel at every point agrees with the reference on a table of shapes.
 
 use super::kernels;
-use crate::args::{Args, Element, Slice};
+use crate::args::Args;
 use crate::erase::AnyKernel;
 use crate::pool::Pool;
 use std::path::PathBuf;
 use trimtab_core::{
     Bytes, Cache, DType, DeviceFacts, DeviceKind, Fingerprint, LaunchError, Matmul, Operand, Point, Problem,
 };
+use trimtab_operands::{Element, Slice};
 
 /// Libraries of this machine that are not on the search path; absent elsewhere, which is no failure.
 fn all_kernels() -> Vec<Box<dyn AnyKernel>> {
@@ -21,6 +22,7 @@ fn all_kernels() -> Vec<Box<dyn AnyKernel>> {
 fn device(threads: u32) -> DeviceFacts {
     let cache = |level, kib: u64| Cache { level, size: Bytes(kib << 10), shared_by: 1, line: 64 };
     DeviceFacts {
+        adapter: None,
         id: "cpu".to_string(),
         name: "test".to_string(),
         kind: DeviceKind::Cpu,

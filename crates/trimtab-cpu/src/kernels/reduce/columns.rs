@@ -5,6 +5,7 @@ use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use crate::pool::Pool;
 use crate::simd::{Level, Levels, Simd, Task};
@@ -99,6 +100,7 @@ impl Variant<Cpu> for ColumnsKernel {
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: if vector { lanes_of(problem, self.lanes) } else { 1 },
+            ..Work::default()
         }
     }
 
@@ -108,6 +110,7 @@ impl Variant<Cpu> for ColumnsKernel {
             DType::F32 => self.run::<f32>(problem, config, args),
             DType::F64 => self.run::<f64>(problem, config, args),
             DType::I32 => self.run::<i32>(problem, config, args),
+            DType::F16 => Err(halves::not_here()),
         }
     }
 }

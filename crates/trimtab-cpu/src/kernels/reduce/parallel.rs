@@ -5,6 +5,7 @@ use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use crate::pool::Pool;
 use crate::simd::{Level, Levels};
@@ -104,6 +105,7 @@ impl Variant<Cpu> for ParallelKernel {
             launches: if long { u32::try_from(problem.outer).unwrap_or(u32::MAX) } else { 1 },
             threads: config.threads,
             lanes: if has_vector_form(problem) { lanes_of(problem, self.lanes) } else { 1 },
+            ..Work::default()
         }
     }
 
@@ -113,6 +115,7 @@ impl Variant<Cpu> for ParallelKernel {
             DType::F32 => self.run::<f32>(problem, config, args),
             DType::F64 => self.run::<f64>(problem, config, args),
             DType::I32 => self.run::<i32>(problem, config, args),
+            DType::F16 => Err(halves::not_here()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::fold::{Fold, Foldable, Visit};
 use super::{bytes_walked, lens};
 use crate::args::{Args, Cpu};
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
@@ -53,6 +54,7 @@ impl Variant<Cpu> for ReferenceKernel {
             launches: 0,
             threads: 1,
             lanes: 1,
+            ..Work::default()
         }
     }
 
@@ -61,6 +63,11 @@ impl Variant<Cpu> for ReferenceKernel {
             DType::F32 => run::<f32>(problem, args),
             DType::F64 => run::<f64>(problem, args),
             DType::I32 => run::<i32>(problem, args),
+            DType::F16 => {
+                let mut wide = *problem;
+                wide.dtype = DType::F32;
+                halves::widened(args, |args| run::<f32>(&wide, args))
+            }
         }
     }
 }

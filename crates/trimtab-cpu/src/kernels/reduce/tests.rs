@@ -1,10 +1,10 @@
 //! Every reduction kernel at every point against the reference, special values, overflow, accuracy of sums.
 
 use super::*;
-use crate::args::Element;
 use crate::kernels::elementwise::tests::{facts, launch};
 use crate::pool::Pool;
 use trimtab_core::{DeviceFacts, Point, Problem, ReduceOp};
+use trimtab_operands::Element;
 
 /// Floats agree within this share of the sum of absolute values (sums) or of the result (products): 2 ulp a block of 64.
 const TOLERANCE: f64 = 64.0;
@@ -86,7 +86,7 @@ fn every_kernel_at_every_point_agrees_with_the_reference() {
     let mut points = 0;
     for &op in ReduceOp::ALL {
         for (outer, len, inner) in shapes {
-            for dtype in DType::ALL {
+            for dtype in [DType::F32, DType::F64, DType::I32] {
                 if op == ReduceOp::Mean && dtype == DType::I32 {
                     continue;
                 }
@@ -96,6 +96,7 @@ fn every_kernel_at_every_point_agrees_with_the_reference() {
                     DType::F32 => compare::<f32>(&problem, &operand(count, op), &pool, &facts),
                     DType::F64 => compare::<f64>(&problem, &operand(count, op), &pool, &facts),
                     DType::I32 => compare::<i32>(&problem, &operand(count, op), &pool, &facts),
+                    DType::F16 => unreachable!("not among those compared"),
                 };
             }
         }
@@ -200,7 +201,7 @@ fn an_extreme_of_nothing_and_sizes_past_counting_are_errors_not_panics() {
         let mut out = [0f32; 4];
         let args = crate::args::Args {
             lhs: f32::erase(&[]),
-            rhs: crate::args::Slice::None,
+            rhs: trimtab_operands::Slice::None,
             out: f32::erase_mut(&mut out),
             pool: &pool,
         };

@@ -3,6 +3,7 @@
 use super::fold::{Fold, Foldable, Visit, has_vector_form, reduce_row};
 use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use crate::simd::{Level, Levels};
 use std::borrow::Cow;
@@ -92,6 +93,7 @@ impl Variant<Cpu> for VectorKernel {
             launches: 0,
             threads: 1,
             lanes: lanes_of(problem, config.lanes),
+            ..Work::default()
         }
     }
 
@@ -101,6 +103,7 @@ impl Variant<Cpu> for VectorKernel {
             DType::F32 => self.run::<f32>(problem, config, args),
             DType::F64 => self.run::<f64>(problem, config, args),
             DType::I32 => self.run::<i32>(problem, config, args),
+            DType::F16 => Err(halves::not_here()),
         }
     }
 }

@@ -79,5 +79,6 @@ fn work(problem: &Transpose, threads: u32, lanes: u32) -> Work {
         launches: u32::from(threads > 1),
         threads,
         lanes,
+        ..Work::default()
     }
 }

@@ -1,12 +1,14 @@
 //! Permutation element by element in the order of the result: the yardstick.
 
 use super::{Axes, work};
-use crate::args::{Args, Cpu, Element};
+use crate::args::{Args, Cpu};
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
 };
+use trimtab_operands::Element;
 
 trimtab_core::config! {
     /// The reference has no settings.
@@ -50,6 +52,11 @@ impl Variant<Cpu> for ReferenceKernel {
             DType::F32 => run::<f32>(problem, args),
             DType::F64 => run::<f64>(problem, args),
             DType::I32 => run::<i32>(problem, args),
+            DType::F16 => {
+                let mut wide = *problem;
+                wide.dtype = DType::F32;
+                halves::widened(args, |args| run::<f32>(&wide, args))
+            }
         }
     }
 }

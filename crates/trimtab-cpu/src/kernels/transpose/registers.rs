@@ -3,14 +3,16 @@
 use super::tiled::sides;
 use super::tiles::{Tile, copy_tile, for_tiles};
 use super::{Axes, SHAREABLE_ELEMENTS, work};
-use crate::args::{Args, Cpu, Element};
+use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::{last_cache, thread_counts};
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use crate::simd::Levels;
 use std::borrow::Cow;
 use trimtab_core::{
     DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
 };
+use trimtab_operands::Element;
 
 trimtab_core::config! {
     /// Side of a tile in elements, threads, and whether stores pass the caches.
@@ -102,6 +104,7 @@ impl Variant<Cpu> for RegistersKernel {
             DType::F32 => run::<f32>(problem, config, args),
             DType::F64 => run::<f64>(problem, config, args),
             DType::I32 => run::<i32>(problem, config, args),
+            DType::F16 => Err(halves::not_here()),
         }
     }
 }

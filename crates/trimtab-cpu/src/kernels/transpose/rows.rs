@@ -1,13 +1,15 @@
 //! Permutation that keeps the last axis in its place: whole rows are copied. Copies of everything are one long row.
 
 use super::{Axes, SHAREABLE_ELEMENTS, work};
-use crate::args::{Args, Cpu, Element};
+use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::thread_counts;
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
 };
+use trimtab_operands::Element;
 
 trimtab_core::config! {
     /// Threads, and elements a thread takes at once (rounded to whole rows).
@@ -76,6 +78,7 @@ impl Variant<Cpu> for RowsKernel {
             DType::F32 => run::<f32>(problem, config, args),
             DType::F64 => run::<f64>(problem, config, args),
             DType::I32 => run::<i32>(problem, config, args),
+            DType::F16 => Err(halves::not_here()),
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use super::tiles::{copy_tile, for_tiles};
 use super::{Axes, SHAREABLE_ELEMENTS, work};
-use crate::args::{Args, Cpu, Element};
+use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::thread_counts;
+use crate::kernels::halves;
 use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
 };
+use trimtab_operands::Element;
 
 trimtab_core::config! {
     /// Side of a tile in elements, and threads.
@@ -74,6 +76,7 @@ impl Variant<Cpu> for TiledKernel {
             DType::F32 => run::<f32>(problem, config, args),
             DType::F64 => run::<f64>(problem, config, args),
             DType::I32 => run::<i32>(problem, config, args),
+            DType::F16 => Err(halves::not_here()),
         }
     }
 }

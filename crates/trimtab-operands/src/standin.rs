@@ -8,7 +8,7 @@ const FIRST_SIZE: u64 = 67;
 const GROWTH: u64 = 5;
 
 /// Ever larger problems of the same sort, the last of which is the problem itself.
-pub(crate) fn stand_ins(problem: &Problem) -> impl Iterator<Item = Problem> + '_ {
+pub fn stand_ins(problem: &Problem) -> impl Iterator<Item = Problem> + '_ {
     let mut cap = Some(FIRST_SIZE);
     std::iter::from_fn(move || {
         let size = cap?;

@@ -1,10 +1,9 @@
 //! Whether a result agrees with the reference. Small problems are compared element by element; large products, whose
 //! reference takes seconds, by sampled elements and by multiplying with a random vector (Freivalds).
 
-use crate::erase::AnyKernel;
 use crate::operands::{Data, Operands};
-use crate::pool::Pool;
-use trimtab_core::{DType, ElementwiseOp, Matmul, Problem, UnaryOp, VariantClass};
+use crate::slice::{Slice, SliceMut};
+use trimtab_core::{DType, ElementwiseOp, LaunchError, Matmul, Problem, UnaryOp};
 
 /// Products with more operations than this are checked by sampling; the reference does about 1 Gflop/s.
 const SAMPLED_FLOPS: u64 = 4_000_000;
@@ -19,6 +18,7 @@ pub fn tolerance(problem: &Problem) -> f64 {
     let epsilon = match problem.dtype() {
         Some(DType::F32) => f64::from(f32::EPSILON),
         Some(DType::F64) => f64::EPSILON,
+        Some(DType::F16) => f64::from(half::f16::EPSILON),
         _ => 0.0,
     };
     match problem {
@@ -33,33 +33,62 @@ pub fn tolerance(problem: &Problem) -> f64 {
     }
 }
 
+/// Who computes what others are compared with: plain loops that take every problem.
+pub trait Reference: Send + Sync {
+    /// Computes a problem.
+    fn compute(
+        &self,
+        problem: &Problem,
+        lhs: Slice<'_>,
+        rhs: Slice<'_>,
+        out: SliceMut<'_>,
+    ) -> Result<(), LaunchError>;
+}
+
 /// What a right result looks like, computed once per set of operands.
-pub(crate) enum Expected {
+#[derive(Clone, Debug)]
+pub enum Expected {
     /// Every element.
     All(Data),
     /// Some elements, and the product of the result with a vector of signs.
-    Sampled { elements: Vec<(usize, f64)>, row_sums: Vec<f64> },
+    Sampled {
+        /// Positions in the result and what stands there.
+        elements: Vec<(usize, f64)>,
+        /// The signed sum of every row.
+        row_sums: Vec<f64>,
+    },
 }
 
 impl Expected {
-    pub(crate) fn new(
-        kernels: &[Box<dyn AnyKernel>],
+    /// What a right result of the problem on these operands looks like.
+    pub fn new(
+        reference: &dyn Reference,
         problem: &Problem,
         operands: &Operands,
-        pool: &Pool,
     ) -> Result<Expected, String> {
         match problem {
             Problem::Matmul(p) if p.flops() > SAMPLED_FLOPS => Ok(sampled(p, operands)),
-            _ => reference(kernels, problem, operands, pool).map(Expected::All),
+            _ => {
+                let mut out = operands.out.clone();
+                out.poison();
+                let computed =
+                    reference.compute(problem, operands.lhs.slice(), operands.rhs.slice(), out.slice_mut());
+                computed.map(|()| Expected::All(out)).map_err(|error| error.to_string())
+            }
         }
     }
 
-    /// The first disagreement in words, or nothing.
-    pub(crate) fn check(&self, problem: &Problem, result: &Data) -> Result<(), String> {
+    /// The first disagreement in words, or nothing; within the tolerance of a kernel on the processor.
+    pub fn check(&self, problem: &Problem, result: &Data) -> Result<(), String> {
+        self.check_within(problem, result, tolerance(problem))
+    }
+
+    /// The first disagreement in words, or nothing; within a tolerance relative to the larger of the result and one.
+    pub fn check_within(&self, problem: &Problem, result: &Data, tolerance: f64) -> Result<(), String> {
         match (self, problem) {
             (Expected::Sampled { elements, row_sums }, Problem::Matmul(p)) => {
                 for &(index, expected) in elements {
-                    compare(problem, index, result.at(index), expected)?;
+                    compare(tolerance, index, result.at(index), expected)?;
                 }
                 let n = p.n as usize;
                 for (row, &expected) in row_sums.iter().enumerate() {
@@ -78,7 +107,7 @@ impl Expected {
                     return Err(format!("{} elements, reference {}", result.len(), expected.len()));
                 }
                 (0..expected.len()).try_for_each(|index| {
-                    compare(problem, index, result.at(index), expected.at(index).unwrap_or(f64::NAN))
+                    compare(tolerance, index, result.at(index), expected.at(index).unwrap_or(f64::NAN))
                 })
             }
             (Expected::Sampled { .. }, _) => Err("only products are sampled".to_string()),
@@ -86,32 +115,10 @@ impl Expected {
     }
 }
 
-/// Runs the operation's reference kernel on the operands.
-pub(crate) fn reference(
-    kernels: &[Box<dyn AnyKernel>],
-    problem: &Problem,
-    operands: &Operands,
-    pool: &Pool,
-) -> Result<Data, String> {
-    let mut own = Operands { lhs: Data::None, rhs: Data::None, out: operands.out.clone() };
-    own.out.poison();
-    let kernel = kernels
-        .iter()
-        .find(|kernel| {
-            let info = kernel.info();
-            info.class == VariantClass::Reference && info.operation == problem.operation()
-        })
-        .ok_or_else(|| format!("{} has no reference kernel", problem.operation()))?;
-    let args =
-        crate::Args { lhs: operands.lhs.slice(), rhs: operands.rhs.slice(), out: own.out.slice_mut(), pool };
-    kernel.launch(problem, &trimtab_core::Point::EMPTY, args).map_err(|error| error.to_string())?;
-    Ok(own.out)
-}
-
-fn compare(problem: &Problem, index: usize, got: Option<f64>, expected: f64) -> Result<(), String> {
+fn compare(tolerance: f64, index: usize, got: Option<f64>, expected: f64) -> Result<(), String> {
     let got = got.unwrap_or(f64::NAN);
     let same = got == expected || (got.is_nan() && expected.is_nan());
-    let allowed = tolerance(problem) * expected.abs().max(1.0);
+    let allowed = tolerance * expected.abs().max(1.0);
     if same || (got - expected).abs() <= allowed {
         return Ok(());
     }
@@ -149,7 +156,9 @@ fn sampled(p: &Matmul, operands: &Operands) -> Expected {
         })
         .collect();
     let mut row_sums = Vec::with_capacity(p.batch as usize * m);
-    for batch in 0..p.batch as usize {
+    // Sums of halves are rounded: a wrong element would hide among the others' errors.
+    let batches = if p.dtype == DType::F16 { 0 } else { p.batch as usize };
+    for batch in 0..batches {
         let folded: Vec<f64> =
             (0..k).map(|inner| (0..n).map(|column| rhs(batch, inner, column) * sign(column)).sum()).collect();
         row_sums.extend(

@@ -1,7 +1,7 @@
 //! Operands for measuring and checking, made by rule: the same problem always gets the same numbers.
 
-use crate::args::{Args, Element, Slice, SliceMut};
-use crate::pool::Pool;
+use crate::slice::{Element, Slice, SliceMut};
+use half::f16;
 use trimtab_core::{BinaryOp, DType, ElementwiseOp, Problem, ReduceOp, UnaryOp};
 
 /// Elements of the pattern operands are filled with; prime, so that rows of no matrix start alike.
@@ -16,6 +16,8 @@ pub enum Data {
     F32(Vec<f32>),
     /// 64-bit floats.
     F64(Vec<f64>),
+    /// 16-bit floats.
+    F16(Vec<f16>),
     /// 32-bit integers.
     I32(Vec<i32>),
 }
@@ -46,6 +48,7 @@ impl Data {
             _ if len == 0 => Data::None,
             DType::F32 => Data::F32(fill(len, value)),
             DType::F64 => Data::F64(fill(len, value)),
+            DType::F16 => Data::F16(fill(len, value)),
             DType::I32 => Data::I32(fill(len, value)),
         }
     }
@@ -56,6 +59,7 @@ impl Data {
             Data::None => Slice::None,
             Data::F32(data) => Slice::F32(data),
             Data::F64(data) => Slice::F64(data),
+            Data::F16(data) => Slice::F16(data),
             Data::I32(data) => Slice::I32(data),
         }
     }
@@ -67,6 +71,7 @@ impl Data {
             Data::None => SliceMut::F32(&mut []),
             Data::F32(data) => SliceMut::F32(data),
             Data::F64(data) => SliceMut::F64(data),
+            Data::F16(data) => SliceMut::F16(data),
             Data::I32(data) => SliceMut::I32(data),
         }
     }
@@ -77,6 +82,7 @@ impl Data {
             Data::None => (),
             Data::F32(data) => data.fill(f32::NAN),
             Data::F64(data) => data.fill(f64::NAN),
+            Data::F16(data) => data.fill(f16::NAN),
             Data::I32(data) => data.fill(i32::MIN + 77),
         }
     }
@@ -87,6 +93,7 @@ impl Data {
             Data::None => 0,
             Data::F32(data) => data.len(),
             Data::F64(data) => data.len(),
+            Data::F16(data) => data.len(),
             Data::I32(data) => data.len(),
         }
     }
@@ -102,6 +109,7 @@ impl Data {
             Data::None => None,
             Data::F32(data) => data.get(index).map(|&value| f64::from(value)),
             Data::F64(data) => data.get(index).copied(),
+            Data::F16(data) => data.get(index).map(|&value| f64::from(value)),
             Data::I32(data) => data.get(index).map(|&value| f64::from(value)),
         }
     }
@@ -123,15 +131,11 @@ impl Operands {
             operands.out = match dtype {
                 DType::F32 => Data::F32(vec![]),
                 DType::F64 => Data::F64(vec![]),
+                DType::F16 => Data::F16(vec![]),
                 DType::I32 => Data::I32(vec![]),
             };
         }
         operands
-    }
-
-    /// The operands as a launch wants them.
-    pub fn args<'a>(&'a mut self, pool: &'a Pool) -> Args<'a> {
-        Args { lhs: self.lhs.slice(), rhs: self.rhs.slice(), out: self.out.slice_mut(), pool }
     }
 }
 

@@ -1,0 +1,14 @@
+//! Operands as devices see them: element types and erased slices, made-up data for measuring, and whether a result agrees
+//! with the reference. Nothing here computes an operation, runs a thread or knows a device.
+#![forbid(unsafe_code)]
+
+mod check;
+mod operands;
+mod slice;
+mod standin;
+
+pub use check::{Expected, Reference, tolerance};
+pub use half::f16;
+pub use operands::{Data, Operands};
+pub use slice::{Element, Slice, SliceMut};
+pub use standin::stand_ins;

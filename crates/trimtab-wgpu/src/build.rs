@@ -1,0 +1,118 @@
+//! From a program's text to pipelines, each built once in a process.
+
+use crate::open::Open;
+use crate::program::{Binding, Needs, PARAMS_BINDING, Step};
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex};
+use trimtab_core::LaunchError;
+
+/// A pipeline and the layout its bind groups have.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub pipeline: wgpu::ComputePipeline,
+    pub layout: wgpu::BindGroupLayout,
+}
+
+/// What makes two pipelines different.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    text: String,
+    constants: Vec<(&'static str, u64)>,
+    writes: Vec<bool>,
+    has_params: bool,
+}
+
+/// Every pipeline of a device.
+#[derive(Default)]
+pub(crate) struct Pipelines {
+    built: Mutex<FxHashMap<Key, Arc<Built>>>,
+}
+
+/// The text with the `enable` lines an implementation asks for. naga refuses `enable subgroups;`, browsers require it.
+pub fn full_text(text: &str, needs: Needs, for_browser: bool) -> String {
+    let mut lines = String::new();
+    if needs.f16 {
+        lines.push_str("enable f16;\n");
+    }
+    if needs.subgroups && for_browser {
+        lines.push_str("enable subgroups;\n");
+    }
+    lines + text
+}
+
+impl Pipelines {
+    /// The pipeline of a step, built now if need be.
+    pub(crate) fn get(&self, open: &Open, step: &Step) -> Result<Arc<Built>, LaunchError> {
+        let key = Key {
+            text: full_text(&step.text, step.needs, false),
+            constants: step.constants.iter().map(|(name, value)| (*name, value.to_bits())).collect(),
+            writes: step.bindings.iter().map(|binding| binding.writes).collect(),
+            has_params: !step.params.is_empty(),
+        };
+        let gone = || LaunchError::Kernel("another thread panicked while it built a kernel".to_string());
+        // Held while building: the same pipeline is never built twice.
+        let mut built = self.built.lock().map_err(|_| gone())?;
+        if let Some(known) = built.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let new = Arc::new(open.caught(|| build(&open.device, &key.text, step))?);
+        built.insert(key, Arc::clone(&new));
+        Ok(new)
+    }
+
+    /// How many were built.
+    pub(crate) fn len(&self) -> usize {
+        self.built.lock().map_or(0, |built| built.len())
+    }
+}
+
+fn build(device: &wgpu::Device, text: &str, step: &Step) -> Built {
+    let entry = |(number, binding): (usize, &Binding)| wgpu::BindGroupLayoutEntry {
+        binding: number as u32,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer {
+            ty: wgpu::BufferBindingType::Storage { read_only: !binding.writes },
+            has_dynamic_offset: false,
+            min_binding_size: None,
+        },
+        count: None,
+    };
+    let mut entries: Vec<_> = step.bindings.iter().enumerate().map(entry).collect();
+    if !step.params.is_empty() {
+        entries.push(wgpu::BindGroupLayoutEntry {
+            binding: PARAMS_BINDING,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer {
+                ty: wgpu::BufferBindingType::Uniform,
+                has_dynamic_offset: false,
+                min_binding_size: None,
+            },
+            count: None,
+        });
+    }
+    let layout =
+        device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
+    let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+        label: None,
+        bind_group_layouts: &[Some(&layout)],
+        immediate_size: 0,
+    });
+    let descriptor =
+        wgpu::ShaderModuleDescriptor { label: None, source: wgpu::ShaderSource::Wgsl(text.into()) };
+    // SAFETY: the text comes from the device's own kernels, which keep their indices within the bindings and end their
+    // loops; guard bands and conformance tests check it. With wgpu's checks a barrier kernel took up to 100 times as long.
+    let module =
+        unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) };
+    let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label: None,
+        layout: Some(&pipeline_layout),
+        module: &module,
+        entry_point: Some("main"),
+        compilation_options: wgpu::PipelineCompilationOptions {
+            constants: &step.constants,
+            zero_initialize_workgroup_memory: false,
+        },
+        cache: None,
+    });
+    Built { pipeline, layout }
+}

@@ -1,0 +1,17 @@
+//! The kernels of a GPU, a folder an operation, a file a variant, each shader beside its Rust file.
+
+pub mod elementwise;
+pub mod matmul;
+pub mod reduce;
+pub mod transpose;
+
+use crate::erase::AnyKernel;
+
+/// Every kernel in order of preference.
+pub fn all() -> Vec<Box<dyn AnyKernel>> {
+    let mut all = matmul::kernels();
+    all.extend(elementwise::kernels());
+    all.extend(reduce::kernels());
+    all.extend(transpose::kernels());
+    all
+}

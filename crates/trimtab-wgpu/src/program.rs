@@ -1,0 +1,215 @@
+//! What a GPU kernel writes when it is launched: the steps that compute a problem, as data. Nothing here talks to a GPU, so
+//! programs can be written, validated and translated on a machine without one.
+
+use std::borrow::Cow;
+use trimtab_core::{AdapterFacts, Context, LaunchError};
+
+/// The most words of parameters a step has.
+pub const MAX_PARAMS: usize = 64;
+/// The most steps of a program.
+pub const MAX_STEPS: usize = 256;
+/// The most buffers of its own a program has.
+pub const MAX_SCRATCH: usize = 4;
+/// Binding number of the parameters: after at most four storage buffers.
+pub const PARAMS_BINDING: u32 = 4;
+
+/// A GPU as a kernel context: a launch writes a program, which the device builds once, keeps, and runs as often as asked.
+#[derive(Debug)]
+pub struct Gpu;
+
+impl Context for Gpu {
+    type Args<'a> = Writer<'a>;
+}
+
+/// What a launch is given: the limits to keep and the program to write.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    /// The adapter the program is for.
+    pub adapter: &'a AdapterFacts,
+    /// Where the steps go.
+    pub program: &'a mut Program,
+}
+
+/// The buffers a step can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The left or only input.
+    Lhs,
+    /// The right input.
+    Rhs,
+    /// The result.
+    Out,
+    /// A buffer of the program's own, by number.
+    Scratch(u8),
+    /// One `u32` that is zero before the first step; anything else after the last is an error of the operands:
+    /// [`STATUS_DIVISION`] or [`STATUS_OVERFLOW`].
+    Status,
+}
+
+/// An integer was divided by zero.
+pub const STATUS_DIVISION: u32 = 1;
+/// An exact integer result does not fit.
+pub const STATUS_OVERFLOW: u32 = 2;
+
+/// A storage buffer of a step, or a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Binding {
+    /// Which buffer.
+    pub place: Place,
+    /// First byte and number of bytes; all of it if absent. The first is a multiple of the adapter's offset alignment.
+    pub part: Option<(u64, u64)>,
+    /// Whether the shader declares it `read_write`; else it is `read`.
+    pub writes: bool,
+}
+
+impl Binding {
+    /// All of a buffer, read only.
+    pub const fn read(place: Place) -> Binding {
+        Binding { place, part: None, writes: false }
+    }
+
+    /// All of a buffer, to be written.
+    pub const fn write(place: Place) -> Binding {
+        Binding { place, part: None, writes: true }
+    }
+
+    /// A part of the buffer.
+    pub const fn part(self, first_byte: u64, bytes: u64) -> Binding {
+        Binding { part: Some((first_byte, bytes)), ..self }
+    }
+}
+
+/// One dispatch.
+///
+/// The text has one entry point `main`; `@group(0)` holds the bindings in their order from 0 on, and at
+/// `@binding(4)` the parameters as `var<uniform> params: array<vec4<u32>, N>` where there are any. Pipelines are kept by
+/// text and constants: put sizes into parameters, and only what shapes the code into text and constants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The shader's text without `enable` lines; those follow from `needs`.
+    pub text: Cow<'static, str>,
+    /// Values of the text's `override` constants.
+    pub constants: Vec<(&'static str, f64)>,
+    /// What of an adapter the text needs.
+    pub needs: Needs,
+    /// Invocations of a workgroup, as the text declares them.
+    pub workgroup: [u32; 3],
+    /// Bytes of workgroup memory the text declares.
+    pub workgroup_bytes: u32,
+    /// Workgroups.
+    pub groups: [u32; 3],
+    /// The storage buffers, at most four.
+    pub bindings: Vec<Binding>,
+    /// The parameters; filled up with zeros to a multiple of four words.
+    pub params: Vec<u32>,
+}
+
+/// What of an adapter a shader needs beside the core of WGSL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Needs {
+    /// 16-bit floats.
+    pub f16: bool,
+    /// 64-bit floats, which no browser has.
+    pub f64: bool,
+    /// Subgroup operations.
+    pub subgroups: bool,
+}
+
+/// The steps that compute a problem, in order; a step sees what the ones before it wrote.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// The dispatches.
+    pub steps: Vec<Step>,
+    /// Bytes of each buffer of the program's own; numbered from zero.
+    pub scratch: Vec<u64>,
+}
+
+impl Program {
+    /// Adds a dispatch.
+    pub fn push(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
+    /// A buffer of the program's own.
+    pub fn scratch(&mut self, bytes: u64) -> Place {
+        self.scratch.push(bytes.next_multiple_of(4));
+        Place::Scratch((self.scratch.len() - 1) as u8)
+    }
+
+    /// Whether any step reports an error of the operands.
+    pub fn has_status(&self) -> bool {
+        self.steps.iter().flat_map(|step| &step.bindings).any(|binding| binding.place == Place::Status)
+    }
+
+    /// The first limit of the adapter this program breaks: Vulkan drivers do not refuse such a kernel, they crash or
+    /// write nothing.
+    pub fn check(&self, adapter: &AdapterFacts) -> Result<(), LaunchError> {
+        let over = |what: &str, found: u64, limit: u64| {
+            Err(LaunchError::Kernel(format!("{what} is {found}, the adapter's limit is {limit}")))
+        };
+        if self.steps.len() > MAX_STEPS {
+            return over("the number of steps", self.steps.len() as u64, MAX_STEPS as u64);
+        }
+        if self.scratch.len() > MAX_SCRATCH {
+            return over("the number of scratch buffers", self.scratch.len() as u64, MAX_SCRATCH as u64);
+        }
+        for &bytes in &self.scratch {
+            if bytes > adapter.max_buffer.0.min(adapter.max_binding.0) {
+                return over("a scratch buffer", bytes, adapter.max_buffer.0.min(adapter.max_binding.0));
+            }
+        }
+        for step in &self.steps {
+            let invocations: u64 = step.workgroup.iter().map(|&size| u64::from(size)).product();
+            if invocations > u64::from(adapter.max_invocations) {
+                return over("a workgroup", invocations, u64::from(adapter.max_invocations));
+            }
+            for axis in 0..3 {
+                if step.workgroup[axis] > adapter.max_workgroup[axis] {
+                    let limit = u64::from(adapter.max_workgroup[axis]);
+                    return over("a side of a workgroup", u64::from(step.workgroup[axis]), limit);
+                }
+                if step.groups[axis] > adapter.max_groups {
+                    let limit = u64::from(adapter.max_groups);
+                    return over("the number of workgroups", u64::from(step.groups[axis]), limit);
+                }
+            }
+            if u64::from(step.workgroup_bytes) > adapter.workgroup_memory.0 {
+                let limit = adapter.workgroup_memory.0;
+                return over("workgroup memory in bytes", u64::from(step.workgroup_bytes), limit);
+            }
+            if step.params.len() > MAX_PARAMS {
+                return over("the number of parameters", step.params.len() as u64, MAX_PARAMS as u64);
+            }
+            if step.bindings.len() > PARAMS_BINDING as usize {
+                return over("the number of buffers", step.bindings.len() as u64, PARAMS_BINDING.into());
+            }
+            for (first, bytes) in step.bindings.iter().filter_map(|binding| binding.part) {
+                if bytes > adapter.max_binding.0 {
+                    return over("a part of a buffer in bytes", bytes, adapter.max_binding.0);
+                }
+                if first % u64::from(adapter.offset_alignment.max(1)) != 0 {
+                    let message = format!("byte {first} is not a multiple of {}", adapter.offset_alignment);
+                    return Err(LaunchError::Kernel(message));
+                }
+            }
+            let lacks = [
+                (step.needs.f16 && !adapter.f16, "16-bit floats"),
+                (step.needs.f64 && !adapter.f64, "64-bit floats"),
+                (step.needs.subgroups && adapter.subgroup.is_none(), "subgroups"),
+            ];
+            if let Some((_, what)) = lacks.into_iter().find(|(lacks, _)| *lacks) {
+                return Err(LaunchError::Kernel(format!("the adapter has no {what}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Spreads that many workgroups over two axes where one axis does not hold them; a kernel finds its number as
+/// `group.y * groups.x + group.x` and does nothing beyond the last. `None` if two axes do not hold them either.
+pub fn spread_groups(count: u64, adapter: &AdapterFacts) -> Option<[u32; 3]> {
+    let most = u64::from(adapter.max_groups.max(1));
+    let rows = count.div_ceil(most).max(1);
+    let columns = count.div_ceil(rows);
+    (rows <= most).then_some([columns as u32, rows as u32, 1])
+}

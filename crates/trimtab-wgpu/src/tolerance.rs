@@ -1,0 +1,32 @@
+//! How far a GPU's results may be from the reference: WGSL lets functions be less exact than a processor's library.
+
+use trimtab_core::{BinaryOp, DType, ElementwiseOp, Problem, UnaryOp};
+
+/// The tolerance a kernel must keep, relative to the larger of the result and one.
+///
+/// Moves, sums and products of the checked operands stay exact. WGSL allows a division 2.5 units in the last place, `exp`
+/// 3 + 2|x|, and `pow` what `exp2(y * log2(x))` gives; software adapters were seen at 2.6e-5 for functions.
+pub fn tolerance(problem: &Problem) -> f64 {
+    let on_a_processor = trimtab_operands::tolerance(problem);
+    let epsilon = match problem.dtype() {
+        Some(DType::F32) => f64::from(f32::EPSILON),
+        Some(DType::F64) => f64::EPSILON,
+        Some(DType::F16) => f64::from(trimtab_operands::f16::EPSILON),
+        _ => 0.0,
+    };
+    let units = match problem {
+        Problem::Elementwise(p) => match p.op {
+            ElementwiseOp::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu) => 0.0,
+            ElementwiseOp::Unary(UnaryOp::Sqrt) => 8.0,
+            // Halves are computed as f32 and rounded, so the functions' own error does not show.
+            ElementwiseOp::Unary(_) | ElementwiseOp::Binary(BinaryOp::Pow) => match p.dtype {
+                DType::F16 => 8.0,
+                _ => 512.0,
+            },
+            ElementwiseOp::Binary(BinaryOp::Div) => 4.0,
+            ElementwiseOp::Binary(_) => 1.0,
+        },
+        _ => 0.0,
+    };
+    on_a_processor.max(units * epsilon)
+}

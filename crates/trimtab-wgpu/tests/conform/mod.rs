@@ -1,0 +1,39 @@
+//! Every kernel of an operation × every legal point × a list of problems, on every adapter, against the CPU's reference.
+
+use trimtab_core::{KernelId, Operation, Problem};
+use trimtab_cpu::{CpuDevice, CpuOptions};
+use trimtab_operands::{Expected, Operands};
+use trimtab_wgpu::{GpuDevice, tolerance};
+
+/// Runs them all; panics on the first disagreement. Returns how many runs were compared. Without an adapter it fails: an
+/// absent one must not read as passed.
+pub fn conforms(operation: Operation, problems: &[&str]) -> usize {
+    let cpu = CpuDevice::new(CpuOptions { threads: None, blas: None, kernels: vec![] });
+    let (devices, trouble) = GpuDevice::all();
+    assert!(!devices.is_empty(), "an adapter is needed: {trouble:?}");
+    let mut compared = 0;
+    for device in &devices {
+        for text in problems {
+            let problem: Problem = text.parse().unwrap();
+            assert_eq!(problem.operation(), operation, "{text}");
+            let mut operands = Operands::new(&problem);
+            let expected = Expected::new(&cpu, &problem, &operands).unwrap();
+            for (number, kernel) in device.table().iter().enumerate() {
+                let name = kernel.info().name;
+                let space = kernel.space(&problem, device.facts());
+                for point in space.points() {
+                    operands.out.poison();
+                    let kernel = KernelId(number as u32);
+                    let (lhs, rhs) = (operands.lhs.slice(), operands.rhs.slice());
+                    let ran = device.launch(kernel, &problem, point, lhs, rhs, operands.out.slice_mut());
+                    let what = format!("{} {name} {} {text}", device.facts().id, space.name(point));
+                    assert_eq!(ran, Ok(()), "{what}");
+                    let checked = expected.check_within(&problem, &operands.out, tolerance(&problem));
+                    assert_eq!(checked, Ok(()), "{what}");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    compared
+}
