@@ -45,7 +45,8 @@ pub fn roofline(work: &Work, dtype_size: u64, rates: &Rates) -> Roofline {
     let device_lanes = f64::from(rates.lanes.max(1));
     let lanes_of_dtype = (device_lanes * 4.0 / dtype_size.max(1) as f64).max(1.0);
     let lanes = f64::from(work.lanes.max(1)).min(lanes_of_dtype);
-    let flops_per_s = rates.flops_per_s / device_lanes * lanes * threads;
+    let filled = filled(work, rates);
+    let flops_per_s = rates.flops_per_s / device_lanes * lanes * threads * filled;
 
     let bytes = work.bytes.0 as f64;
     let memory = (rates.bytes_per_s * threads).min(rates.bytes_per_s_all.max(rates.bytes_per_s));
@@ -54,8 +55,26 @@ pub fn roofline(work: &Work, dtype_size: u64, rates: &Rates) -> Roofline {
 
     Roofline {
         flop_ns: nanos(work.flops.0 as f64, flops_per_s),
-        byte_ns: nanos(bytes, bytes_per_s),
-        launch_ns: (f64::from(work.launches) * rates.launch.0 as f64).min(LONGEST_NS),
+        byte_ns: nanos(bytes, bytes_per_s * filled),
+        launch_ns: (f64::from(work.launches) * rates.launch.0 as f64 + barriers(work, rates)).min(LONGEST_NS),
+    }
+}
+
+/// The share of a GPU that so few invocations keep busy; one where that is not what limits a device.
+fn filled(work: &Work, rates: &Rates) -> f64 {
+    match (work.invocations, rates.filled_by) {
+        (0, _) | (_, 0) => 1.0,
+        (invocations, needed) => (invocations as f64 / needed as f64).min(1.0),
+    }
+}
+
+/// What a workgroup's waiting for itself costs. A GPU hides most of it; a processor that plays GPU saves and restores every
+/// invocation, and pays more for barriers than for arithmetic.
+fn barriers(work: &Work, rates: &Rates) -> f64 {
+    if rates.barrier_ns > 0.0 && rates.barrier_ns.is_finite() {
+        work.barriers as f64 * rates.barrier_ns
+    } else {
+        0.0
     }
 }
 
@@ -122,6 +141,19 @@ mod tests {
     fn each_hand_over_costs_a_launch() {
         let two = Work { launches: 2, ..work(100_000, 0, 1, 16) };
         assert_eq!(analytic(&two, 4, &rates()).time, Nanos(11_000));
+    }
+
+    #[test]
+    fn barriers_cost_and_a_gpu_that_is_not_filled_is_slower() {
+        let gpu = Rates { barrier_ns: 50.0, filled_by: 1024, ..rates() };
+        let full = Work { invocations: 4096, ..work(100_000, 0, 1, 16) };
+        assert_eq!(analytic(&full, 4, &gpu).time, Nanos(1_000));
+        assert_eq!(analytic(&Work { invocations: 256, ..full }, 4, &gpu).time, Nanos(4_000));
+        assert_eq!(analytic(&Work { barriers: 100, ..full }, 4, &gpu).time, Nanos(6_000));
+        assert_eq!(
+            analytic(&Work { barriers: 100, invocations: 256, ..full }, 4, &rates()).time,
+            Nanos(1_000)
+        );
     }
 
     #[test]

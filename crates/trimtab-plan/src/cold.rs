@@ -92,7 +92,7 @@ impl Cold {
         let signature = self.signature(&ask.problem, &rivals);
         let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
         let verdict = self.verdict(&ask);
-        let remembered = verdict.as_ref().and_then(|verdict| find(&decision.rivals, verdict));
+        let remembered = verdict.as_ref().and_then(|verdict| self.find(&decision.rivals, verdict));
         // A verdict counts as long as the set of rivals is the same; in mode `off` as long as its winner exists.
         if let (Some(verdict), Some(index)) = (&verdict, remembered) {
             let same = verdict.candidates == signature && satisfies(verdict, &ask);
@@ -108,25 +108,23 @@ impl Cold {
             }
         }
         let with_model = ask.patience > Patience::Off;
-        if with_model {
-            // Measured once per process at most, 5 to 15 ms: the machine's cost, not this problem's.
-            for device in &self.devices {
-                device.rates();
+        let effort = match (with_model, ask.accept_partial) {
+            (false, _) => Effort::Facts,
+            (true, true) => Effort::Model,
+            (true, false) => Effort::Tune,
+        };
+        // Where others are measured first, a device is estimated when its turn comes: perhaps it cannot win any more.
+        match ask.patience {
+            Patience::Off | Patience::Estimate => self.estimate(&mut decision, effort),
+            Patience::Measure | Patience::Exhaustive => {
+                let first = self.device_order().first().copied().unwrap_or(0);
+                self.estimate_device(&mut decision, first, effort);
             }
+        }
+        if with_model {
+            // Rates and transfers are measured once per process at most: the machine's cost, not this problem's.
             budget = Budget::time(ask.budget);
         }
-        self.experience.estimate(
-            &self.devices,
-            &self.wisdom,
-            &ask.problem,
-            &ask.terms,
-            &mut decision.rivals,
-            match (with_model, ask.accept_partial) {
-                (false, _) => Effort::Facts,
-                (true, true) => Effort::Model,
-                (true, false) => Effort::Tune,
-            },
-        );
         let incumbent =
             remembered.or_else(|| ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan)));
         let outcome = match ask.patience {
@@ -148,17 +146,9 @@ impl Cold {
         let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms);
         let signature = self.signature(&ask.problem, &rivals);
         let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
-        let problem = &ask.problem;
-        self.experience.estimate(
-            &self.devices,
-            &self.wisdom,
-            problem,
-            &ask.terms,
-            &mut decision.rivals,
-            Effort::Model,
-        );
+        self.estimate(&mut decision, Effort::Model);
         let verdict = self.verdict(ask);
-        let remembered = verdict.as_ref().and_then(|verdict| find(&decision.rivals, verdict));
+        let remembered = verdict.as_ref().and_then(|verdict| self.find(&decision.rivals, verdict));
         let in_force = ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan));
         // Of kernels that say nothing about their work (or have none to do) the first nobody knows anything against.
         let open = |rival: &Rival| rival.estimate().is_some() || rival.standing == Standing::Unconsidered;
@@ -191,6 +181,21 @@ impl Cold {
         Ok(decision)
     }
 
+    /// The rival a verdict names.
+    fn find(&self, rivals: &[Rival], verdict: &Verdict) -> Option<usize> {
+        let on = |rival: &Rival| {
+            let device = self.devices.get(rival.device as usize);
+            verdict.on.is_empty() || device.is_some_and(|device| device.facts().fingerprint.0 == verdict.on)
+        };
+        rivals.iter().position(|rival| {
+            *rival.name == *verdict.kernel
+                && *rival.version.0 == *verdict.version
+                && *rival.point_name == *verdict.point
+                && on(rival)
+                && !matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_))
+        })
+    }
+
     fn signature(&self, problem: &Problem, rivals: &[Rival]) -> u64 {
         self.experience.signature(&self.devices, &self.wisdom, problem, rivals)
     }
@@ -203,6 +208,9 @@ impl Cold {
     /// Looks up what is measured of one rival; the others stay unconsidered. Cheap: no model, no rates.
     fn measured_only(&self, decision: &mut Decision, ask: &Ask<'_>, index: usize) {
         let one = &mut decision.rivals[index..=index];
+        if ask.terms.constraints.latency_max.is_some() {
+            one[0].handover = self.devices[one[0].device as usize].handover(&ask.problem);
+        }
         self.experience.estimate(&self.devices, &self.wisdom, &ask.problem, &ask.terms, one, Effort::Facts);
     }
 
@@ -276,7 +284,7 @@ impl Cold {
     }
 
     /// Checks a rival on a small stand-in; one that fails is put out and remembered as failed.
-    fn verify(&self, decision: &mut Decision, index: usize) -> bool {
+    pub(crate) fn verify(&self, decision: &mut Decision, index: usize) -> bool {
         let problem = decision.problem;
         let rival = &mut decision.rivals[index];
         let key = (rival.device, rival.kernel, rival.point, field::sort_of(&problem));
@@ -332,6 +340,11 @@ impl Cold {
             patience,
             // After the race: whoever failed in it is out, and challenges the verdict when that is forgotten.
             candidates: self.signature(&ask.problem, &decision.rivals),
+            on: self
+                .devices
+                .get(winner.device as usize)
+                .filter(|_| self.devices.len() > 1)
+                .map_or_else(String::new, |device| device.facts().fingerprint.0.clone()),
             origin: String::new(),
             last_seen_ms: 0,
         });
@@ -362,15 +375,6 @@ fn satisfies(verdict: &Verdict, ask: &Ask<'_>) -> bool {
             session.is_some_and(|spent| ask.accept_partial || (spent > 0 && spent >= millis(ask.session)))
         }
     }
-}
-
-fn find(rivals: &[Rival], verdict: &Verdict) -> Option<usize> {
-    rivals.iter().position(|rival| {
-        *rival.name == *verdict.kernel
-            && *rival.version.0 == *verdict.version
-            && *rival.point_name == *verdict.point
-            && !matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_))
-    })
 }
 
 fn find_plan(rivals: &[Rival], plan: &Plan) -> Option<usize> {

@@ -16,6 +16,8 @@ const MAX_OBSERVATIONS: usize = 256;
 const CONDITIONS: [&str; 3] = ["quiet", "busy", LIVE];
 /// The condition of facts from live calls: operands and caches as the caller had them.
 pub(crate) const LIVE: &str = "live";
+/// The condition of facts that say how long building a kernel took.
+pub(crate) const COMPILED: &str = "compile";
 
 /// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
 const MAX_FAILED: usize = 4096;
@@ -35,7 +37,7 @@ type FailedKey = (Problem, u16, KernelId, Point);
 /// Facts of one problem by kernel, version and point.
 type FactsByRival = FxHashMap<(String, String, String), Vec<Fact>>;
 
-type KernelKey = (u16, KernelId, Option<DType>);
+type KernelKey = (KernelId, Option<DType>);
 
 #[derive(Default)]
 struct Known {
@@ -46,7 +48,9 @@ struct Known {
 /// What was learned of other problems, per kernel. Filled from wisdom when first needed, then kept up to date.
 #[derive(Default)]
 pub(crate) struct Experience {
-    known: Mutex<Option<FxHashMap<KernelKey, Known>>>,
+    /// By device, for those that were asked about: reading one's facts asks for its rates, which a GPU nobody uses should
+    /// not have to measure.
+    known: Mutex<FxHashMap<u16, FxHashMap<KernelKey, Known>>>,
     /// Points that lied on any problem: (device, kernel, point name) → what they did.
     liars: Mutex<FxHashMap<(u16, KernelId, String), String>>,
     /// Rivals that failed in this process. Wisdom alone does not hold them back: a process whose clock is ahead may have
@@ -60,7 +64,7 @@ impl Experience {
     /// Forgets everything; wisdom is read again when needed.
     pub(crate) fn clear(&self) {
         if let Ok(mut known) = self.known.lock() {
-            *known = None;
+            known.clear();
         }
         if let Ok(mut liars) = self.liars.lock() {
             liars.clear();
@@ -127,9 +131,9 @@ impl Experience {
     /// Takes in one more measurement.
     pub(crate) fn note_time(&self, devices: &[Arc<dyn Device>], problem: &Problem, rival: &Rival, ns: f64) {
         if let (Ok(mut known), Some(device)) = (self.known.lock(), devices.get(rival.device as usize))
-            && let Some(known) = known.as_mut()
+            && let Some(known) = known.get_mut(&rival.device)
         {
-            add(known, device.as_ref(), rival.device, rival.kernel, problem, &rival.point, ns);
+            add(known, device.as_ref(), rival.kernel, problem, &rival.point, ns);
         }
     }
 
@@ -140,7 +144,7 @@ impl Experience {
         let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
         let Ok(mut known) = self.known.lock() else { return None };
         let entry =
-            known.as_mut().and_then(|known| known.get_mut(&(rival.device, rival.kernel, problem.dtype())));
+            known.get_mut(&rival.device).and_then(|known| known.get_mut(&(rival.kernel, problem.dtype())));
         if let Some(entry) = entry {
             let fit = entry.fit.get_or_insert_with(|| Fit::new(&entry.observations).map(Arc::new));
             if let Some(fit) = fit {
@@ -151,60 +155,51 @@ impl Experience {
         (!hung && !is_unknown(&rival.work)).then(|| roof.estimate())
     }
 
-    /// Reads wisdom if that was not done yet. No lock is held meanwhile: devices and kernels are asked.
-    fn load(&self, devices: &[Arc<dyn Device>], wisdom: &Wisdom) {
-        if self.known.lock().is_ok_and(|known| known.is_none()) {
-            let read = self.read(devices, wisdom);
+    /// Reads wisdom about a device if that was not done yet. No lock is held meanwhile: device and kernels are asked.
+    fn load(&self, devices: &[Arc<dyn Device>], index: u16, wisdom: &Wisdom) {
+        let missing = self.known.lock().is_ok_and(|known| !known.contains_key(&index));
+        if let (true, Some(device)) = (missing, devices.get(index as usize)) {
+            let read = self.read(device.as_ref(), index, wisdom);
             if let Ok(mut known) = self.known.lock() {
-                known.get_or_insert(read);
+                known.entry(index).or_insert(read);
             }
         }
     }
 
-    fn read(&self, devices: &[Arc<dyn Device>], wisdom: &Wisdom) -> FxHashMap<KernelKey, Known> {
+    fn read(&self, device: &dyn Device, index: u16, wisdom: &Wisdom) -> FxHashMap<KernelKey, Known> {
         let mut known = FxHashMap::default();
-        for (index, device) in devices.iter().enumerate() {
-            let mut facts = wisdom.device_facts(&device.facts().fingerprint.0);
-            facts.sort_by(|a, b| (a.last_seen_ms, &a.key).cmp(&(b.last_seen_ms, &b.key)));
-            let kernels = device.kernels();
-            let numbers: FxHashMap<&str, usize> =
-                kernels.iter().enumerate().map(|(number, info)| (info.name.as_str(), number)).collect();
-            // A kernel's axes are the same for every problem, so one space per kernel reads all its points.
-            let mut axes: FxHashMap<KernelId, Space> = FxHashMap::default();
-            for fact in &facts {
-                let Some(&number) = numbers.get(&*fact.key.kernel) else { continue };
-                if *kernels[number].version.0 != *fact.key.version {
-                    continue;
+        let mut facts = wisdom.device_facts(&device.facts().fingerprint.0);
+        facts.sort_by(|a, b| (a.last_seen_ms, &a.key).cmp(&(b.last_seen_ms, &b.key)));
+        let kernels = device.kernels();
+        let numbers: FxHashMap<&str, usize> =
+            kernels.iter().enumerate().map(|(number, info)| (info.name.as_str(), number)).collect();
+        // A kernel's axes are the same for every problem, so one space per kernel reads all its points.
+        let mut axes: FxHashMap<KernelId, Space> = FxHashMap::default();
+        for fact in &facts {
+            let Some(&number) = numbers.get(&*fact.key.kernel) else { continue };
+            if *kernels[number].version.0 != *fact.key.version {
+                continue;
+            }
+            let kernel = KernelId(number as u32);
+            match &fact.outcome {
+                Outcome::Failed { kind: FailureKind::Wrong, message } => {
+                    if let Ok(mut liars) = self.liars.lock() {
+                        let key = (index, kernel, fact.key.point.to_string());
+                        liars.insert(key, format!("wrong result on {}: {message}", fact.key.problem));
+                    }
                 }
-                let kernel = KernelId(number as u32);
-                match &fact.outcome {
-                    Outcome::Failed { kind: FailureKind::Wrong, message } => {
-                        if let Ok(mut liars) = self.liars.lock() {
-                            let key = (index as u16, kernel, fact.key.point.to_string());
-                            liars.insert(key, format!("wrong result on {}: {message}", fact.key.problem));
-                        }
+                Outcome::Failed { kind: FailureKind::TimedOut, .. } => self.note_hang(index, kernel),
+                Outcome::Failed { .. } => (),
+                // What building took says nothing about running.
+                Outcome::Timed(_) if fact.key.condition == COMPILED => (),
+                Outcome::Timed(stats) => {
+                    let Ok(problem) = Problem::parse(&fact.key.problem) else { continue };
+                    if problem.operation() != kernels[number].operation {
+                        continue;
                     }
-                    Outcome::Failed { kind: FailureKind::TimedOut, .. } => {
-                        self.note_hang(index as u16, kernel)
-                    }
-                    Outcome::Failed { .. } => (),
-                    Outcome::Timed(stats) => {
-                        let Ok(problem) = Problem::parse(&fact.key.problem) else { continue };
-                        if problem.operation() != kernels[number].operation {
-                            continue;
-                        }
-                        let space = axes.entry(kernel).or_insert_with(|| device.space(kernel, &problem));
-                        let Some(point) = space.read(&fact.key.point) else { continue };
-                        add(
-                            &mut known,
-                            device.as_ref(),
-                            index as u16,
-                            kernel,
-                            &problem,
-                            &point,
-                            stats.min_ns,
-                        );
-                    }
+                    let space = axes.entry(kernel).or_insert_with(|| device.space(kernel, &problem));
+                    let Some(point) = space.read(&fact.key.point) else { continue };
+                    add(&mut known, device, kernel, &problem, &point, stats.min_ns);
                 }
             }
         }
@@ -245,7 +240,9 @@ impl Experience {
     ) {
         if effort != Effort::Facts {
             // Before the first rival is looked at: who lied on another problem is in there.
-            self.load(devices, wisdom);
+            let mut asked: Vec<u16> = rivals.iter().map(|rival| rival.device).collect();
+            asked.dedup();
+            asked.into_iter().for_each(|device| self.load(devices, device, wisdom));
         }
         let text = problem.to_string();
         let facts: Vec<FactsByRival> =
@@ -298,11 +295,12 @@ impl Experience {
 
     /// In the running with that estimate, unless the expected time breaks a limit.
     pub(crate) fn standing(&self, rival: &Rival, terms: &Terms, estimate: Estimate) -> Standing {
-        match terms.constraints.excludes(&rival.work, Some(estimate.time)) {
+        let call = Nanos(estimate.time.0.saturating_add(rival.handover.0));
+        match terms.constraints.excludes(&rival.work, Some(call)) {
             Some(reason) => Standing::Excluded(reason),
             None => Standing::Estimated {
                 estimate,
-                score: terms.objective.score(estimate.time.0 as f64, rival.work.scratch, rival.energy_uj),
+                score: terms.objective.score(call.0 as f64, rival.work.scratch, rival.energy_uj),
             },
         }
     }
@@ -311,13 +309,12 @@ impl Experience {
 fn add(
     known: &mut FxHashMap<KernelKey, Known>,
     device: &dyn Device,
-    index: u16,
     kernel: KernelId,
     problem: &Problem,
     point: &Point,
     ns: f64,
 ) {
-    let entry = known.entry((index, kernel, problem.dtype())).or_default();
+    let entry = known.entry((kernel, problem.dtype())).or_default();
     let work = device.work(kernel, problem, point);
     if entry.observations.len() >= MAX_OBSERVATIONS {
         entry.observations.remove(0);
@@ -355,7 +352,8 @@ type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a str)>;
 /// they are written down up to half a second later, that of the call that failed among them.
 fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. });
-    let counts = |fact: &&Fact| failed(fact) || *fact.key.condition != *LIVE;
+    let counts =
+        |fact: &&Fact| failed(fact) || (*fact.key.condition != *LIVE && *fact.key.condition != *COMPILED);
     let newest = facts.iter().filter(counts).max_by_key(|fact| (fact.last_seen_ms, failed(fact)));
     if let Some(Fact { outcome: Outcome::Failed { kind, message }, .. }) = newest {
         return Some(Err((*kind, message)));

@@ -2,7 +2,7 @@
 
 use crate::plan::{Rival, Standing};
 use std::sync::Arc;
-use trimtab_core::{Device, Fingerprint, KernelId, Point, Problem, Terms, Work};
+use trimtab_core::{Device, Fingerprint, KernelId, Nanos, Point, Problem, Terms, Work};
 
 /// Rivals considered for one problem at most; far more than any device here offers.
 const MAX_RIVALS: usize = 100_000;
@@ -27,6 +27,7 @@ pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &
                 point: Point::EMPTY,
                 point_name: String::new(),
                 work: Work::default(),
+                handover: Nanos(0),
                 energy_uj: None,
                 standing: Standing::Declined(String::new()),
             };

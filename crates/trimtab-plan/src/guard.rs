@@ -1,7 +1,9 @@
 //! Writes down the intent before foreign code runs for the first time, so that a crash is not repeated.
 
 use crate::plan::Rival;
-use trimtab_core::{Bench, Device, Failure, KernelId, Nanos, Point, Problem, Sample, VariantClass};
+use trimtab_core::{
+    Bench, Device, DeviceKind, Failure, KernelId, Nanos, Point, Problem, Sample, VariantClass,
+};
 use trimtab_wisdom::Wisdom;
 
 /// A bench that leaves a note before a library's or a user's kernel first runs.
@@ -24,6 +26,9 @@ impl<'a> Guarded<'a> {
     }
 
     fn is_foreign(&self, kernel: KernelId) -> bool {
+        if in_a_driver(self.device) {
+            return true;
+        }
         self.device.kernels().get(kernel.0 as usize).is_some_and(|info| is_foreign(info.class))
     }
 }
@@ -33,6 +38,11 @@ fn is_foreign(class: VariantClass) -> bool {
     matches!(class, VariantClass::Library | VariantClass::Custom)
 }
 
+/// On a GPU whatever runs is compiled by a driver, and drivers crash the process on some kernels.
+fn in_a_driver(device: &dyn Device) -> bool {
+    device.facts().kind == DeviceKind::Gpu
+}
+
 /// Runs a rival once outside a race, with a note before it if its code is foreign.
 pub(crate) fn with_intent<R>(
     wisdom: &Wisdom,
@@ -40,7 +50,7 @@ pub(crate) fn with_intent<R>(
     rival: &Rival,
     run: impl FnOnce() -> R,
 ) -> R {
-    if !is_foreign(rival.class) {
+    if !is_foreign(rival.class) && !in_a_driver(device) {
         return run();
     }
     let fingerprint = &device.facts().fingerprint.0;

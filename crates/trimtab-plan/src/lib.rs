@@ -10,6 +10,7 @@ mod feedback;
 mod field;
 mod guard;
 mod measure;
+mod offload;
 mod plan;
 mod planner;
 mod table;

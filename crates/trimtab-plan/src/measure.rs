@@ -1,9 +1,11 @@
 //! Measuring for a decision: which rivals race in which round, and what is written down afterwards.
 
 use crate::cold::{Ask, Cold, PlanError, fact_key, is_measured, measured_best, no_rival, total};
+use crate::experience::{COMPILED, Effort};
 use crate::guard::Guarded;
-use crate::plan::{Decision, Reason, Standing};
-use trimtab_core::{Basis, Estimate, FailureKind, KernelId, Nanos, Patience};
+use crate::offload::is_open;
+use crate::plan::{Decision, Reason, Rival, Standing};
+use trimtab_core::{Basis, Estimate, FailureKind, KernelId, Nanos, Objective, Patience};
 use trimtab_tune::{Budget, Candidate, RaceReport, Rules, StopReason, race};
 use trimtab_wisdom::{Outcome, Stats};
 
@@ -39,11 +41,20 @@ impl Cold {
         let mut ask = ask;
         // One device at a time: each measures on operands of its own.
         let mut winners: Vec<usize> = Vec::new();
-        for device in 0..self.devices.len() {
+        let effort = if ask.accept_partial { Effort::Model } else { Effort::Tune };
+        for (turn, device) in self.device_order().into_iter().enumerate() {
+            if turn > 0 {
+                self.estimate_device(decision, device, effort);
+            }
+            let open = |rival: &Rival| rival.device as usize == device && is_open(rival);
+            if !decision.rivals.iter().any(open) {
+                continue;
+            }
+            let id = &self.devices[device].facts().id;
             let bench = match self.devices[device].bench(&ask.problem, budget.left()) {
                 Ok(bench) => bench,
                 Err(decline) => {
-                    decision.notes.push(format!("nothing was measured: {decline}"));
+                    decision.notes.push(format!("nothing was measured on {id}: {decline}"));
                     decision.complete = false;
                     continue;
                 }
@@ -51,7 +62,8 @@ impl Cold {
             // A foreground race must get somewhere: with less than this it would only delay the call.
             if let Some(run) = self.too_long(decision, device, &ask, budget) {
                 let advice = "tune the problem ahead of time to measure it";
-                decision.notes.push(format!("nothing was measured: one run takes about {run}; {advice}"));
+                let note = format!("nothing was measured on {id}: one run takes about {run}; {advice}");
+                decision.notes.push(note);
                 decision.complete = false;
                 continue;
             }
@@ -86,7 +98,7 @@ impl Cold {
             return self.settle(decision, incumbent, Reason::Estimated);
         }
         // With weights on memory or energy the fastest need not be the best.
-        let time_only = ask.terms.objective == trimtab_core::Objective::default();
+        let time_only = ask.terms.objective == Objective::default();
         let choice = if time_only {
             winners
                 .into_iter()
@@ -102,7 +114,9 @@ impl Cold {
         } else {
             Reason::Raced
         };
-        self.remember(decision, &ask);
+        if self.devices.len() == 1 || !self.prefer_unmeasured(decision) {
+            self.remember(decision, &ask);
+        }
         Ok(())
     }
 
@@ -153,16 +167,16 @@ impl Cold {
 
     /// The points of the kernels that came close, and the leader.
     fn second_round(&self, decision: &Decision, device: usize, first: &[usize], leader: usize) -> Vec<usize> {
-        let limit = total(&decision.rivals[leader]) + SECOND_ROUND_FACTOR.log2();
+        let limit = pace(decision, leader) + SECOND_ROUND_FACTOR.log2();
         let close: Vec<KernelId> = first
             .iter()
-            .filter(|&&index| is_measured(&decision.rivals[index]) && total(&decision.rivals[index]) <= limit)
+            .filter(|&&index| is_measured(&decision.rivals[index]) && pace(decision, index) <= limit)
             .map(|&index| decision.rivals[index].kernel)
             .collect();
         let mut second = vec![leader];
         for (index, rival) in decision.rivals.iter().enumerate() {
             let same = second.iter().filter(|&&other| decision.rivals[other].kernel == rival.kernel).count();
-            let fresh = !first.contains(&index) || total(rival) <= limit && is_measured(rival);
+            let fresh = !first.contains(&index) || pace(decision, index) <= limit && is_measured(rival);
             if rival.device as usize == device
                 && rival.estimate().is_some()
                 && close.contains(&rival.kernel)
@@ -184,9 +198,9 @@ impl Cold {
                 decision.rivals[index].device as usize == device && is_measured(&decision.rivals[index])
             })
             .collect();
-        close.sort_by(|&a, &b| total(&decision.rivals[a]).total_cmp(&total(&decision.rivals[b])));
-        let limit = close.first().map_or(0.0, |&best| total(&decision.rivals[best]) + RUN_OFF_FACTOR.log2());
-        close.retain(|&index| total(&decision.rivals[index]) <= limit);
+        close.sort_by(|&a, &b| pace(decision, a).total_cmp(&pace(decision, b)));
+        let limit = close.first().map_or(0.0, |&best| pace(decision, best) + RUN_OFF_FACTOR.log2());
+        close.retain(|&index| pace(decision, index) <= limit);
         close.truncate(RUN_OFF_RIVALS);
         close.sort_unstable();
         close
@@ -261,7 +275,20 @@ impl Cold {
             let cores = device.facts().cores.unwrap_or(device.facts().threads);
             let condition = device.state().condition(cores);
             self.wisdom.record(fact_key(device.as_ref(), &problem, rival, condition), Outcome::Timed(stats));
+            if let Some(built) = raced.compiled_in.and_then(|time| Stats::of(&[time.0 as f64])) {
+                let key = fact_key(device.as_ref(), &problem, rival, COMPILED);
+                self.wisdom.record(key, Outcome::Timed(built));
+            }
         }
+    }
+}
+
+/// How rivals of one device compare: handing over is the same for all of them and would hide their differences.
+fn pace(decision: &Decision, index: usize) -> f64 {
+    let rival = &decision.rivals[index];
+    match rival.estimate() {
+        Some(estimate) if decision.terms.objective == Objective::default() => (estimate.time.0 as f64).log2(),
+        _ => total(rival),
     }
 }
 

@@ -55,6 +55,8 @@ pub enum Standing {
     Declined(String),
     /// It would break a constraint.
     Excluded(String),
+    /// On its device it cannot win: handing the operands over alone takes longer than another device needs for it all.
+    Outpaced(String),
     /// It failed, hung or lied before and is not tried.
     Quarantined(String),
     /// Not looked at: what is remembered, or the first in order of preference, was enough.
@@ -82,6 +84,9 @@ pub struct Rival {
     pub point_name: String,
     /// What one launch does.
     pub work: Work,
+    /// Time around the kernel of a call whose operands lie in the caller's memory, where it was needed to decide: nothing on
+    /// the processor.
+    pub handover: Nanos,
     /// Energy of one launch in microjoules, where it was measured.
     pub energy_uj: Option<f64>,
     /// Where it stands.
@@ -95,6 +100,11 @@ impl Rival {
             Standing::Estimated { estimate, .. } => Some(*estimate),
             _ => None,
         }
+    }
+
+    /// What a call would take: the kernel's estimate and handing the operands over.
+    pub fn call_time(&self) -> Option<Nanos> {
+        self.estimate().map(|estimate| Nanos(estimate.time.0.saturating_add(self.handover.0)))
     }
 
     /// The score, if it is in the running.
@@ -111,6 +121,7 @@ impl Rival {
             Standing::Estimated { .. } => None,
             Standing::Declined(reason) => Some(reason.clone()),
             Standing::Excluded(reason) => Some(format!("excluded: {reason}")),
+            Standing::Outpaced(reason) => Some(reason.clone()),
             Standing::Quarantined(reason) => Some(format!("quarantined: {reason}")),
             Standing::Unconsidered => Some("not considered".to_string()),
         }

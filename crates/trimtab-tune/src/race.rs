@@ -37,6 +37,8 @@ pub struct Raced {
     pub interfered: u32,
     /// Microjoules per launch, where the device can tell.
     pub energy_uj: Option<f64>,
+    /// Time it took to build the kernel, where it was built in this race.
+    pub compiled_in: Option<Nanos>,
     /// How it failed, if it did.
     pub failure: Option<Failure>,
     /// After how many samples it was dropped for being slow; 0: never started, or cut off in its first run by the budget.
@@ -219,6 +221,7 @@ impl Runner {
             samples: Vec::new(),
             interfered: 0,
             energy_uj: None,
+            compiled_in: None,
             failure: None,
             dropped_after: None,
         };
@@ -435,6 +438,8 @@ impl Race<'_> {
         match result {
             Ok(sample) => {
                 self.budget.charge(sample.elapsed);
+                let raced = &mut self.runners[index].raced;
+                raced.compiled_in = raced.compiled_in.or(sample.compiled_in);
                 Outcome::Timed(sample)
             }
             Err(failure) => {

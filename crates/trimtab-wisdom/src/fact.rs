@@ -131,7 +131,7 @@ pub const MERGED: &str = "merged";
 /// The outcome of a race: who won a problem under some terms, near-ties included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Verdict {
-    /// Fingerprint of the device.
+    /// Fingerprints of the devices that took part.
     pub device: String,
     /// The problem's text form.
     pub problem: String,
@@ -141,6 +141,8 @@ pub struct Verdict {
     pub last_seen_ms: u64,
     /// Which process decided; filled in by [`Wisdom::decide`](crate::Wisdom::decide).
     pub origin: String,
+    /// The winner's device, where the machine has several; its fingerprint.
+    pub on: String,
     /// The winner.
     pub kernel: String,
     /// The winner's version.

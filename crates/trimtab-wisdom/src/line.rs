@@ -74,6 +74,8 @@ struct Wire<'a> {
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     terms: Cow<'a, str>,
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    on: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     patience: Cow<'a, str>,
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     candidates: Cow<'a, str>,
@@ -139,6 +141,7 @@ pub(crate) fn encode(line: &Line, file_origin: &str) -> Result<String, String> {
             problem: verdict.problem.as_str().into(),
             point: verdict.point.as_str().into(),
             terms: verdict.terms.as_str().into(),
+            on: verdict.on.as_str().into(),
             patience: verdict.patience.as_str().into(),
             // Text, because many JSON readers keep only 53 bits of a number.
             candidates: format!("{:016x}", verdict.candidates).into(),
@@ -255,6 +258,7 @@ pub(crate) fn decode(line: &[u8], file_origin: &str) -> Result<Line, String> {
             kernel: wire.kernel.into_owned(),
             version: wire.version.into_owned(),
             point: wire.point.into_owned(),
+            on: wire.on.into_owned(),
             patience: wire.patience.into_owned(),
             candidates: u64::from_str_radix(&wire.candidates, 16)
                 .map_err(|_| format!("candidates `{}` is not a hexadecimal number", wire.candidates))?,

@@ -45,6 +45,13 @@ pub struct Scripted {
     kernels: Vec<Script>,
     infos: Vec<KernelInfo>,
     pub runs: AtomicU32,
+    /// What handing operands over takes.
+    handover: u64,
+    /// Whether benches are refused.
+    refuses: bool,
+    /// How often its rates were asked for.
+    pub rated: AtomicU32,
+    compiled_in: Option<Nanos>,
     /// Runs per kernel name.
     counts: Mutex<HashMap<&'static str, u32>>,
 }
@@ -52,6 +59,22 @@ pub struct Scripted {
 impl Scripted {
     /// A machine with these kernels.
     pub fn new(kernels: Vec<Script>) -> Arc<Scripted> {
+        Arc::new(Scripted::device(kernels))
+    }
+
+    /// A GPU of that name beside the machine, to which handing over takes that long.
+    #[allow(dead_code, reason = "not every test file has a GPU")]
+    pub fn gpu(id: &str, kernels: Vec<Script>, handover: u64, refuses: bool) -> Arc<Scripted> {
+        let mut device = Scripted::device(kernels);
+        device.facts.id = id.to_string();
+        device.facts.kind = DeviceKind::Gpu;
+        device.facts.fingerprint = Fingerprint(format!("scripted {id}"));
+        device.compiled_in = Some(Nanos(77_000));
+        (device.handover, device.refuses) = (handover, refuses);
+        Arc::new(device)
+    }
+
+    fn device(kernels: Vec<Script>) -> Scripted {
         let infos = kernels
             .iter()
             .map(|script| KernelInfo {
@@ -65,7 +88,7 @@ impl Scripted {
             adapter: None,
             id: "scripted".to_string(),
             name: "scripted".to_string(),
-            kind: DeviceKind::Recorded,
+            kind: DeviceKind::Cpu,
             fingerprint: Fingerprint("scripted \"machine\"\n../x".to_string()),
             cores: Some(2),
             threads: 2,
@@ -76,7 +99,17 @@ impl Scripted {
             memory: None,
             notes: vec![],
         };
-        Arc::new(Scripted { facts, kernels, infos, runs: AtomicU32::new(0), counts: Mutex::default() })
+        Scripted {
+            facts,
+            kernels,
+            infos,
+            runs: AtomicU32::new(0),
+            handover: 0,
+            refuses: false,
+            rated: AtomicU32::new(0),
+            compiled_in: None,
+            counts: Mutex::default(),
+        }
     }
 
     fn ns(&self, kernel: KernelId, point: &Point) -> u64 {
@@ -85,6 +118,7 @@ impl Scripted {
     }
 
     /// How often a kernel ran.
+    #[allow(dead_code, reason = "not every test file counts")]
     pub fn count(&self, name: &str) -> u32 {
         self.counts.lock().unwrap().get(name).copied().unwrap_or(0)
     }
@@ -94,7 +128,11 @@ impl Device for Scripted {
     fn facts(&self) -> &DeviceFacts {
         &self.facts
     }
+    fn handover(&self, _: &Problem) -> Nanos {
+        Nanos(self.handover)
+    }
     fn rates(&self) -> Rates {
+        self.rated.fetch_add(1, Ordering::Relaxed);
         Rates {
             barrier_ns: 0.0,
             filled_by: 0,
@@ -133,6 +171,9 @@ impl Device for Scripted {
         }
     }
     fn bench(&self, _: &Problem, _: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+        if self.refuses {
+            return Err(Decline::because("kernels take too long to build"));
+        }
         Ok(Box::new(ScriptedBench(self)))
     }
 }
@@ -157,6 +198,12 @@ impl Bench for ScriptedBench<'_> {
         if elapsed > timeout {
             return Err(Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")));
         }
-        Ok(Sample { elapsed, iterations, interference: None, energy_uj: None, compiled_in: None })
+        Ok(Sample {
+            elapsed,
+            iterations,
+            interference: None,
+            energy_uj: None,
+            compiled_in: self.0.compiled_in,
+        })
     }
 }
