@@ -188,6 +188,37 @@ pub struct Rates {
     pub filled_by: u64,
 }
 
+/// Measured costs of moving data to a device and back, and of handing it work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transfers {
+    /// Time the smallest upload takes.
+    pub upload_latency: Nanos,
+    /// Bytes a second of large uploads.
+    pub upload_bytes_per_s: f64,
+    /// Time the smallest download takes.
+    pub download_latency: Nanos,
+    /// Bytes a second of large downloads.
+    pub download_bytes_per_s: f64,
+    /// Handing over work that does nothing, and waiting for it.
+    pub submit: Nanos,
+}
+
+impl Transfers {
+    /// Time around the kernel when every operand is uploaded and the result is downloaded.
+    pub fn handover(&self, problem: &Problem) -> Nanos {
+        let size = problem.dtype().map_or(0, crate::DType::size) as f64;
+        let [lhs, rhs, out] = problem.operand_lens();
+        let time = |latency: Nanos, len: u64, bytes_per_s: f64| {
+            let moving = if bytes_per_s > 0.0 { len as f64 * size / bytes_per_s * 1e9 } else { 0.0 };
+            if len == 0 { 0.0 } else { latency.0 as f64 + moving }
+        };
+        let up = time(self.upload_latency, lhs, self.upload_bytes_per_s)
+            + time(self.upload_latency, rhs, self.upload_bytes_per_s);
+        let down = time(self.download_latency, out, self.download_bytes_per_s);
+        Nanos(((up + down) as u64).saturating_add(self.submit.0))
+    }
+}
+
 /// A kernel as the planner sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelInfo {
@@ -220,8 +251,11 @@ pub trait Device: Send + Sync {
     /// Time around the kernel of a call whose operands lie in the caller's memory: moving them to the device, handing the
     /// work over, and moving the result back. Nothing on the processor itself. Measured once, when first asked for.
     fn handover(&self, problem: &Problem) -> Nanos {
-        let _ = problem;
-        Nanos(0)
+        self.transfers().map_or(Nanos(0), |transfers| transfers.handover(problem))
+    }
+    /// What moving data to the device and back takes, where it has memory or a queue of its own. Measured once.
+    fn transfers(&self) -> Option<Transfers> {
+        None
     }
     /// Runs a kernel on a small stand-in for the problem and compares with the reference, within the time-out.
     fn verify(

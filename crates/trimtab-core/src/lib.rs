@@ -18,7 +18,7 @@ mod units;
 pub use constraints::{Constraints, Objective, Patience, Terms, UnknownPatience};
 pub use device::{
     AdapterClass, AdapterFacts, Bench, Cache, Device, DeviceFacts, DeviceKind, Fingerprint, KernelId,
-    KernelInfo, Rates,
+    KernelInfo, Rates, Transfers,
 };
 pub use dtype::DType;
 pub use estimate::{Basis, Estimate, Work};

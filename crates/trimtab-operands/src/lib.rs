@@ -10,5 +10,5 @@ mod standin;
 pub use check::{Expected, Reference, tolerance};
 pub use half::f16;
 pub use operands::{Data, Operands};
-pub use slice::{Element, Slice, SliceMut};
+pub use slice::{Element, Launch, Slice, SliceMut};
 pub use standin::stand_ins;

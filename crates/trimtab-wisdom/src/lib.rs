@@ -14,6 +14,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod blob;
 mod compact;
 mod disk;
 mod exchange;

@@ -8,7 +8,7 @@ use trimtab_core::{Nanos, Patience};
 pub const VARIABLES: [(&str, &str); 7] = [
     ("TRIMTAB_TUNE", "effort for a new problem: off, estimate, measure, exhaustive"),
     ("TRIMTAB_BUDGET", "foreground time a new problem may cost: 40ms, 2s"),
-    ("TRIMTAB_DEVICE", "the device to use: cpu, or auto"),
+    ("TRIMTAB_DEVICE", "the device to use: cpu, gpu, gpu0, part of a name, or auto"),
     ("TRIMTAB_WISDOM_DIR", "where measurements are kept, or off"),
     ("TRIMTAB_THREADS", "most threads a kernel may use"),
     ("TRIMTAB_BLAS", "BLAS libraries to try first, separated like PATH, or off"),

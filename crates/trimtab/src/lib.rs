@@ -21,6 +21,7 @@
 mod choose;
 mod environment;
 mod error;
+mod gpu;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod ops;
@@ -46,5 +47,8 @@ pub use trimtab_operands as operands;
 pub use trimtab_plan as plan;
 /// Measuring: rules, races, statistics.
 pub use trimtab_tune as tune;
+/// GPUs: what their kernels write.
+#[cfg(feature = "wgpu")]
+pub use trimtab_wgpu as wgpu;
 /// Remembering: facts, import, export.
 pub use trimtab_wisdom as wisdom;

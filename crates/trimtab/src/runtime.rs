@@ -2,12 +2,14 @@
 
 use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
 use crate::error::Error;
+use crate::gpu;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trimtab_core::{
-    Constraints, Device, LaunchError, Lookup, Nanos, Objective, Patience, Problem, Terms, Variant,
+    Constraints, Device, DeviceKind, LaunchError, Lookup, Nanos, Objective, Patience, Problem, Terms, Variant,
 };
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, Element, Slice, SliceMut, erase};
+use trimtab_operands::{Launch, Reference};
 use trimtab_plan::{Decision, Plan, Planner, Settings, TermsId, TuneRequest};
 use trimtab_tune::{Progress, Rules};
 use trimtab_wisdom::{Filter, ImportReport, Wisdom, WisdomError};
@@ -34,7 +36,36 @@ pub struct Runtime {
 pub(crate) struct Shared {
     pub planner: Planner,
     pub cpu: Arc<CpuDevice>,
+    /// The processor's position in the planner's list; past its end if another device is pinned.
+    cpu_at: u16,
+    /// What runs plans of the other devices, by position; nothing at the processor's.
+    launchers: Vec<Option<Arc<dyn Launch>>>,
     pub warnings: Vec<String>,
+    /// GPUs that could not be used, or why there is none.
+    unusable: Vec<String>,
+}
+
+impl Shared {
+    /// Keeps what drivers built for the next process.
+    fn keep_built(&self) {
+        for (device, launcher) in self.planner.devices().iter().zip(&self.launchers) {
+            if let Some(built) = launcher.as_ref().and_then(|launcher| launcher.built()) {
+                // A cache that cannot be written costs time in the next process, nothing else.
+                let _ = self.planner.wisdom().keep_blob(&built_name(device.as_ref()), &built);
+            }
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.keep_built();
+    }
+}
+
+/// The name under which a device's built kernels are kept.
+fn built_name(device: &dyn Device) -> String {
+    format!("built-{}", device.facts().fingerprint)
 }
 
 impl std::fmt::Debug for Runtime {
@@ -52,6 +83,7 @@ pub struct Builder {
     rules: Option<Rules>,
     terms: Terms,
     blas: Vec<PathBuf>,
+    pub(crate) gpu_kernels: gpu::Kernels,
 }
 
 impl std::fmt::Debug for Builder {
@@ -91,7 +123,7 @@ impl Builder {
         self
     }
 
-    /// Uses only the device of that short name (`cpu`).
+    /// Uses only the device of that short name (`cpu`, `gpu0`), only GPUs (`gpu`), or only the device with that in its name.
     pub fn device(mut self, name: &str) -> Self {
         self.environment.device = Some(name.to_ascii_lowercase());
         self
@@ -188,8 +220,20 @@ impl Builder {
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::DuplicateKernel { name: pair[0].to_string() });
         }
-        let devices: Vec<Arc<dyn Device>> = vec![Arc::clone(&cpu) as Arc<dyn Device>];
-        let devices = pinned(devices, asked.device.or(outside.device))?;
+        let wanted = asked.device.or(outside.device).filter(|wanted| wanted != "auto");
+        let mut devices: Vec<Place> = vec![(Arc::clone(&cpu) as Arc<dyn Device>, None)];
+        let mut unusable = Vec::new();
+        // Looking for GPUs costs tens of milliseconds; whoever wants the processor does not pay them.
+        if wanted.as_deref() != Some("cpu") {
+            let reference = Arc::clone(&cpu) as Arc<dyn Reference>;
+            let (gpus, problems) = gpu::find(reference, &self.gpu_kernels);
+            devices.extend(gpus.into_iter().map(|(device, launcher)| (device, Some(launcher))));
+            unusable = problems;
+        }
+        let places = pinned(devices, wanted, &unusable)?;
+        let cpu_at =
+            places.iter().position(|(_, launcher)| launcher.is_none()).unwrap_or(places.len()) as u16;
+        let (devices, launchers): (Vec<Arc<dyn Device>>, Vec<_>) = places.into_iter().unzip();
         let mut warnings: Vec<String> = cpu.problems().to_vec();
         let wisdom = match asked.wisdom.or(outside.wisdom) {
             Some(WisdomPlace::Nowhere) => Wisdom::in_memory(),
@@ -214,8 +258,13 @@ impl Builder {
         if outside.log.unwrap_or(false) {
             warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
         }
+        for (device, launcher) in devices.iter().zip(&launchers) {
+            if let (Some(launcher), Some(built)) = (launcher, wisdom.blob(&built_name(device.as_ref()))) {
+                launcher.offer_built(built);
+            }
+        }
         let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);
-        let shared = Arc::new(Shared { planner, cpu, warnings });
+        let shared = Arc::new(Shared { planner, cpu, cpu_at, launchers, warnings, unusable });
         Ok(Runtime { shared, terms: TermsId::default(), given: terms })
     }
 }
@@ -228,14 +277,32 @@ fn cap_threads(terms: &mut Terms, pool: u32, machine: u32) {
     }
 }
 
-fn pinned(devices: Vec<Arc<dyn Device>>, wanted: Option<String>) -> Result<Vec<Arc<dyn Device>>, Error> {
-    let Some(wanted) = wanted.filter(|wanted| wanted != "auto") else { return Ok(devices) };
-    let known: Vec<String> = devices.iter().map(|device| device.facts().id.clone()).collect();
-    let kept: Vec<_> = devices.into_iter().filter(|device| device.facts().id == wanted).collect();
-    if kept.is_empty() {
-        return Err(Error::NoSuchDevice { wanted, known: format!("auto, {}", known.join(", ")) });
+/// A device, and what runs its plans if it is not the processor.
+type Place = (Arc<dyn Device>, Option<Arc<dyn Launch>>);
+
+/// The devices a pin names: by short name, all GPUs, or the one with the pin in its name.
+fn pinned(places: Vec<Place>, wanted: Option<String>, unusable: &[String]) -> Result<Vec<Place>, Error> {
+    let Some(wanted) = wanted else { return Ok(places) };
+    let shown = |place: &Place| format!("{} ({})", place.0.facts().id, place.0.facts().name);
+    let known: Vec<String> = places.iter().map(shown).collect();
+    let by_id = |place: &Place| {
+        let facts = place.0.facts();
+        facts.id == wanted || (wanted == "gpu" && facts.kind == DeviceKind::Gpu)
+    };
+    let by_name = |place: &Place| place.0.facts().name.to_ascii_lowercase().contains(&wanted);
+    let no_such = |reason: Option<&str>| {
+        let also = unusable.iter().map(String::as_str).chain(reason);
+        let also: String = also.map(|reason| format!("; {reason}")).collect();
+        Error::NoSuchDevice { wanted: wanted.clone(), known: format!("auto, {}{also}", known.join(", ")) }
+    };
+    if places.iter().any(by_id) {
+        return Ok(places.into_iter().filter(by_id).collect());
     }
-    Ok(kept)
+    match places.iter().filter(|place| by_name(place)).count() {
+        1 if !wanted.is_empty() => Ok(places.into_iter().filter(by_name).collect()),
+        0 | 1 => Err(no_such(None)),
+        _ => Err(no_such(Some("that is in several names; use a short name"))),
+    }
 }
 
 impl Runtime {
@@ -299,6 +366,11 @@ impl Runtime {
         self.shared.planner.wisdom()
     }
 
+    /// GPUs that could not be used, or why there is none and how to get one. Empty if nobody looked: with the processor pinned.
+    pub fn unusable(&self) -> &[String] {
+        &self.shared.unusable
+    }
+
     /// What could not be set up, and what to do about it.
     pub fn warnings(&self) -> &[String] {
         &self.shared.warnings
@@ -316,7 +388,9 @@ impl Runtime {
         request: &TuneRequest,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Arc<Decision>, Error> {
-        Ok(self.shared.planner.tune(problem, self.terms, request, progress)?)
+        let decision = self.shared.planner.tune(problem, self.terms, request, progress)?;
+        self.shared.keep_built();
+        Ok(decision)
     }
 
     /// Why this plan, what else there is, and how each was judged. Measures nothing.
@@ -347,7 +421,12 @@ impl Runtime {
         let Some((problem, plan)) = planner.known(problem, self.terms) else {
             return self.execute_cold(&problem.problem(), lhs, rhs, out);
         };
-        match planner.run(plan, || self.launch_once(plan, problem, lhs, rhs, out)) {
+        let outcome = if plan.device == self.shared.cpu_at {
+            planner.run(plan, || self.launch_here(plan, problem, lhs, rhs, out))
+        } else {
+            self.launch_elsewhere(plan, problem, lhs, rhs, out, planner.should_time(plan))
+        };
+        match outcome {
             Ok(()) => Ok(()),
             Err(error) => self.recover(problem, *plan, error, lhs, rhs, out),
         }
@@ -363,7 +442,10 @@ impl Runtime {
     ) -> Result<(), Error> {
         let plan = self.plan(problem)?;
         match self.launch_once(&plan, problem, lhs, rhs, out) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.shared.keep_built();
+                Ok(())
+            }
             Err(error) => self.recover(problem, plan, error, lhs, rhs, out),
         }
     }
@@ -401,9 +483,56 @@ impl Runtime {
         rhs: &[T],
         out: &mut [T],
     ) -> Result<(), LaunchError> {
+        if plan.device == self.shared.cpu_at {
+            self.launch_here(plan, problem, lhs, rhs, out)
+        } else {
+            self.launch_elsewhere(plan, problem, lhs, rhs, out, false)
+        }
+    }
+
+    /// On a device beside the processor. Reported is the kernel's own time, as in races: moving operands is counted apart.
+    #[cold]
+    fn launch_elsewhere<T: Element>(
+        &self,
+        plan: &Plan,
+        problem: &Problem,
+        lhs: &[T],
+        rhs: &[T],
+        out: &mut [T],
+        timed: bool,
+    ) -> Result<(), LaunchError> {
+        let Some(Some(launcher)) = self.shared.launchers.get(plan.device as usize) else {
+            return Err(LaunchError::Kernel(format!("there is no device {}", plan.device)));
+        };
+        let operand = |slice| if <[T]>::is_empty(slice) { Slice::None } else { T::erase(slice) };
+        let (lhs, rhs, out) = (operand(lhs), operand(rhs), T::erase_mut(out));
+        let time = launcher.launch(plan.kernel, problem, &plan.point, lhs, rhs, out, timed)?;
+        if let Some(time) = time {
+            self.shared.planner.report(plan, time);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn launch_here<T: Element>(
+        &self,
+        plan: &Plan,
+        problem: &Problem,
+        lhs: &[T],
+        rhs: &[T],
+        out: &mut [T],
+    ) -> Result<(), LaunchError> {
         let operand = |slice| if <[T]>::is_empty(slice) { Slice::None } else { T::erase(slice) };
         let out: SliceMut<'_> = T::erase_mut(out);
         self.shared.cpu.launch(plan.kernel, problem, &plan.point, operand(lhs), operand(rhs), out)
+    }
+
+    /// How far the result of a plan may be from the reference.
+    pub(crate) fn tolerance(&self, plan: &Plan, problem: &Problem) -> f64 {
+        match self.shared.launchers.get(plan.device as usize) {
+            Some(Some(launcher)) => launcher.tolerance(problem),
+            _ => trimtab_operands::tolerance(problem),
+        }
     }
 
     /// A launch failed: the operands are to blame, or the next best plan answers.

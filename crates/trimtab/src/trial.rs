@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::runtime::Runtime;
 use trimtab_core::{Bytes, Device, LaunchError, Nanos, Problem};
-use trimtab_cpu::Operands;
+use trimtab_operands::{Expected, Operands};
 use trimtab_plan::{Plan, Rival};
 use trimtab_tune::{Budget, Candidate, Progress, Raced, Rules, Stopwatch, race};
 
@@ -58,8 +58,11 @@ impl Runtime {
         let stopwatch = Stopwatch::start();
         self.execute_operands(problem, &mut operands)?;
         let warm = stopwatch.elapsed();
-        let check = self.cpu().check(problem, &operands);
-        Ok(Trial { plan: self.plan(problem)?, first, warm, check })
+        let plan = self.plan(problem)?;
+        let allowed = self.tolerance(&plan, problem);
+        let check = Expected::new(self.cpu(), problem, &operands)
+            .and_then(|expected| expected.check_within(problem, &operands.out, allowed));
+        Ok(Trial { plan, first, warm, check })
     }
 
     fn execute_operands(&self, problem: &Problem, operands: &mut Operands) -> Result<(), Error> {
@@ -89,8 +92,8 @@ impl Runtime {
         }
     }
 
-    /// Measures every kernel that takes the problem, each at its best known point, interleaved in one run. With `points`
-    /// every point of every kernel.
+    /// Measures every kernel that takes the problem, each at its best known point, interleaved in one run a device. With
+    /// `points` every point of every kernel. Times are of the kernels: handing operands over to a GPU is not in them.
     pub fn compare(
         &self,
         problem: &Problem,
@@ -100,7 +103,7 @@ impl Runtime {
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Comparison, Error> {
         let decision = self.explain(problem)?;
-        let chosen = decision.winner().map(|winner| (winner.kernel, winner.point));
+        let chosen = decision.winner().map(|winner| (winner.device, winner.kernel, winner.point));
         let rivals: Vec<Rival> = if points {
             decision.rivals.clone()
         } else {
@@ -122,27 +125,48 @@ impl Runtime {
                 None => racing.push(rival),
             }
         }
-        let candidates: Vec<Candidate> = racing
-            .iter()
-            .map(|rival| Candidate { kernel: rival.kernel, point: rival.point, expected: None })
-            .collect();
-        let budget = Budget::time(budget);
-        let mut bench = self.cpu().bench(problem, budget.left()).map_err(|decline| {
-            Error::Launch(LaunchError::Kernel(format!("{problem} cannot be measured: {decline}")))
-        })?;
-        let report = race(bench.as_mut(), &candidates, None, rules, &budget, progress);
         let mut rows = Vec::new();
-        for (rival, raced) in racing.into_iter().zip(report.rivals) {
-            match (&raced.failure, raced.samples.is_empty()) {
-                (Some(failure), _) => out.push((rival.name.to_string(), failure.to_string())),
-                (None, true) => {
-                    out.push((rival.name.to_string(), "the budget ended before it ran".to_string()))
+        let mut refused = None;
+        // Each device measures on operands of its own, so that only its own rivals can be interleaved.
+        let shares: u64 = self.devices().len().max(1) as u64;
+        for (at, device) in self.devices().iter().enumerate() {
+            let (its, rest): (Vec<Rival>, Vec<Rival>) =
+                racing.into_iter().partition(|rival| rival.device as usize == at);
+            racing = rest;
+            if its.is_empty() {
+                continue;
+            }
+            let budget = Budget::time(Nanos(budget.0 / shares));
+            let mut bench = match device.bench(problem, budget.left()) {
+                Ok(bench) => bench,
+                Err(decline) => {
+                    out.extend(its.iter().map(|rival| (rival.name.to_string(), decline.to_string())));
+                    refused = Some(decline);
+                    continue;
                 }
-                (None, false) => rows.push((rival, raced)),
+            };
+            let candidates: Vec<Candidate> = its
+                .iter()
+                .map(|rival| Candidate { kernel: rival.kernel, point: rival.point, expected: None })
+                .collect();
+            let report = race(bench.as_mut(), &candidates, None, rules, &budget, progress);
+            for (rival, raced) in its.into_iter().zip(report.rivals) {
+                match (&raced.failure, raced.samples.is_empty()) {
+                    (Some(failure), _) => out.push((rival.name.to_string(), failure.to_string())),
+                    (None, true) => {
+                        out.push((rival.name.to_string(), "the budget ended before it ran".to_string()))
+                    }
+                    (None, false) => rows.push((rival, raced)),
+                }
             }
         }
+        if let (true, Some(decline)) = (rows.is_empty(), refused) {
+            let message = format!("{problem} cannot be measured: {decline}");
+            return Err(Error::Launch(LaunchError::Kernel(message)));
+        }
         rows.sort_by(|a, b| a.1.min().unwrap_or(f64::MAX).total_cmp(&b.1.min().unwrap_or(f64::MAX)));
-        let chosen = rows.iter().position(|(rival, _)| Some((rival.kernel, rival.point)) == chosen);
+        let chosen =
+            rows.iter().position(|(rival, _)| Some((rival.device, rival.kernel, rival.point)) == chosen);
         Ok(Comparison { problem: *problem, rows, out, chosen })
     }
 }
