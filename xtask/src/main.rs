@@ -11,7 +11,7 @@ usage: cargo xtask COMMAND
 
   test            everything a change must pass: format, lints, tidy rules, tests, doc tests
   tidy            the rules no compiler checks: dependency direction, file length, banned calls
-  bench NAME…     figures of one run: overhead, matmul, bandwidth, cold, reload, or all  [--json]
+  bench NAME…     figures of one run: overhead, matmul, bandwidth, cold, reload, gpu, gpu-start, or all  [--json]
 ";
 
 fn main() -> Result<()> {
@@ -38,6 +38,7 @@ fn test(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all", "--check"])?;
     tidy::check(root)?;
     blas(root);
+    adapter(root);
     cargo(
         root,
         &["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"],
@@ -45,6 +46,34 @@ fn test(root: &Path) -> Result<()> {
     cargo(root, &["test", "--workspace", "--all-features"])?;
     println!("all checks passed");
     Ok(())
+}
+
+/// The GPU tests need an adapter, and fail without one: installs Mesa's software Vulkan where no driver is registered.
+fn adapter(root: &Path) {
+    let registered = || {
+        let folders = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
+        let drivers = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().count();
+        let output = Command::new("ldconfig").arg("-p").output();
+        let loader =
+            output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("libvulkan.so.1"));
+        drivers > 0 && loader
+    };
+    if !cfg!(target_os = "linux") || registered() {
+        return;
+    }
+    println!("no Vulkan driver is installed: installing Mesa's software one for the GPU tests");
+    install(root, "mesa-vulkan-drivers libvulkan1");
+    if !registered() {
+        println!(
+            "note: Mesa's Vulkan could not be installed: the GPU tests will FAIL for want of an adapter"
+        );
+    }
+}
+
+/// Installs Debian packages; whoever asked looks for the result.
+fn install(root: &Path, packages: &str) {
+    let script = format!("apt-get update -qq && apt-get install -y -qq --no-install-recommends {packages}");
+    let _ = Command::new("sh").args(["-c", &script]).current_dir(root).status();
 }
 
 /// The kernels around a CBLAS are only tested where there is one: installs Debian's OpenBLAS where that is possible, and
@@ -57,9 +86,8 @@ fn blas(root: &Path) {
     if known() {
         return;
     }
-    let script = "apt-get update -qq && apt-get install -y -qq libopenblas0-pthread";
-    let installed = Command::new("sh").args(["-c", script]).current_dir(root).status();
-    if !installed.is_ok_and(|status| status.success()) || !known() {
+    install(root, "libopenblas0-pthread");
+    if !known() {
         println!(
             "note: no OpenBLAS found and none could be installed: the CBLAS kernels are NOT tested in this run"
         );

@@ -31,7 +31,7 @@ pub struct Global {
     /// One JSON object a line instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// The device to use: cpu, or auto (for `wisdom`: the device whose facts are meant, also by fingerprint)
+    /// The device to use: cpu, gpu, gpu0, part of a name, or auto (for `wisdom`: the device whose facts are meant, also by fingerprint)
     #[arg(long, global = true, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Most threads a kernel may use

@@ -257,6 +257,11 @@ pub trait Device: Send + Sync {
     fn transfers(&self) -> Option<Transfers> {
         None
     }
+    /// In words, what this device's first guesses for a problem rest on, before anything was measured: for `explain`.
+    fn reasoning(&self, problem: &Problem) -> Vec<String> {
+        let _ = problem;
+        Vec::new()
+    }
     /// Runs a kernel on a small stand-in for the problem and compares with the reference, within the time-out.
     fn verify(
         &self,

@@ -22,6 +22,8 @@ pub struct Trial {
     pub first: Nanos,
     /// A second call with the plan known.
     pub warm: Nanos,
+    /// How far the result may be from the reference, relative to the larger of the result and one.
+    pub tolerance: f64,
     /// Whether the result agrees with the reference, and where not.
     pub check: Result<(), String>,
 }
@@ -59,10 +61,10 @@ impl Runtime {
         self.execute_operands(problem, &mut operands)?;
         let warm = stopwatch.elapsed();
         let plan = self.plan(problem)?;
-        let allowed = self.tolerance(&plan, problem);
+        let tolerance = self.tolerance(&plan, problem);
         let check = Expected::new(self.cpu(), problem, &operands)
-            .and_then(|expected| expected.check_within(problem, &operands.out, allowed));
-        Ok(Trial { plan, first, warm, check })
+            .and_then(|expected| expected.check_within(problem, &operands.out, tolerance));
+        Ok(Trial { plan, first, warm, tolerance, check })
     }
 
     fn execute_operands(&self, problem: &Problem, operands: &mut Operands) -> Result<(), Error> {

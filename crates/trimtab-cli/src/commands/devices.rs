@@ -1,11 +1,15 @@
 //! `trimtab devices`: facts, state now, measured speeds and kernels of every device. What is not known is said to be so.
 
+mod gpu;
+
 use crate::output::{Table, percent, printable};
 use crate::session::Session;
 use anyhow::Result;
 use serde::Serialize;
 use std::process::ExitCode;
-use trimtab::core::{Bytes, Device, DeviceFacts, KernelInfo, Operation, Rates, State, VariantClass};
+use trimtab::core::{
+    AdapterFacts, Bytes, Device, DeviceFacts, DeviceKind, KernelInfo, Operation, Rates, State, VariantClass,
+};
 
 /// Names the CPU device gives BLAS libraries found on the machine; a second one of a kind is `openblas.2`.
 const BLAS_NAMES: [&str; 5] = ["openblas", "mkl", "blis", "accelerate", "cblas"];
@@ -15,10 +19,24 @@ const LABEL_WIDTH: usize = 11;
 
 #[derive(Serialize)]
 struct DeviceView {
+    usable: bool,
     id: String,
     name: String,
     kind: &'static str,
+    /// The API a GPU is reached through.
+    backend: Option<String>,
+    driver: Option<String>,
+    /// Discrete, integrated, software.
+    class: Option<&'static str>,
     fingerprint: String,
+    limits: Option<LimitsView>,
+    /// All threads of a processor, by one thread's measured speed; a GPU as a whole.
+    peak_gflops: f64,
+    bandwidth_gb_s: f64,
+    upload: Option<TransferView>,
+    download: Option<TransferView>,
+    /// Handing a GPU work that does nothing, and waiting for it.
+    submit_ns: Option<u64>,
     cores: Option<u32>,
     threads: u32,
     caches: Vec<CacheView>,
@@ -32,6 +50,33 @@ struct DeviceView {
     kernels: Vec<KernelEntry>,
     blas: Vec<String>,
     problems: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct LimitsView {
+    max_invocations: u32,
+    max_workgroup: [u32; 3],
+    max_groups: u32,
+    workgroup_memory_bytes: u64,
+    max_binding_bytes: u64,
+    max_buffer_bytes: u64,
+    subgroup_min: Option<u32>,
+    subgroup_max: Option<u32>,
+    unified_memory: bool,
+}
+
+#[derive(Serialize)]
+struct TransferView {
+    latency_ns: u64,
+    gb_s: f64,
+}
+
+/// A device that cannot be used.
+#[derive(Serialize)]
+struct UnusableView<'a> {
+    usable: bool,
+    kind: &'static str,
+    reason: &'a str,
 }
 
 #[derive(Serialize)]
@@ -88,6 +133,14 @@ pub fn run(session: &Session) -> Result<ExitCode> {
             show(session, device.as_ref())?;
         }
     }
+    for reason in session.runtime.unusable() {
+        if session.out.is_json() {
+            session.out.object(&UnusableView { usable: false, kind: "gpu", reason })?;
+        } else {
+            session.out.line("")?;
+            session.out.line(printable(reason))?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -105,7 +158,25 @@ fn view(session: &Session, device: &dyn Device) -> DeviceView {
         version: info.version.to_string(),
         class: info.class.name(),
     };
+    let adapter = facts.adapter.as_deref();
+    let (rates, transfers) = (device.rates(), device.transfers());
     DeviceView {
+        usable: true,
+        backend: adapter.map(|adapter| adapter.backend.clone()),
+        driver: adapter.map(|adapter| format!("{} {}", adapter.driver, adapter.driver_info)),
+        class: adapter.map(|adapter| adapter.class.name()),
+        limits: adapter.map(limits_view),
+        peak_gflops: peak(&facts, &rates) * 1e-9,
+        bandwidth_gb_s: rates.bytes_per_s_all * 1e-9,
+        upload: transfers.map(|measured| TransferView {
+            latency_ns: measured.upload_latency.0,
+            gb_s: measured.upload_bytes_per_s * 1e-9,
+        }),
+        download: transfers.map(|measured| TransferView {
+            latency_ns: measured.download_latency.0,
+            gb_s: measured.download_bytes_per_s * 1e-9,
+        }),
+        submit_ns: transfers.map(|measured| measured.submit.0),
         kind: facts.kind.name(),
         fingerprint: facts.fingerprint.0,
         cores: facts.cores,
@@ -117,12 +188,34 @@ fn view(session: &Session, device: &dyn Device) -> DeviceView {
         memory_bytes: facts.memory.map(|memory| memory.0),
         notes: facts.notes,
         state: state_view(device.state()),
-        rates: rates_view(&device.rates()),
+        rates: rates_view(&rates),
         kernels: device.kernels().iter().map(kernel).collect(),
         blas: blas(device).map(|info| format!("{} {}", info.name, info.version)).collect(),
         problems: session.runtime.warnings().to_vec(),
         id: facts.id,
         name: facts.name,
+    }
+}
+
+/// The speed of the whole device: a processor's threads by the speed of one.
+fn peak(facts: &DeviceFacts, rates: &Rates) -> f64 {
+    match facts.kind {
+        DeviceKind::Cpu => rates.flops_per_s * f64::from(facts.threads),
+        _ => rates.flops_per_s,
+    }
+}
+
+fn limits_view(adapter: &AdapterFacts) -> LimitsView {
+    LimitsView {
+        max_invocations: adapter.max_invocations,
+        max_workgroup: adapter.max_workgroup,
+        max_groups: adapter.max_groups,
+        workgroup_memory_bytes: adapter.workgroup_memory.0,
+        max_binding_bytes: adapter.max_binding.0,
+        max_buffer_bytes: adapter.max_buffer.0,
+        subgroup_min: adapter.subgroup.map(|sizes| sizes.0),
+        subgroup_max: adapter.subgroup.map(|sizes| sizes.1),
+        unified_memory: adapter.unified_memory,
     }
 }
 
@@ -164,6 +257,9 @@ fn blas(device: &dyn Device) -> impl Iterator<Item = &KernelInfo> {
 }
 
 fn show(session: &Session, device: &dyn Device) -> Result<()> {
+    if let Some(adapter) = device.facts().adapter.as_deref() {
+        return gpu::show(session, device, adapter);
+    }
     let out = &session.out;
     let facts = device.facts();
     let width = facts.notes.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(LABEL_WIDTH);
@@ -209,22 +305,26 @@ fn show(session: &Session, device: &dyn Device) -> Result<()> {
     )?;
     field("hand-over", format!("{} to another thread and back", rates.launch))?;
     out.line("")?;
+    kernels(session, device)?;
+    out.line("")?;
+    let found: Vec<String> = blas(device).map(|info| printable(&info.version.0)).collect();
+    match found.is_empty() {
+        true => out.line("No BLAS library in use; TRIMTAB_BLAS=/path/to/libopenblas.so adds one."),
+        false => out.line(format!("BLAS found: {}", found.join("; "))),
+    }
+}
+
+/// The kernels, operation by operation.
+fn kernels(session: &Session, device: &dyn Device) -> Result<()> {
     let mut table = Table::new(&["kernel", "class", "version"]);
     for info in
         Operation::ALL.iter().flat_map(|&op| device.kernels().iter().filter(move |info| info.operation == op))
     {
         table.row(vec![info.name.clone(), info.class.name().to_string(), info.version.to_string()]);
     }
-    if table.is_empty() {
-        out.line("no kernels")?;
-    } else {
-        out.table(&table)?;
-    }
-    out.line("")?;
-    let found: Vec<String> = blas(device).map(|info| printable(&info.version.0)).collect();
-    match found.is_empty() {
-        true => out.line("No BLAS library in use; TRIMTAB_BLAS=/path/to/libopenblas.so adds one."),
-        false => out.line(format!("BLAS found: {}", found.join("; "))),
+    match table.is_empty() {
+        true => session.out.line("no kernels"),
+        false => session.out.table(&table),
     }
 }
 

@@ -18,10 +18,14 @@ struct Explanation<'a> {
     kernel: String,
     point: BTreeMap<String, u32>,
     estimate: Option<EstimateView>,
+    /// Moving operands and result, and handing the work over; nothing on the processor.
+    handover_ns: u64,
     rivals: Vec<RivalView>,
     reason: &'static str,
     complete: bool,
     notes: &'a [String],
+    /// What the first guesses of each device rest on.
+    reasoning: Vec<String>,
     terms: String,
     patience: &'static str,
     default: Option<String>,
@@ -36,6 +40,7 @@ struct RivalView {
     estimate: Option<EstimateView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     declined: Option<String>,
+    handover_ns: u64,
     threads: u32,
     scratch_bytes: u64,
     chosen: bool,
@@ -57,7 +62,7 @@ pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> 
     let default = default.and_then(|index| decision.rivals.get(index)).map(label);
     decision.notes.splice(0..0, standing_note(&decision, settings, fresh, default.as_deref()));
     if session.out.is_json() {
-        session.out.object(&view(&decision, default, all))?;
+        session.out.object(&view(session, &decision, default, all))?;
     } else {
         show(session, &decision, all)?;
     }
@@ -103,7 +108,12 @@ fn standing_note(
     }
 }
 
-fn view(decision: &Decision, default: Option<String>, all: bool) -> Explanation<'_> {
+fn view<'a>(
+    session: &Session,
+    decision: &'a Decision,
+    default: Option<String>,
+    all: bool,
+) -> Explanation<'a> {
     let winner = decision.winner();
     let rivals = if all { decision.rivals.iter().collect() } else { decision.best_per_kernel() };
     let rivals = rivals.into_iter().map(|rival| RivalView {
@@ -111,6 +121,7 @@ fn view(decision: &Decision, default: Option<String>, all: bool) -> Explanation<
         device: rival.device_id.to_string(),
         estimate: rival.estimate().map(EstimateView::from),
         declined: rival.out_because(),
+        handover_ns: rival.handover.0,
         threads: rival.work.threads,
         scratch_bytes: rival.work.scratch.0,
         chosen: winner.is_some_and(|winner| std::ptr::eq(winner, rival)),
@@ -121,10 +132,12 @@ fn view(decision: &Decision, default: Option<String>, all: bool) -> Explanation<
         kernel: winner.map(|winner| winner.name.to_string()).unwrap_or_default(),
         point: winner.map(|winner| axes(&winner.point_name)).unwrap_or_default(),
         estimate: winner.and_then(Rival::estimate).map(EstimateView::from),
+        handover_ns: winner.map_or(0, |winner| winner.handover.0),
         rivals: rivals.collect(),
         reason: decision.reason.name(),
         complete: decision.complete,
         notes: &decision.notes,
+        reasoning: reasoning(session, decision),
         terms: decision.terms.to_string(),
         patience: decision.patience.name(),
         default,
@@ -145,11 +158,18 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
     if let Some(estimate) = winner.estimate().filter(|estimate| !is_unknown(estimate)) {
         field("estimate", estimate_words(&decision.problem, &estimate))?;
     }
+    if winner.handover.0 > 0 {
+        let handover = time(winner.handover.0 as f64);
+        field("handover", format!("{handover} to move operands and result and to hand the work over"))?;
+    }
     field("why", decision.reason.to_string())?;
     field("terms", decision.terms.to_string())?;
     field("effort", effort(decision))?;
     for note in &decision.notes {
         field("note", note.clone())?;
+    }
+    for line in reasoning(session, decision) {
+        field("strategy", line)?;
     }
     out.line("")?;
     let (racing, declined) = rivals(decision, winner, all);
@@ -161,6 +181,19 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
         out.line(format!("Best setting of each kernel; --all shows all {} rivals.", decision.rivals.len()))?;
     }
     out.line(what_would_change(decision, winner, session.runtime.planner().settings()))
+}
+
+/// What the first guesses rest on, of every device with a rival in the running.
+fn reasoning(session: &Session, decision: &Decision) -> Vec<String> {
+    let devices = session.runtime.devices().iter().enumerate();
+    let in_the_running = devices.filter(|(at, _)| {
+        decision.rivals.iter().any(|rival| rival.device as usize == *at && rival.estimate().is_some())
+    });
+    let reasons = in_the_running.flat_map(|(_, device)| {
+        let lines = device.reasoning(&decision.problem).into_iter();
+        lines.map(|line| format!("{}: {line}", device.facts().id))
+    });
+    reasons.collect()
 }
 
 fn estimate_words(problem: &Problem, estimate: &Estimate) -> String {
@@ -189,22 +222,34 @@ fn effort(decision: &Decision) -> String {
 
 /// Those in the running with their times, and those out of it with the reason.
 fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
-    let mut racing = Table::new(&["rival", "point", ">time", ">ratio", "basis", ">scratch", ">threads"]);
+    let several = decision.rivals.iter().any(|rival| rival.device != winner.device);
+    let mut columns = vec!["rival", "point", ">time", ">ratio", "basis", ">scratch", ">threads"];
+    if several {
+        columns.splice(3..3, [">handover"]);
+    }
+    let mut racing = Table::new(&columns);
     let mut out = Table::new(&["out of the running", "point", "because"]);
-    let chosen_ns = winner.estimate().map(|estimate| estimate.time.0 as f64).filter(|&ns| ns > 0.0);
+    let chosen_ns = winner.call_time().map(|time| time.0 as f64).filter(|&ns| ns > 0.0);
     let shown = if all { decision.rivals.iter().collect() } else { decision.best_per_kernel() };
     for rival in shown {
-        let mut cells = vec![rival.name.to_string(), rival.point_name.clone()];
+        let device = if several { format!("{} ", rival.device_id) } else { String::new() };
+        let mut cells = vec![format!("{device}{}", rival.name), rival.point_name.clone()];
         let Some(estimate) = rival.estimate() else {
             cells.extend(rival.out_because());
             out.row(cells);
             continue;
         };
         let ns = estimate.time.0 as f64;
-        let ratio = chosen_ns.map(|chosen| times(ns / chosen)).unwrap_or_default();
+        let call = rival.call_time().map_or(ns, |time| time.0 as f64);
+        let ratio = chosen_ns.map(|chosen| times(call / chosen)).unwrap_or_default();
         let scratch =
             if rival.work.scratch.0 == 0 { "–".to_string() } else { rival.work.scratch.to_string() };
-        cells.extend([time(ns), ratio, estimate.basis.to_string(), scratch, rival.work.threads.to_string()]);
+        cells.push(time(ns));
+        if several {
+            let handover = rival.handover.0 as f64;
+            cells.push(if handover > 0.0 { time(handover) } else { "–".to_string() });
+        }
+        cells.extend([ratio, estimate.basis.to_string(), scratch, rival.work.threads.to_string()]);
         racing.marked_row(std::ptr::eq(rival, winner), cells);
     }
     (racing, out)
@@ -215,8 +260,9 @@ fn what_would_change(decision: &Decision, winner: &Rival, settings: &Settings) -
     let zone = settings.rules.indifference.max(settings.switch_margin);
     let others =
         decision.rivals.iter().filter(|rival| (rival.device, rival.kernel) != (winner.device, winner.kernel));
-    let next =
-        others.filter_map(|rival| Some((rival, rival.estimate()?))).min_by_key(|(_, estimate)| estimate.time);
+    let next = others
+        .filter_map(|rival| Some((rival, rival.estimate()?)))
+        .min_by_key(|(rival, _)| rival.call_time());
     let (Some((next, other)), Some(own)) = (next, winner.estimate()) else {
         return "What would change it: nothing; no other kernel can do this problem under these terms."
             .to_string();
@@ -224,7 +270,8 @@ fn what_would_change(decision: &Decision, winner: &Rival, settings: &Settings) -
     if is_unknown(&own) || own.time.0 == 0 {
         return "What would change it: a measurement; nothing is known about times yet.".to_string();
     }
-    let gap = other.time.0 as f64 / own.time.0 as f64 - 1.0;
+    let call = |rival: &Rival| rival.call_time().map_or(1.0, |time| time.0.max(1) as f64);
+    let gap = call(next) / call(winner) - 1.0;
     let basis = other.basis.name();
     let next = &next.name;
     let zone_words = format!("the indifference zone of {}", percent(zone));

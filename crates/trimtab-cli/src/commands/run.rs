@@ -8,7 +8,6 @@ use anyhow::{Result, anyhow};
 use serde::Serialize;
 use std::process::ExitCode;
 use trimtab::core::{Bytes, Device, Problem};
-use trimtab::cpu::tolerance;
 
 /// Memory a checked run needs, as a multiple of its operands: the operands and the reference's result, with room.
 const MEMORY_FACTOR: u64 = 2;
@@ -64,7 +63,7 @@ pub fn run(session: &Session, problem: &Problem) -> Result<ExitCode> {
             gflops: in_unit("gflops"),
             gb_per_s: in_unit("gb_per_s"),
             agrees: trial.check.is_ok(),
-            tolerance: tolerance(problem),
+            tolerance: trial.tolerance,
             disagreement: trial.check.err(),
             runs: decision.runs,
         })?;
@@ -88,7 +87,7 @@ pub fn run(session: &Session, problem: &Problem) -> Result<ExitCode> {
     field(
         "check",
         match &trial.check {
-            Ok(()) => agreement(problem),
+            Ok(()) => agreement(trial.tolerance),
             Err(wrong) => format!("WRONG: disagrees with the reference: {wrong}"),
         },
     )?;
@@ -100,8 +99,8 @@ pub fn run(session: &Session, problem: &Problem) -> Result<ExitCode> {
     Ok(code)
 }
 
-fn agreement(problem: &Problem) -> String {
-    match tolerance(problem) {
+fn agreement(tolerance: f64) -> String {
+    match tolerance {
         0.0 => "agrees with the reference exactly".to_string(),
         tolerance => format!(
             "agrees with the reference within {tolerance:.1e}, relative to the larger of the result and one"

@@ -58,9 +58,10 @@ fn chosen_set(operations: &[String]) -> Result<Vec<Problem>> {
 #[derive(Serialize)]
 struct Tuned {
     problem: String,
+    device: String,
     kernel: String,
     point: BTreeMap<String, u32>,
-    /// Time of one call of the plan.
+    /// Time of one launch of the plan's kernel.
     ns: Option<f64>,
     /// How many times faster than the default, where both were measured.
     vs_default: Option<f64>,
@@ -154,6 +155,7 @@ fn tuned(session: &Session, decision: &Decision) -> Tuned {
     let ns = first(&times).or(estimate.map(|estimate| estimate.time.0 as f64));
     Tuned {
         problem: decision.problem.to_string(),
+        device: winner.map(|winner| winner.device_id.to_string()).unwrap_or_default(),
         kernel: winner.map(|winner| winner.name.to_string()).unwrap_or_default(),
         point: winner.map(|winner| axes(&winner.point_name)).unwrap_or_default(),
         ns,
