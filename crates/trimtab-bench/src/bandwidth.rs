@@ -17,7 +17,7 @@ const ROUNDS: u32 = 12;
 const TUNE_BUDGET: Nanos = Nanos::from_millis(40_000);
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
-    let rt = Runtime::builder().wisdom_in_memory().no_blas().build()?;
+    let rt = Runtime::builder().device("cpu").wisdom_in_memory().no_blas().build()?;
     let add: Problem = format!("elementwise.add:f32:{LEN}").parse()?;
     let sum: Problem = format!("reduce.sum:f32:{LEN}").parse()?;
     let request = TuneRequest {

@@ -11,7 +11,7 @@ const SIZES: [usize; 7] = [4, 32, 100, 128, 256, 512, 1024];
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let stopwatch = Stopwatch::start();
-    let rt = Runtime::builder().ignore_environment().wisdom_in_memory().build()?;
+    let rt = Runtime::builder().device("cpu").ignore_environment().wisdom_in_memory().build()?;
     let build_ms = stopwatch.elapsed().0 as f64 / 1e6;
     let mut worst = 0.0f64;
     for (index, size) in SIZES.into_iter().enumerate() {

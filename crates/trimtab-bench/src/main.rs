@@ -4,7 +4,10 @@
 
 mod allocations;
 mod bandwidth;
+mod by_hand;
 mod cold;
+mod gpu;
+mod gpu_start;
 mod matmul;
 mod overhead;
 mod reload;
@@ -43,16 +46,23 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 5] = [
+const BENCHES: [(&str, &str, Bench); 7] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
     ("cold", "the first call of a new problem, nothing remembered", cold::run),
     ("reload", "opening 10,000 facts and choosing again without measuring", reload::run),
+    ("gpu", "tuned against default and exhaustive on gpu0, and a launch against one by hand", gpu::run),
+    ("gpu-start", "a process's first product on gpu0 against a program by hand", gpu_start::run),
 ];
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [gpu_start::OURS, dir] => return gpu_start::start(std::path::Path::new(dir)),
+        [gpu_start::BY_HAND, _] => return by_hand::start(),
+        _ => (),
+    }
     let json = words.iter().any(|word| word == "--json");
     let names: Vec<&String> = words.iter().filter(|word| *word != "--json").collect();
     let known = || BENCHES.map(|(name, what, _)| format!("  {name:<10} {what}")).join("\n");

@@ -52,7 +52,7 @@ const COMPARE_BUDGET: Nanos = Nanos::from_millis(30_000);
 const ROUNDS: u32 = 20;
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
-    let rt = Runtime::builder().wisdom_in_memory().build()?;
+    let rt = Runtime::builder().device("cpu").wisdom_in_memory().build()?;
     let request = TuneRequest {
         patience: Patience::Measure,
         budget: TUNE_BUDGET,

@@ -17,7 +17,7 @@ const ROUNDS: u32 = 300;
 const PROBLEM: &str = "matmul:f32:4x4x4";
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
-    let rt = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().build()?;
+    let rt = Runtime::builder().device("cpu").ignore_environment().wisdom_in_memory().no_blas().build()?;
     let problem: Problem = PROBLEM.parse()?;
     let typed = *Matmul::of(&problem).context("it is a product")?;
     let plan = rt.plan(&problem)?;

@@ -23,7 +23,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     };
     let pass = || -> Result<(f64, f64, u32, Vec<String>)> {
         let stopwatch = Stopwatch::start();
-        let rt = Runtime::builder().wisdom_dir(dir.path()).build()?;
+        let rt = Runtime::builder().device("cpu").wisdom_dir(dir.path()).build()?;
         let load_ms = stopwatch.elapsed().0 as f64 / 1e6;
         let (mut runs, mut plans) = (0, Vec::new());
         let stopwatch = Stopwatch::start();
