@@ -286,3 +286,23 @@ pub trait Bench {
         timeout: Nanos,
     ) -> Result<Sample, Failure>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_pays_for_each_operand_it_has_for_the_launch_and_for_the_result() {
+        let transfers = Transfers {
+            upload_latency: Nanos(1_000),
+            upload_bytes_per_s: 1e9,
+            download_latency: Nanos(2_000),
+            download_bytes_per_s: 2e9,
+            submit: Nanos(10_000),
+        };
+        let add: Problem = "elementwise.add:f32:1000".parse().unwrap();
+        assert_eq!(transfers.handover(&add), Nanos(2 * (1_000 + 4_000) + 10_000 + 2_000 + 2_000));
+        let neg: Problem = "elementwise.neg:f32:1000".parse().unwrap();
+        assert_eq!(transfers.handover(&neg), Nanos(1_000 + 4_000 + 10_000 + 2_000 + 2_000));
+    }
+}

@@ -1,8 +1,9 @@
 //! From a program's text to pipelines, each built once in a process.
 
-use crate::open::Open;
+use crate::open::{Open, lock};
 use crate::program::{Binding, Needs, PARAMS_BINDING, Step};
 use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use trimtab_core::LaunchError;
 
@@ -22,10 +23,16 @@ struct Key {
     has_params: bool,
 }
 
+/// Where a pipeline is or will be; held while it is built, so that it is built once.
+type Slot = Arc<Mutex<Option<Arc<Built>>>>;
+
 /// Every pipeline of a device.
 #[derive(Default)]
 pub(crate) struct Pipelines {
-    built: Mutex<FxHashMap<Key, Arc<Built>>>,
+    slots: Mutex<FxHashMap<Key, Slot>>,
+    built: AtomicU64,
+    /// How many were built when the driver's data was last handed out.
+    handed_out: AtomicU64,
 }
 
 /// The text with the `enable` lines an implementation asks for. naga refuses `enable subgroups;`, browsers require it.
@@ -41,32 +48,43 @@ pub fn full_text(text: &str, needs: Needs, for_browser: bool) -> String {
 }
 
 impl Pipelines {
-    /// The pipeline of a step, built now if need be.
-    pub(crate) fn get(&self, open: &Open, step: &Step) -> Result<Arc<Built>, LaunchError> {
+    /// The pipeline of a step, built now if need be, and whether it was.
+    pub(crate) fn get(&self, open: &Open, step: &Step) -> Result<(Arc<Built>, bool), LaunchError> {
         let key = Key {
             text: full_text(&step.text, step.needs, false),
             constants: step.constants.iter().map(|(name, value)| (*name, value.to_bits())).collect(),
             writes: step.bindings.iter().map(|binding| binding.writes).collect(),
             has_params: !step.params.is_empty(),
         };
-        let gone = || LaunchError::Kernel("another thread panicked while it built a kernel".to_string());
-        // Held while building: the same pipeline is never built twice.
-        let mut built = self.built.lock().map_err(|_| gone())?;
-        if let Some(known) = built.get(&key) {
-            return Ok(Arc::clone(known));
+        let slot = Arc::clone(lock(&self.slots).entry(key.clone()).or_default());
+        let mut slot = lock(&slot);
+        if let Some(known) = &*slot {
+            return Ok((Arc::clone(known), false));
         }
-        let new = Arc::new(open.caught(|| build(&open.device, &key.text, step))?);
-        built.insert(key, Arc::clone(&new));
-        Ok(new)
+        let new = Arc::new(open.caught(|| build(open, &key.text, step))?);
+        self.built.fetch_add(1, Ordering::Relaxed);
+        *slot = Some(Arc::clone(&new));
+        Ok((new, true))
     }
 
     /// How many were built.
-    pub(crate) fn len(&self) -> usize {
-        self.built.lock().map_or(0, |built| built.len())
+    pub(crate) fn built(&self) -> u64 {
+        self.built.load(Ordering::Relaxed)
+    }
+
+    /// What the driver wants kept for the next process; nothing if nothing was built since it was last asked.
+    pub(crate) fn data(&self, open: &Open) -> Option<Vec<u8>> {
+        let cache = open.cache.as_ref()?;
+        let built = self.built();
+        if self.handed_out.swap(built, Ordering::Relaxed) == built {
+            return None;
+        }
+        open.caught(|| cache.get_data()).ok().flatten()
     }
 }
 
-fn build(device: &wgpu::Device, text: &str, step: &Step) -> Built {
+fn build(open: &Open, text: &str, step: &Step) -> Built {
+    let device = &open.device;
     let entry = |(number, binding): (usize, &Binding)| wgpu::BindGroupLayoutEntry {
         binding: number as u32,
         visibility: wgpu::ShaderStages::COMPUTE,
@@ -112,7 +130,7 @@ fn build(device: &wgpu::Device, text: &str, step: &Step) -> Built {
             constants: &step.constants,
             zero_initialize_workgroup_memory: false,
         },
-        cache: None,
+        cache: open.cache.as_ref(),
     });
     Built { pipeline, layout }
 }

@@ -1,38 +1,94 @@
 //! A GPU as a device: what the planner asks, and the launch the facade makes.
 
-use crate::engine::{Engine, engines};
+use crate::bench::{GpuBench, preparation};
+use crate::engine::{Engine, LONGEST_LAUNCH, engines, status_error};
 use crate::erase::AnyKernel;
 use crate::kernels;
-use std::sync::Arc;
-use trimtab_core::{KernelId, KernelInfo, LaunchError, Point, Problem};
-use trimtab_operands::{Slice, SliceMut};
+use crate::memory::{GpuBuffer, Kind, MemoryUse};
+use crate::prepare::Prepared;
+use crate::strategy;
+use crate::tolerance::tolerance;
+use crate::transfer::TransferPath;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError, RwLock};
+use trimtab_core::{
+    Bench, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, LaunchError,
+    Nanos, Point, Problem, Rates, Space, State, Transfers, VariantClass, Work,
+};
+use trimtab_operands::{Launch, Reference, Slice, SliceMut, stand_ins};
+use trimtab_tune::panic_message;
+
+/// The most programs a device keeps ready.
+pub const MAX_PREPARED: usize = 1024;
+
+/// How to set up the GPUs.
+#[derive(Clone)]
+pub struct GpuOptions {
+    /// Who computes what kernels are compared with.
+    pub reference: Arc<dyn Reference>,
+    /// Kernels the user brings; they compete like ours.
+    pub kernels: Vec<Arc<dyn AnyKernel>>,
+}
+
+type Key = (KernelId, Problem, Point);
+
+/// Programs that are ready, the oldest first in `order`.
+#[derive(Default)]
+struct Kept {
+    programs: FxHashMap<Key, Arc<Prepared>>,
+    order: VecDeque<Key>,
+}
 
 /// A GPU of this machine.
 pub struct GpuDevice {
-    engine: Arc<Engine>,
-    kernels: Vec<Box<dyn AnyKernel>>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) reference: Arc<dyn Reference>,
+    kernels: Vec<Arc<dyn AnyKernel>>,
     infos: Vec<KernelInfo>,
+    kept: RwLock<Kept>,
+}
+
+impl std::fmt::Debug for GpuDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "GpuDevice({}, {} kernels)", self.engine.facts.fingerprint, self.kernels.len())
+    }
 }
 
 impl GpuDevice {
-    /// Every GPU of this machine, and in words what could not be used.
-    pub fn all() -> (Vec<GpuDevice>, Vec<String>) {
+    /// Every GPU of this machine, and in words what could not be used. Opens none of them.
+    pub fn all(options: &GpuOptions) -> (Vec<GpuDevice>, Vec<String>) {
         let (engines, problems) = engines();
-        let device = |engine: &Arc<Engine>| {
-            let kernels = kernels::all();
-            let infos = kernels.iter().map(|kernel| kernel.info()).collect();
-            GpuDevice { engine: Arc::clone(engine), kernels, infos }
-        };
+        let device = |engine: &Arc<Engine>| GpuDevice::new(Arc::clone(engine), options);
         (engines.iter().map(device).collect(), problems.clone())
     }
 
+    fn new(engine: Arc<Engine>, options: &GpuOptions) -> GpuDevice {
+        let mut kernels: Vec<Arc<dyn AnyKernel>> = kernels::all().into_iter().map(Arc::from).collect();
+        let ours = kernels.len();
+        kernels.extend(options.kernels.iter().cloned());
+        let users: Range<usize> = ours..kernels.len();
+        let classed = |(index, mut info): (usize, KernelInfo)| {
+            // A user's kernel is never the yardstick, whatever it says: it is checked like the others.
+            if users.contains(&index) && info.class == VariantClass::Reference {
+                info.class = VariantClass::Custom;
+            }
+            info
+        };
+        let infos = kernels.iter().map(|kernel| kernel.info()).enumerate().map(classed).collect();
+        let reference = Arc::clone(&options.reference);
+        GpuDevice { engine, reference, kernels, infos, kept: RwLock::default() }
+    }
+
     /// Fixed facts.
-    pub fn facts(&self) -> &trimtab_core::DeviceFacts {
+    pub fn facts(&self) -> &DeviceFacts {
         &self.engine.facts
     }
 
     /// The kernels.
-    pub fn table(&self) -> &[Box<dyn AnyKernel>] {
+    pub fn table(&self) -> &[Arc<dyn AnyKernel>] {
         &self.kernels
     }
 
@@ -46,19 +102,253 @@ impl GpuDevice {
         rhs: Slice<'_>,
         out: SliceMut<'_>,
     ) -> Result<(), LaunchError> {
-        let Some(found) = self.kernels.get(kernel.0 as usize) else {
-            return Err(LaunchError::Kernel(format!("there is no kernel {}", kernel.0)));
-        };
-        let _ = &self.infos;
-        let program = found.program(problem, point, self.engine.told()?)?;
-        let out = match out {
-            SliceMut::F32(out) => bytemuck::cast_slice_mut(out),
-            SliceMut::F64(out) => bytemuck::cast_slice_mut(out),
-            SliceMut::F16(out) => bytemuck::cast_slice_mut(out),
-            SliceMut::I32(out) => bytemuck::cast_slice_mut(out),
-        };
-        self.engine.run(&program, bytes(&lhs), bytes(&rhs), out)
+        self.launch_from(kernel, problem, point, [lhs, rhs], out, false).map(drop)
     }
+
+    /// Like [`GpuDevice::launch`], and tells the time of the kernel alone by the device's clock, where there is one that can
+    /// be believed.
+    pub fn launch_timed(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        lhs: Slice<'_>,
+        rhs: Slice<'_>,
+        out: SliceMut<'_>,
+    ) -> Result<Option<Nanos>, LaunchError> {
+        self.launch_from(kernel, problem, point, [lhs, rhs], out, true)
+    }
+
+    fn launch_from(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        [lhs, rhs]: [Slice<'_>; 2],
+        out: SliceMut<'_>,
+        timed: bool,
+    ) -> Result<Option<Nanos>, LaunchError> {
+        let lens = problem.operand_lens();
+        if let Some(dtype) = problem.dtype() {
+            fits("lhs", lhs.len(), lhs.dtype(), lens[0], dtype)?;
+            fits("rhs", rhs.len(), rhs.dtype(), lens[1], dtype)?;
+            fits("out", out.len(), Some(out.dtype()), lens[2], dtype)?;
+        }
+        let prepared = self.prepare(kernel, problem, point).map_err(|refused| refused.error)?;
+        let (left, right) = (self.upload(bytes(&lhs))?, self.upload(bytes(&rhs))?);
+        let out = bytes_mut(out);
+        let result = self.allocate(out.len() as u64)?;
+        let clock = if timed { self.engine.clock() } else { None };
+        let operands = [&left, &right, &result];
+        let (status, elapsed) = self.engine.run(&prepared, operands, Some(out), clock, LONGEST_LAUNCH)?;
+        status_error(status, problem).map(|()| elapsed)
+    }
+
+    /// Runs a kernel on operands that are on the device. Absent are operands the problem does not have.
+    pub fn launch_on(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        lhs: Option<&GpuBuffer>,
+        rhs: Option<&GpuBuffer>,
+        out: &GpuBuffer,
+    ) -> Result<(), LaunchError> {
+        if let Some(dtype) = problem.dtype() {
+            let lens = problem.operand_lens();
+            for (operand, buffer, needed) in
+                [("lhs", lhs, lens[0]), ("rhs", rhs, lens[1]), ("out", Some(out), lens[2])]
+            {
+                let found = buffer.map_or(0, GpuBuffer::bytes);
+                if found != needed.saturating_mul(dtype.size()) {
+                    return Err(LaunchError::Operand {
+                        operand,
+                        dtype: dtype.name(),
+                        found: (found / dtype.size()) as usize,
+                        needed: needed as usize,
+                    });
+                }
+            }
+        }
+        let prepared = self.prepare(kernel, problem, point).map_err(|refused| refused.error)?;
+        let nothing = if lhs.is_none() || rhs.is_none() { Some(self.allocate(0)?) } else { None };
+        // The result never stands in for an operand: `nothing` is there where one is absent.
+        let left = lhs.or(nothing.as_ref()).unwrap_or(out);
+        let right = rhs.or(nothing.as_ref()).unwrap_or(out);
+        let (status, _) = self.engine.run(&prepared, [left, right, out], None, None, LONGEST_LAUNCH)?;
+        status_error(status, problem)
+    }
+
+    /// Memory on the device. Its contents are whatever an earlier user of this process left.
+    pub fn allocate(&self, bytes: u64) -> Result<GpuBuffer, LaunchError> {
+        self.engine.take(Kind::Storage, bytes)
+    }
+
+    /// Bytes moved to memory of their own on the device.
+    pub fn upload(&self, data: &[u8]) -> Result<GpuBuffer, LaunchError> {
+        let buffer = self.allocate(data.len() as u64)?;
+        self.write(&buffer, data)?;
+        Ok(buffer)
+    }
+
+    /// Overwrites the first bytes of a buffer; launches made afterwards see them.
+    pub fn write(&self, to: &GpuBuffer, data: &[u8]) -> Result<(), LaunchError> {
+        self.engine.write_by(self.engine.path(), to, data)
+    }
+
+    /// Reads the first bytes of a buffer, after every launch made before.
+    pub fn download(&self, from: &GpuBuffer, out: &mut [u8]) -> Result<(), LaunchError> {
+        self.engine.read_by(self.engine.path(), from, out)
+    }
+
+    /// The ways operands can reach this device, the one that is used first.
+    pub fn transfer_paths(&self) -> &'static [TransferPath] {
+        match self.engine.path() {
+            TransferPath::InPlace => &[TransferPath::InPlace, TransferPath::Staged],
+            TransferPath::Staged => &[TransferPath::Staged],
+        }
+    }
+
+    /// [`GpuDevice::write`] on a path of choice, for comparing them.
+    pub fn write_by(&self, path: TransferPath, to: &GpuBuffer, data: &[u8]) -> Result<(), LaunchError> {
+        self.engine.write_by(path, to, data)
+    }
+
+    /// [`GpuDevice::download`] on a path of choice, for comparing them.
+    pub fn download_by(
+        &self,
+        path: TransferPath,
+        from: &GpuBuffer,
+        out: &mut [u8],
+    ) -> Result<(), LaunchError> {
+        self.engine.read_by(path, from, out)
+    }
+
+    /// How much of the device's memory this process uses, over all its runtimes.
+    pub fn memory(&self) -> MemoryUse {
+        self.engine.memory.in_use()
+    }
+
+    /// How many pipelines this process built for the device, over all its runtimes.
+    pub fn pipelines_built(&self) -> u64 {
+        self.engine.pipelines.built()
+    }
+
+    /// What [`GpuDevice::pipeline_data`] gave in an earlier process. Saves building; of no use once the device was used.
+    /// Damaged or foreign data costs what it would have saved.
+    pub fn offer_pipelines(&self, data: Option<Vec<u8>>) {
+        self.engine.offer(data);
+    }
+
+    /// What to keep for the next process; nothing where the driver has no such data or nothing was built since last asked.
+    pub fn pipeline_data(&self) -> Option<Vec<u8>> {
+        self.engine.pipeline_data()
+    }
+
+    /// Whether times come from the device's own clock.
+    pub fn has_clock(&self) -> Result<bool, LaunchError> {
+        self.engine.believes_its_clock()
+    }
+
+    /// Loses the device, as a driver that crashed does: for testing what happens then. It stays lost until the process ends.
+    pub fn lose(&self) -> Result<(), LaunchError> {
+        self.engine.lose()
+    }
+
+    /// The program of a kernel for a problem, ready to run.
+    pub(crate) fn prepare(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+    ) -> Result<Arc<Prepared>, Refused> {
+        let key = (kernel, *problem, *point);
+        {
+            let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(prepared) = kept.programs.get(&key) {
+                return Ok(Arc::clone(prepared));
+            }
+        }
+        let launch = |error: LaunchError| Refused { kind: FailureKind::Launch, error };
+        let Some(found) = self.kernel(kernel) else {
+            return Err(launch(LaunchError::Kernel(format!("there is no kernel {}", kernel.0))));
+        };
+        let told = self.engine.told().map_err(launch)?;
+        let program = catch_unwind(AssertUnwindSafe(|| found.program(problem, point, told)))
+            .map_err(|panic| LaunchError::Kernel(format!("panicked: {}", panic_message(panic.as_ref()))))
+            .and_then(|program| program)
+            .map_err(launch)?;
+        self.engine.open().map_err(|error| Refused { kind: FailureKind::Untried, error })?;
+        let prepared = self.engine.prepare(&program);
+        let lost = self.engine.refusal().is_some();
+        let kind = if lost { FailureKind::Untried } else { FailureKind::Compile };
+        let prepared = Arc::new(prepared.map_err(|error| Refused { kind, error })?);
+        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.programs.insert(key, Arc::clone(&prepared)).is_none() {
+            kept.order.push_back(key);
+        }
+        while kept.order.len() > MAX_PREPARED {
+            if let Some(oldest) = kept.order.pop_front() {
+                kept.programs.remove(&oldest);
+            }
+        }
+        Ok(prepared)
+    }
+
+    fn kernel(&self, kernel: KernelId) -> Option<&dyn AnyKernel> {
+        self.kernels.get(kernel.0 as usize).map(|kernel| kernel.as_ref())
+    }
+
+    /// Why no kernel can do a problem here, whatever the kernel.
+    fn impossible(&self, problem: &Problem) -> Option<Decline> {
+        if let Some(reason) = self.engine.refusal() {
+            return Some(Decline::from(reason));
+        }
+        // Kernels count with sizes as constructors let them through.
+        if let Err(error) = problem.check() {
+            return Some(Decline::from(error.to_string()));
+        }
+        let told = self.engine.told().ok()?;
+        let dtype = problem.dtype()?;
+        match dtype {
+            DType::F16 if !told.f16 => return Some(Decline::because("the adapter has no 16-bit floats")),
+            DType::F64 if !told.f64 => return Some(Decline::because("the adapter has no 64-bit floats")),
+            _ => (),
+        }
+        let lens = problem.operand_lens();
+        let named = ["lhs", "rhs", "the result"].into_iter().zip(lens);
+        let mut sized = named.map(|(name, len)| (name, len.saturating_mul(dtype.size())));
+        let (name, bytes) = sized.find(|(_, bytes)| *bytes > told.max_buffer.0)?;
+        let largest = told.max_buffer.0;
+        Some(Decline::from(format!("the adapter takes buffers up to {largest} bytes, {name} has {bytes}")))
+    }
+}
+
+/// Why a program could not be made ready.
+pub(crate) struct Refused {
+    pub kind: FailureKind,
+    pub error: LaunchError,
+}
+
+/// What a kernel answers about itself. A panic is a decline: a user's kernel must not end the planning of others.
+fn asked<R>(question: impl FnOnce() -> R) -> Result<R, Decline> {
+    catch_unwind(AssertUnwindSafe(question))
+        .map_err(|panic| Decline::from(format!("panicked when asked: {}", panic_message(panic.as_ref()))))
+}
+
+fn fits(
+    operand: &'static str,
+    found: usize,
+    is: Option<DType>,
+    needed: u64,
+    dtype: DType,
+) -> Result<(), LaunchError> {
+    let right_type = is.is_none_or(|is| is == dtype) || needed == 0 && found == 0;
+    if found as u64 == needed && right_type {
+        return Ok(());
+    }
+    let dtype = is.unwrap_or(dtype).name();
+    Err(LaunchError::Operand { operand, dtype, found, needed: needed as usize })
 }
 
 fn bytes<'a>(slice: &Slice<'a>) -> &'a [u8] {
@@ -68,5 +358,147 @@ fn bytes<'a>(slice: &Slice<'a>) -> &'a [u8] {
         Slice::F64(slice) => bytemuck::cast_slice(slice),
         Slice::F16(slice) => bytemuck::cast_slice(slice),
         Slice::I32(slice) => bytemuck::cast_slice(slice),
+    }
+}
+
+pub(crate) fn bytes_mut(slice: SliceMut<'_>) -> &mut [u8] {
+    match slice {
+        SliceMut::F32(slice) => bytemuck::cast_slice_mut(slice),
+        SliceMut::F64(slice) => bytemuck::cast_slice_mut(slice),
+        SliceMut::F16(slice) => bytemuck::cast_slice_mut(slice),
+        SliceMut::I32(slice) => bytemuck::cast_slice_mut(slice),
+    }
+}
+
+/// The bytes of an operand.
+pub(crate) fn data_bytes(data: &trimtab_operands::Data) -> &[u8] {
+    bytes(&data.slice())
+}
+
+impl Launch for GpuDevice {
+    fn launch(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        lhs: Slice<'_>,
+        rhs: Slice<'_>,
+        out: SliceMut<'_>,
+        timed: bool,
+    ) -> Result<Option<Nanos>, LaunchError> {
+        self.launch_from(kernel, problem, point, [lhs, rhs], out, timed)
+    }
+
+    fn tolerance(&self, problem: &Problem) -> f64 {
+        tolerance(problem)
+    }
+
+    fn offer_built(&self, built: Vec<u8>) {
+        self.offer_pipelines(Some(built));
+    }
+
+    fn built(&self) -> Option<Vec<u8>> {
+        self.pipeline_data()
+    }
+}
+
+impl Device for GpuDevice {
+    fn facts(&self) -> &DeviceFacts {
+        &self.engine.facts
+    }
+
+    fn rates(&self) -> Rates {
+        self.engine.rates()
+    }
+
+    fn state(&self) -> State {
+        State::default()
+    }
+
+    fn kernels(&self) -> &[KernelInfo] {
+        &self.infos
+    }
+
+    fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
+        let Some(kernel) = self.kernel(kernel) else {
+            return Some(Decline::because("there is no such kernel"));
+        };
+        self.impossible(problem)
+            .or_else(|| asked(|| kernel.declines(problem, &self.engine.facts)).unwrap_or_else(Some))
+    }
+
+    fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
+        let none = || Space::new(vec![], vec![]);
+        if self.impossible(problem).is_some() {
+            return none();
+        }
+        let asked =
+            self.kernel(kernel).and_then(|kernel| asked(|| kernel.space(problem, &self.engine.facts)).ok());
+        asked.unwrap_or_else(none)
+    }
+
+    fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
+        let work = self
+            .kernel(kernel)
+            .and_then(|kernel| asked(|| kernel.work(problem, point, &self.engine.facts)).ok());
+        work.unwrap_or_default()
+    }
+
+    fn handover(&self, problem: &Problem) -> Nanos {
+        // A device that cannot be reached is never handed anything.
+        self.transfers().map_or(Nanos::MAX, |transfers| transfers.handover(problem))
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        self.engine.transfers().ok()
+    }
+
+    fn reasoning(&self, problem: &Problem) -> Vec<String> {
+        let told = self.engine.facts.adapter.as_deref();
+        told.map_or_else(Vec::new, |told| strategy::reasoning(problem, told, &self.rates()))
+    }
+
+    fn verify(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        timeout: Nanos,
+    ) -> Result<(), Failure> {
+        // The smallest stand-in that the kernel takes; the last one is the problem itself.
+        let Some(stand_in) = stand_ins(problem).find(|stand_in| self.declines(kernel, stand_in).is_none())
+        else {
+            let reason = self.declines(kernel, problem).map_or_else(String::new, |reason| reason.to_string());
+            let kind =
+                if self.engine.refusal().is_some() { FailureKind::Untried } else { FailureKind::Launch };
+            return Err(Failure::new(kind, format!("the kernel declines the problem: {reason}")));
+        };
+        // A large problem without a smaller stand-in is not checked ahead: it would take the caller's time and memory.
+        let preparation = preparation(&self.engine, &stand_in);
+        if preparation > timeout {
+            let message =
+                format!("no small stand-in is taken, and checking {problem} takes about {preparation}");
+            return Err(Failure::new(FailureKind::Untried, message));
+        }
+        GpuBench::new(self, stand_in).run(kernel, point, 1, timeout).map(|_| ())
+    }
+
+    fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+        if matches!(problem, Problem::Custom(_)) {
+            return Err(Decline::because("operands of a custom problem are known to its owner only"));
+        }
+        if let Some(reason) = self.impossible(problem) {
+            return Err(reason);
+        }
+        if let Err(error) = self.engine.open() {
+            return Err(Decline::from(error.to_string()));
+        }
+        let preparation = preparation(&self.engine, problem);
+        if preparation > limit {
+            let reason =
+                format!("making operands would take about {preparation}, more than the {limit} allowed");
+            return Err(Decline::from(reason));
+        }
+        Ok(Box::new(GpuBench::new(self, *problem)))
     }
 }

@@ -1,18 +1,75 @@
-//! One adapter, opened when first needed and shared by every runtime of the process: its buffers, pipelines and programs.
+//! One adapter, opened when first needed and shared by every runtime of the process: its buffers, pipelines and measurements.
 
-use crate::build::{Built, Pipelines};
-use crate::open::Open;
+use crate::build::Pipelines;
+use crate::memory::{GpuBuffer, Kind, Memory};
+use crate::open::{Open, lock};
+use crate::prepare::{Buffers, Prepared};
 use crate::probe;
-use crate::program::{Place, Program, STATUS_DIVISION};
-use std::sync::{Arc, OnceLock};
-use trimtab_core::{AdapterFacts, DeviceFacts, LaunchError};
+use crate::program::{Program, STATUS_DIVISION, STATUS_OVERFLOW};
+use crate::run::{Clock, Timing};
+use crate::transfer::{CHUNK_BYTES, Mapping, TransferPath};
+use std::sync::{Arc, Mutex, OnceLock};
+use trimtab_core::{
+    AdapterFacts, BinaryOp, DType, DeviceFacts, ElementwiseOp, LaunchError, Nanos, Problem, Rates, Transfers,
+};
+use trimtab_tune::Stopwatch;
+
+/// The longest a call waits for the device. Watchdogs of graphics drivers give up after 2 to 10 seconds.
+pub(crate) const LONGEST_LAUNCH: Nanos = Nanos::from_millis(60_000);
+/// How long a call waits for a device that is still busy with a kernel that was given up.
+pub(crate) const GRACE: Nanos = Nanos::from_millis(200);
+/// Bytes of the pattern results are overwritten with before a run that is checked.
+const POISON_BYTES: u64 = 1 << 20;
+/// The status' share of a staging buffer; the result follows.
+const STATUS_BYTES: usize = 16;
 
 /// An adapter of this machine.
 pub(crate) struct Engine {
     pub facts: DeviceFacts,
     adapter: wgpu::Adapter,
+    /// Pipelines of an earlier process, for when the adapter is opened.
+    offered: Mutex<Option<Vec<u8>>>,
     open: OnceLock<Result<Open, String>>,
-    pipelines: Pipelines,
+    pub pipelines: Pipelines,
+    pub memory: Arc<Memory>,
+    /// A submission that took longer than its time-out.
+    pub abandoned: Mutex<Option<wgpu::SubmissionIndex>>,
+    /// Held while something is timed: two measurements on one device would time each other.
+    pub measuring: Mutex<()>,
+    pub clock: OnceLock<Option<Clock>>,
+    pub transfers: OnceLock<Result<Transfers, LaunchError>>,
+    pub rates: OnceLock<Rates>,
+    /// Patterns no kernel writes here: for floats, for integers.
+    poison: [OnceLock<GpuBuffer>; 2],
+}
+
+/// Why something did not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The device or wgpu said no.
+    Refused(LaunchError),
+    /// It did not finish in time.
+    TimedOut,
+    /// An earlier kernel, given up, still runs.
+    Busy,
+}
+
+impl From<LaunchError> for Trouble {
+    fn from(error: LaunchError) -> Trouble {
+        Trouble::Refused(error)
+    }
+}
+
+impl From<Trouble> for LaunchError {
+    fn from(trouble: Trouble) -> LaunchError {
+        match trouble {
+            Trouble::Refused(error) => error,
+            Trouble::TimedOut => LaunchError::Kernel(format!("no result within {LONGEST_LAUNCH}")),
+            Trouble::Busy => LaunchError::Kernel(format!(
+                "the device is still busy with a kernel that took too long; waited {GRACE}"
+            )),
+        }
+    }
 }
 
 /// The adapters of this machine, looked for once, and what could not be used.
@@ -21,10 +78,36 @@ pub(crate) fn engines() -> &'static (Vec<Arc<Engine>>, Vec<String>) {
     FOUND.get_or_init(|| {
         let found = probe::find();
         let engine = |(adapter, facts)| {
-            Arc::new(Engine { facts, adapter, open: OnceLock::new(), pipelines: Pipelines::default() })
+            Arc::new(Engine {
+                facts,
+                adapter,
+                offered: Mutex::new(None),
+                open: OnceLock::new(),
+                pipelines: Pipelines::default(),
+                memory: Arc::default(),
+                abandoned: Mutex::new(None),
+                measuring: Mutex::new(()),
+                clock: OnceLock::new(),
+                transfers: OnceLock::new(),
+                rates: OnceLock::new(),
+                poison: Default::default(),
+            })
         };
         (found.adapters.into_iter().map(engine).collect(), found.problems)
     })
+}
+
+/// The buffers of its own a launch has.
+pub(crate) struct Own {
+    scratch: Vec<GpuBuffer>,
+    pub status: Option<GpuBuffer>,
+}
+
+impl Own {
+    /// All the buffers of a launch.
+    pub(crate) fn with<'a>(&'a self, [lhs, rhs, out]: [&'a GpuBuffer; 3]) -> Buffers<'a> {
+        Buffers { lhs, rhs, out, status: self.status.as_ref(), scratch: &self.scratch }
+    }
 }
 
 impl Engine {
@@ -34,107 +117,218 @@ impl Engine {
         told.ok_or_else(|| LaunchError::Kernel("the adapter told nothing about itself".to_string()))
     }
 
+    /// The opened adapter; opened now if need be (50 to 140 ms on software adapters).
     pub(crate) fn open(&self) -> Result<&Open, LaunchError> {
-        let open = self.open.get_or_init(|| Open::new(&self.adapter));
+        let open = self.open.get_or_init(|| {
+            let offered = lock(&self.offered).take();
+            Open::new(&self.adapter, offered)
+        });
         open.as_ref().map_err(|reason| LaunchError::Kernel(format!("{} refuses: {reason}", self.facts.id)))
     }
 
-    /// Runs a program on operands in the caller's memory.
+    /// Pipelines of an earlier process; ignored once the adapter is open.
+    pub(crate) fn offer(&self, data: Option<Vec<u8>>) {
+        *lock(&self.offered) = data;
+    }
+
+    /// What the driver wants kept; nothing of an adapter nobody opened.
+    pub(crate) fn pipeline_data(&self) -> Option<Vec<u8>> {
+        self.pipelines.data(self.open.get()?.as_ref().ok()?)
+    }
+
+    /// Why the adapter cannot be used, as far as is known without opening it.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match self.open.get()? {
+            Ok(open) => open.lost(),
+            Err(reason) => Some(format!("{} refuses: {reason}", self.facts.id)),
+        }
+    }
+
+    /// A buffer from the pool.
+    pub(crate) fn take(&self, kind: Kind, bytes: u64) -> Result<GpuBuffer, LaunchError> {
+        let told = self.told()?;
+        let in_place = self.path() == TransferPath::InPlace;
+        self.memory.take(self.open()?, kind, bytes, told.max_buffer.0, in_place)
+    }
+
+    /// Builds a program.
+    pub(crate) fn prepare(&self, program: &Program) -> Result<Prepared, LaunchError> {
+        Prepared::new(self.open()?, &self.pipelines, self.told()?, program)
+    }
+
+    /// Waits a little for a kernel that was given up.
+    pub(crate) fn idle(&self, open: &Open) -> Result<(), Trouble> {
+        let mut abandoned = lock(&self.abandoned);
+        if let Some(submission) = &*abandoned {
+            if !open.wait(Some(submission.clone()), GRACE)? {
+                return Err(Trouble::Busy);
+            }
+            *abandoned = None;
+        }
+        Ok(())
+    }
+
+    /// Waits for a submission; one that takes too long is remembered.
+    pub(crate) fn finish(
+        &self,
+        open: &Open,
+        submission: &wgpu::SubmissionIndex,
+        timeout: Nanos,
+    ) -> Result<(), Trouble> {
+        if open.wait(Some(submission.clone()), timeout)? {
+            return Ok(());
+        }
+        *lock(&self.abandoned) = Some(submission.clone());
+        Err(Trouble::TimedOut)
+    }
+
+    /// The buffers a program has of its own.
+    pub(crate) fn own(&self, prepared: &Prepared) -> Result<Own, LaunchError> {
+        let scratch = prepared.scratch.iter().map(|&bytes| self.take(Kind::Storage, bytes));
+        let scratch = scratch.collect::<Result<_, _>>()?;
+        let status = match prepared.has_status {
+            true => Some(self.take(Kind::Storage, STATUS_BYTES as u64)?),
+            false => None,
+        };
+        Ok(Own { scratch, status })
+    }
+
+    /// Runs a program once on buffers and, where asked, reads the result into the processor's memory. Gives the status and,
+    /// with a clock, the device's time.
     pub(crate) fn run(
         &self,
-        program: &Program,
-        lhs: &[u8],
-        rhs: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), LaunchError> {
-        program.check(self.told()?)?;
+        prepared: &Prepared,
+        operands: [&GpuBuffer; 3],
+        result: Option<&mut [u8]>,
+        clock: Option<&Clock>,
+        timeout: Nanos,
+    ) -> Result<(u32, Option<Nanos>), Trouble> {
         let open = self.open()?;
-        let built: Vec<Arc<Built>> =
-            program.steps.iter().map(|step| self.pipelines.get(open, step)).collect::<Result<_, _>>()?;
-        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
-        let make = |bytes: u64, usage: wgpu::BufferUsages| {
-            open.device.create_buffer(&wgpu::BufferDescriptor {
-                label: None,
-                size: bytes.next_multiple_of(4).max(16),
-                usage,
-                mapped_at_creation: false,
-            })
+        self.idle(open)?;
+        let own = self.own(prepared)?;
+        let out = operands[2];
+        let groups = prepared.bind(open, &own.with(operands))?;
+        let in_place = self.path() == TransferPath::InPlace;
+        // Where buffers cannot be mapped, status and result leave through one staging buffer in the same submission.
+        let bytes = result.as_ref().map_or(0, |result| result.len());
+        let fused = if bytes <= CHUNK_BYTES { bytes } else { 0 };
+        let staging = match !in_place && (own.status.is_some() || fused > 0) {
+            true => Some(self.take(Kind::Down, (STATUS_BYTES + fused) as u64)?),
+            false => None,
         };
-        let status = open.caught(|| {
-            let upload = |data: &[u8]| {
-                let buffer = make(data.len() as u64, usage);
-                let mut padded = data.to_vec();
-                padded.resize(data.len().next_multiple_of(4), 0);
-                open.queue.write_buffer(&buffer, 0, &padded);
-                buffer
-            };
-            let (left, right, result) = (upload(lhs), upload(rhs), make(out.len() as u64, usage));
-            let scratch: Vec<wgpu::Buffer> =
-                program.scratch.iter().map(|&bytes| make(bytes, usage)).collect();
-            let status = make(16, usage);
+        let timing = clock.map(|clock| self.timing(clock)).transpose()?;
+        let watch = timing.as_ref().map(|_| Stopwatch::start());
+        let submission = open.caught(|| {
             let mut encoder = open.device.create_command_encoder(&Default::default());
-            {
-                let mut pass = encoder.begin_compute_pass(&Default::default());
-                for (step, built) in program.steps.iter().zip(&built) {
-                    let mut entries: Vec<wgpu::BindGroupEntry<'_>> = Vec::new();
-                    for (number, binding) in step.bindings.iter().enumerate() {
-                        let buffer = match binding.place {
-                            Place::Lhs => &left,
-                            Place::Rhs => &right,
-                            Place::Out => &result,
-                            Place::Scratch(at) => &scratch[at as usize],
-                            Place::Status => &status,
-                        };
-                        let (offset, size) = match binding.part {
-                            Some((first, bytes)) => (first, wgpu::BufferSize::new(bytes)),
-                            None => (0, None),
-                        };
-                        let resource =
-                            wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer, offset, size });
-                        entries.push(wgpu::BindGroupEntry { binding: number as u32, resource });
-                    }
-                    let mut words = step.params.clone();
-                    words.resize(words.len().next_multiple_of(4), 0);
-                    let params = make(
-                        4 * words.len() as u64,
-                        wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
+            if let Some(status) = &own.status {
+                encoder.clear_buffer(&status.buffer, 0, None);
+            }
+            let descriptor = timing.as_ref().map(Timing::descriptor).unwrap_or_default();
+            prepared.encode(&mut encoder.begin_compute_pass(&descriptor), &groups);
+            if let Some(timing) = &timing {
+                timing.resolve(&mut encoder);
+            }
+            if let Some(staging) = &staging {
+                if let Some(status) = &own.status {
+                    encoder.copy_buffer_to_buffer(&status.buffer, 0, &staging.buffer, 0, 4);
+                }
+                if fused > 0 {
+                    let whole = (fused as u64).next_multiple_of(4);
+                    encoder.copy_buffer_to_buffer(
+                        &out.buffer,
+                        0,
+                        &staging.buffer,
+                        STATUS_BYTES as u64,
+                        whole,
                     );
-                    if !words.is_empty() {
-                        open.queue.write_buffer(&params, 0, bytemuck::cast_slice(&words));
-                        entries.push(wgpu::BindGroupEntry {
-                            binding: crate::program::PARAMS_BINDING,
-                            resource: params.as_entire_binding(),
-                        });
-                    }
-                    let group = open.device.create_bind_group(&wgpu::BindGroupDescriptor {
-                        label: None,
-                        layout: &built.layout,
-                        entries: &entries,
-                    });
-                    pass.set_pipeline(&built.pipeline);
-                    pass.set_bind_group(0, &group, &[]);
-                    pass.dispatch_workgroups(step.groups[0], step.groups[1], step.groups[2]);
                 }
             }
-            let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-            let whole = (out.len() as u64).next_multiple_of(4);
-            let staging = make(whole + 4, usage);
-            encoder.copy_buffer_to_buffer(&result, 0, &staging, 0, whole);
-            encoder.copy_buffer_to_buffer(&status, 0, &staging, whole, 4);
-            open.queue.submit([encoder.finish()]);
-            staging.map_async(wgpu::MapMode::Read, .., |_| ());
-            let _ = open.device.poll(wgpu::PollType::wait_indefinitely());
-            let view = staging.get_mapped_range(..);
-            let Ok(view) = view else { return u32::MAX };
-            out.copy_from_slice(&view[..out.len()]);
-            let word = &view[whole as usize..whole as usize + 4];
-            u32::from_le_bytes([word[0], word[1], word[2], word[3]])
+            open.queue.submit([encoder.finish()])
         })?;
-        match status {
-            0 => Ok(()),
-            STATUS_DIVISION => Err(LaunchError::Data("an integer is divided by zero".to_string())),
-            crate::program::STATUS_OVERFLOW => Err(LaunchError::Overflow { dtype: "i32" }),
-            other => Err(LaunchError::Kernel(format!("the result could not be read ({other})"))),
+        self.finish(open, &submission, timeout)?;
+        let elapsed = match (&timing, watch) {
+            (Some(timing), Some(watch)) => {
+                let wall = watch.elapsed();
+                timing.elapsed(open, submission.clone(), wall)?
+            }
+            _ => None,
+        };
+        let mut word = [0u8; 4];
+        match (staging, result) {
+            (Some(staging), result) => {
+                let mapping = Mapping::request(open, &staging, wgpu::MapMode::Read, STATUS_BYTES + fused)?;
+                let mapped = mapping.wait(open, Some(submission))?;
+                if own.status.is_some() {
+                    mapped.read(0..4, &mut word)?;
+                }
+                match result {
+                    Some(result) if fused > 0 => {
+                        mapped.read(STATUS_BYTES..STATUS_BYTES + fused, result)?;
+                    }
+                    Some(result) => self.read_by(TransferPath::Staged, out, result)?,
+                    None => (),
+                }
+            }
+            (None, result) => {
+                if let Some(status) = &own.status {
+                    self.read_by(self.path(), status, &mut word)?;
+                }
+                if let Some(result) = result {
+                    self.read_by(self.path(), out, result)?;
+                }
+            }
         }
+        Ok((u32::from_le_bytes(word), elapsed))
+    }
+
+    /// Overwrites a result with values no kernel produces here, so that one that is not written shows.
+    pub(crate) fn poison(&self, out: &GpuBuffer, dtype: Option<DType>) -> Result<(), LaunchError> {
+        let open = self.open()?;
+        // All ones is not a number in every float; as an integer it is -1, which kernels do write.
+        let (slot, pattern) = match dtype {
+            Some(DType::I32) => (&self.poison[1], (i32::MIN + 77).to_le_bytes()),
+            _ => (&self.poison[0], [0xff; 4]),
+        };
+        if slot.get().is_none() {
+            let buffer = self.take(Kind::Storage, POISON_BYTES)?;
+            self.write_by(self.path(), &buffer, &pattern.repeat(POISON_BYTES as usize / 4))?;
+            let _ = slot.set(buffer);
+        }
+        let Some(source) = slot.get() else { return Ok(()) };
+        open.caught(|| {
+            let mut encoder = open.device.create_command_encoder(&Default::default());
+            let whole = out.bytes().next_multiple_of(4);
+            for first in (0..whole).step_by(POISON_BYTES as usize) {
+                let bytes = POISON_BYTES.min(whole - first);
+                encoder.copy_buffer_to_buffer(&source.buffer, 0, &out.buffer, first, bytes);
+            }
+            open.queue.submit([encoder.finish()]);
+        })
+    }
+
+    /// Makes the device unusable, as a driver that crashed does.
+    pub(crate) fn lose(&self) -> Result<(), LaunchError> {
+        let open = self.open()?;
+        open.device.destroy();
+        open.poll();
+        Ok(())
+    }
+}
+
+/// What a status other than zero means.
+pub(crate) fn status_error(status: u32, problem: &Problem) -> Result<(), LaunchError> {
+    match status {
+        0 => Ok(()),
+        STATUS_DIVISION => {
+            let what = match problem {
+                Problem::Elementwise(p) if p.op == ElementwiseOp::Binary(BinaryOp::Pow) => {
+                    "zero to a negative power"
+                }
+                _ => "division by zero",
+            };
+            Err(LaunchError::Data(format!("{what}; convert the operands to f64 or remove the zeros first")))
+        }
+        STATUS_OVERFLOW => Err(LaunchError::Overflow { dtype: "i32" }),
+        other => Err(LaunchError::Kernel(format!("the kernel reports {other}, which means nothing"))),
     }
 }

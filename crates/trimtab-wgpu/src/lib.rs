@@ -1,20 +1,29 @@
 //! GPUs as trimtab devices over wgpu: Vulkan, Metal, DX12 from one set of WGSL kernels.
 
+mod bench;
 mod build;
 mod device;
 mod engine;
 mod erase;
 pub mod kernels;
+mod memory;
 mod open;
+mod prepare;
 mod probe;
 mod program;
+mod run;
+mod speed;
+mod strategy;
 mod tolerance;
+mod transfer;
 
 pub use build::full_text;
-pub use device::GpuDevice;
+pub use device::{GpuDevice, GpuOptions, MAX_PREPARED};
 pub use erase::{AnyKernel, erase};
+pub use memory::{GpuBuffer, MAX_POOLED_BUFFERS, MAX_POOLED_BYTES, MemoryUse};
 pub use program::{
     Binding, Gpu, MAX_PARAMS, MAX_SCRATCH, MAX_STEPS, Needs, PARAMS_BINDING, Place, Program, STATUS_DIVISION,
     STATUS_OVERFLOW, Step, Writer, spread_groups,
 };
 pub use tolerance::tolerance;
+pub use transfer::TransferPath;

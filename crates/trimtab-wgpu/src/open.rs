@@ -1,76 +1,143 @@
 //! An adapter opened for work: the wgpu device and its queue, with every error caught and a lost device noticed.
 
-use std::sync::{Arc, Mutex};
-use trimtab_core::LaunchError;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trimtab_core::{LaunchError, Nanos};
+use trimtab_tune::panic_message;
+
+thread_local! {
+    /// What wgpu complained about on this thread. wgpu reports errors on the thread that made the call, so this tells whose
+    /// they are without the cost of an error scope for each launch.
+    static COMPLAINT: RefCell<Option<wgpu::Error>> = const { RefCell::new(None) };
+}
+
+/// Why the device can no longer be used.
+#[derive(Default)]
+struct Lost {
+    is: AtomicBool,
+    reason: Mutex<Option<String>>,
+}
+
+impl Lost {
+    fn note(&self, reason: String) {
+        lock(&self.reason).get_or_insert(reason);
+        self.is.store(true, Ordering::Release);
+    }
+}
 
 /// A wgpu device and what went wrong with it.
 pub(crate) struct Open {
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
-    lost: Arc<Mutex<Option<String>>>,
+    /// Where built pipelines can be kept.
+    pub cache: Option<wgpu::PipelineCache>,
+    lost: Arc<Lost>,
+}
+
+/// The data behind a mutex, also after a panic of another thread: nothing here is left half done.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Open {
-    /// Opens the adapter with everything it offers that we use.
-    pub(crate) fn new(adapter: &wgpu::Adapter) -> Result<Open, String> {
+    /// Opens the adapter with everything it offers that we use. `built` is what [`Open::cache`] gave in an earlier process.
+    pub(crate) fn new(adapter: &wgpu::Adapter, built: Option<Vec<u8>>) -> Result<Open, String> {
         let wanted = wgpu::Features::TIMESTAMP_QUERY
             | wgpu::Features::SUBGROUP
             | wgpu::Features::SHADER_F16
             | wgpu::Features::SHADER_F64
             | wgpu::Features::PIPELINE_CACHE
             | wgpu::Features::MAPPABLE_PRIMARY_BUFFERS;
+        let features = adapter.features() & wanted;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("trimtab"),
-            required_features: adapter.features() & wanted,
+            required_features: features,
             // The defaults cap a workgroup at 256 invocations and 16 KiB.
             required_limits: adapter.limits(),
             ..Default::default()
         };
         let (device, queue) =
             pollster::block_on(adapter.request_device(&descriptor)).map_err(|error| error.to_string())?;
-        let lost = Arc::new(Mutex::new(None));
+        let lost = Arc::new(Lost::default());
         let note = Arc::clone(&lost);
-        device.set_device_lost_callback(move |reason, message| {
-            if let (Ok(mut lost), false) = (note.lock(), reason == wgpu::DeviceLostReason::Destroyed) {
-                *lost = Some(format!("the device was lost: {message}"));
-            }
+        device.set_device_lost_callback(move |_, message| {
+            note.note(format!("the device was lost: {}", one_line(&message)));
         });
-        let note = Arc::clone(&lost);
-        // Without a handler wgpu panics. What gets here was not asked for by anyone who could be told.
-        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
-            if let Ok(mut lost) = note.lock() {
-                lost.get_or_insert_with(|| format!("the device failed: {error}"));
-            }
+        // Without a handler wgpu panics.
+        device.on_uncaptured_error(Arc::new(|error: wgpu::Error| {
+            COMPLAINT.with(|complaint| {
+                complaint.borrow_mut().get_or_insert(error);
+            });
         }));
-        Ok(Open { device, queue, lost })
+        let mut open = Open { device, queue, cache: None, lost };
+        if features.contains(wgpu::Features::PIPELINE_CACHE) {
+            let make = |data: Option<&[u8]>| {
+                let label = Some("trimtab");
+                let descriptor = wgpu::PipelineCacheDescriptor { label, data, fallback: true };
+                // SAFETY: the data is what `get_data` gave on this machine; wgpu checks its header (adapter, driver, version,
+                // length) and starts afresh where that does not fit.
+                open.caught(|| unsafe { open.device.create_pipeline_cache(&descriptor) })
+            };
+            open.cache = make(built.as_deref()).or_else(|_| make(None)).ok();
+        }
+        Ok(open)
     }
 
     /// Why the device can no longer be used.
     pub(crate) fn lost(&self) -> Option<String> {
-        self.lost.lock().ok().and_then(|lost| lost.clone())
+        if !self.lost.is.load(Ordering::Acquire) {
+            return None;
+        }
+        lock(&self.lost.reason).clone()
     }
 
-    /// Runs something with every error of wgpu turned into a message.
+    /// Runs something with every error of wgpu turned into a message. Costs next to nothing.
     pub(crate) fn caught<R>(&self, what: impl FnOnce() -> R) -> Result<R, LaunchError> {
         if let Some(lost) = self.lost() {
             return Err(LaunchError::Kernel(lost));
         }
-        let filters =
-            [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Internal];
-        let scopes = filters.map(|filter| self.device.push_error_scope(filter));
-        let result = what();
-        let mut failed = None;
-        for scope in scopes.into_iter().rev() {
-            let error = pollster::block_on(scope.pop());
-            failed = failed.or(error);
-        }
-        match failed {
-            None => Ok(result),
-            Some(wgpu::Error::OutOfMemory { .. }) => {
-                Err(LaunchError::Kernel("the device is out of memory".to_string()))
+        COMPLAINT.with(|complaint| complaint.borrow_mut().take());
+        let result = catch_unwind(AssertUnwindSafe(what));
+        let complaint = COMPLAINT.with(|complaint| complaint.borrow_mut().take());
+        let message = match (result, complaint) {
+            (Ok(result), None) => return Ok(result),
+            (_, Some(wgpu::Error::OutOfMemory { .. })) => "the device is out of memory".to_string(),
+            (_, Some(error)) => one_line(&error.to_string()),
+            // wgpu panics where the driver fails in ways it does not expect.
+            (Err(panic), None) => one_line(&panic_message(panic.as_ref())),
+        };
+        Err(LaunchError::Kernel(self.lost().unwrap_or(message)))
+    }
+
+    /// Waits for a submission, or for everything submitted so far; `false` if it takes longer than the time-out.
+    pub(crate) fn wait(
+        &self,
+        submission: Option<wgpu::SubmissionIndex>,
+        timeout: Nanos,
+    ) -> Result<bool, LaunchError> {
+        let timeout = Some(timeout.duration());
+        let poll = wgpu::PollType::Wait { submission_index: submission, timeout };
+        // wgpu panics here when the device is lost.
+        match catch_unwind(AssertUnwindSafe(|| self.device.poll(poll))) {
+            Ok(Ok(_)) => match self.lost() {
+                Some(lost) => Err(LaunchError::Kernel(lost)),
+                None => Ok(true),
+            },
+            Ok(Err(wgpu::PollError::Timeout)) => Ok(false),
+            Ok(Err(error)) => Err(LaunchError::Kernel(self.lost().unwrap_or_else(|| error.to_string()))),
+            Err(panic) => {
+                let message = format!("the device was lost: {}", one_line(&panic_message(panic.as_ref())));
+                self.lost.note(message.clone());
+                Err(LaunchError::Kernel(message))
             }
-            Some(error) => Err(LaunchError::Kernel(one_line(&error.to_string()))),
         }
+    }
+
+    /// Handles what has finished, without waiting.
+    pub(crate) fn poll(&self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| self.device.poll(wgpu::PollType::Poll)));
     }
 }
 

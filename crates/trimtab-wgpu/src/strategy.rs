@@ -31,7 +31,8 @@ pub(crate) fn reasoning(problem: &Problem, adapter: &AdapterFacts, rates: &Rates
 
 fn kind(adapter: &AdapterFacts, rates: &Rates) -> String {
     let lost = rates.barrier_ns * 1e-9 * rates.flops_per_s;
-    let barriers = format!("a barrier costs {:.0} ns a workgroup ({lost:.0} operations, measured)", rates.barrier_ns);
+    let barriers =
+        format!("a barrier costs {:.0} ns a workgroup ({lost:.0} operations, measured)", rates.barrier_ns);
     let memory = adapter.workgroup_memory;
     let subgroups = match adapter.subgroup {
         Some((least, most)) if least == most => format!("subgroups of {least}"),

@@ -109,7 +109,8 @@ fn a_small_problem_stays_on_the_processor_and_explain_says_why() {
 fn what_was_tuned_on_a_gpu_is_remembered_and_not_measured_again() {
     let dir = tempfile::tempdir().unwrap();
     let problem: Problem = "elementwise.add:f32:30011".parse().unwrap();
-    let open = || Runtime::builder().ignore_environment().device("gpu0").wisdom_dir(dir.path()).build().unwrap();
+    let open =
+        || Runtime::builder().ignore_environment().device("gpu0").wisdom_dir(dir.path()).build().unwrap();
     let budget = Nanos::from_millis(4_000);
     let request =
         TuneRequest { patience: Patience::Measure, budget, session: budget, rules: Rules::default() };

@@ -1,15 +1,17 @@
 //! Every kernel of an operation × every legal point × a list of problems, on every adapter, against the CPU's reference.
 
+use std::sync::Arc;
 use trimtab_core::{KernelId, Operation, Problem};
 use trimtab_cpu::{CpuDevice, CpuOptions};
-use trimtab_operands::{Expected, Operands};
-use trimtab_wgpu::{GpuDevice, tolerance};
+use trimtab_operands::{Expected, Operands, Reference};
+use trimtab_wgpu::{GpuDevice, GpuOptions, tolerance};
 
 /// Runs them all; panics on the first disagreement. Returns how many runs were compared. Without an adapter it fails: an
 /// absent one must not read as passed.
 pub fn conforms(operation: Operation, problems: &[&str]) -> usize {
-    let cpu = CpuDevice::new(CpuOptions { threads: None, blas: None, kernels: vec![] });
-    let (devices, trouble) = GpuDevice::all();
+    let cpu = Arc::new(CpuDevice::new(CpuOptions { threads: None, blas: None, kernels: vec![] }));
+    let options = GpuOptions { reference: Arc::clone(&cpu) as Arc<dyn Reference>, kernels: vec![] };
+    let (devices, trouble) = GpuDevice::all(&options);
     assert!(!devices.is_empty(), "an adapter is needed: {trouble:?}");
     let mut compared = 0;
     for device in &devices {
@@ -17,7 +19,7 @@ pub fn conforms(operation: Operation, problems: &[&str]) -> usize {
             let problem: Problem = text.parse().unwrap();
             assert_eq!(problem.operation(), operation, "{text}");
             let mut operands = Operands::new(&problem);
-            let expected = Expected::new(&cpu, &problem, &operands).unwrap();
+            let expected = Expected::new(cpu.as_ref(), &problem, &operands).unwrap();
             for (number, kernel) in device.table().iter().enumerate() {
                 let name = kernel.info().name;
                 let space = kernel.space(&problem, device.facts());

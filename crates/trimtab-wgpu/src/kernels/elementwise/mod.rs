@@ -1,8 +1,14 @@
 //! The kernels of the operation elementwise.
 
-use crate::erase::AnyKernel;
+mod broadcast;
+mod shader;
+mod vector;
+pub(crate) mod walk;
+
+
+use crate::erase::{AnyKernel, erase};
 
 /// In order of preference.
 pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
-    Vec::new()
+    vec![erase(vector::VectorKernel), erase(broadcast::BroadcastKernel)]
 }

@@ -1,8 +1,12 @@
 //! The kernels of the operation matmul.
 
-use crate::erase::AnyKernel;
+mod layout;
+mod naive;
+mod tiled;
+
+use crate::erase::{AnyKernel, erase};
 
 /// In order of preference.
 pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
-    Vec::new()
+    vec![erase(tiled::TiledKernel), erase(naive::NaiveKernel)]
 }

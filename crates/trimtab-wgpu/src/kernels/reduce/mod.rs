@@ -1,8 +1,28 @@
-//! The kernels of the operation reduce.
+//! The kernels of the operation reduce: a result folded by one invocation, by a workgroup, by subgroups, or in two passes.
 
-use crate::erase::AnyKernel;
+mod fold;
+mod serial;
+mod stage;
+mod subgroup;
+mod tree;
+mod twopass;
+
+use crate::erase::{AnyKernel, erase};
+use trimtab_core::KernelVersion;
 
 /// In order of preference.
 pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
-    Vec::new()
+    vec![
+        erase(twopass::TwoPassKernel),
+        erase(serial::SerialKernel),
+        erase(subgroup::SubgroupKernel),
+        erase(tree::TreeKernel),
+    ]
+}
+
+/// The version of a kernel made of these sources and of what all of them share.
+fn version(sources: &[&str]) -> KernelVersion {
+    let mut all = vec![include_str!("fold.rs"), include_str!("stage.rs"), include_str!("walk.wgsl")];
+    all.extend(sources);
+    KernelVersion::of_sources(&all)
 }

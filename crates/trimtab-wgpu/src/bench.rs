@@ -1,0 +1,190 @@
+//! Measuring one problem on a GPU: operands of its own on the device, every rival checked before it is timed.
+
+use crate::device::{GpuDevice, bytes_mut, data_bytes};
+use crate::engine::{Engine, GRACE, Trouble, status_error};
+use crate::memory::GpuBuffer;
+use crate::open::lock;
+use crate::tolerance::tolerance;
+use std::sync::Arc;
+use trimtab_core::{Bench, Failure, FailureKind, KernelId, LaunchError, Nanos, Point, Problem, Sample};
+use trimtab_operands::{Expected, Operands};
+use trimtab_tune::Stopwatch;
+
+/// Bytes a second at which operands are made in the processor's memory: page faults included, measured 1.5 to 3 GB/s.
+const OPERAND_BYTES_PER_S: f64 = 1.5e9;
+/// The longest a driver may compile at the first dispatch; 2 s were seen.
+const LONGEST_COMPILE: Nanos = Nanos::from_millis(10_000);
+
+/// Time to make operands, their reference result, and to move them, roughly; only used to refuse what would break a budget.
+pub(crate) fn preparation(engine: &Engine, problem: &Problem) -> Nanos {
+    let bytes = problem.operand_bytes().0 as f64;
+    let made = bytes / OPERAND_BYTES_PER_S;
+    let moved = engine.transfers().map_or(made, |transfers| transfers.handover(problem).as_secs_f64());
+    let reference = match problem {
+        Problem::Matmul(p) => 1e-9 * p.flops().min(20_000_000) as f64,
+        _ => {
+            let ns_per_element = match problem {
+                Problem::Elementwise(p) if p.op.is_function() => 15.0,
+                _ => 2.0,
+            };
+            1e-9 * ns_per_element * problem.operand_lens().into_iter().max().unwrap_or(0) as f64
+        }
+    };
+    Nanos::from_secs_f64(made + moved + reference)
+}
+
+/// Operands in both memories.
+struct Bed {
+    /// The processor's side holds the result read back.
+    operands: Operands,
+    expected: Expected,
+    lhs: GpuBuffer,
+    rhs: GpuBuffer,
+    out: GpuBuffer,
+}
+
+/// A rival that gave the right result.
+struct Checked {
+    kernel: KernelId,
+    point: Point,
+    /// How long one run took last.
+    each: Nanos,
+}
+
+/// A problem being measured.
+pub(crate) struct GpuBench<'a> {
+    device: &'a GpuDevice,
+    problem: Problem,
+    bed: Option<Bed>,
+    checked: Vec<Checked>,
+}
+
+impl<'a> GpuBench<'a> {
+    pub(crate) fn new(device: &'a GpuDevice, problem: Problem) -> GpuBench<'a> {
+        GpuBench { device, problem, bed: None, checked: Vec::new() }
+    }
+
+    fn make_bed(&self) -> Result<Bed, Failure> {
+        let operands = Operands::new(&self.problem);
+        let untried = |message: String| Failure::new(FailureKind::Untried, message);
+        let expected = Expected::new(self.device.reference.as_ref(), &self.problem, &operands)
+            .map_err(|message| untried(format!("no reference: {message}")))?;
+        let device = |error: LaunchError| untried(error.to_string());
+        let lhs = self.device.upload(data_bytes(&operands.lhs)).map_err(device)?;
+        let rhs = self.device.upload(data_bytes(&operands.rhs)).map_err(device)?;
+        let out = self.device.allocate(data_bytes(&operands.out).len() as u64).map_err(device)?;
+        Ok(Bed { operands, expected, lhs, rhs, out })
+    }
+
+    /// A failure in the words of the planner.
+    fn failure(&self, trouble: Trouble, timeout: Nanos) -> Failure {
+        match trouble {
+            // A lost device says nothing about the kernel that noticed it... but for the one that ran: it is tried in no
+            // process again only if it is remembered.
+            Trouble::Refused(error) => Failure::new(FailureKind::Launch, error.to_string()),
+            Trouble::TimedOut => Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")),
+            Trouble::Busy => Failure::new(
+                FailureKind::Untried,
+                format!("the device is still busy with a kernel that took too long; waited {GRACE}"),
+            ),
+        }
+    }
+}
+
+impl Bench for GpuBench<'_> {
+    fn run(
+        &mut self,
+        kernel: KernelId,
+        point: &Point,
+        iterations: u32,
+        timeout: Nanos,
+    ) -> Result<Sample, Failure> {
+        let engine = &self.device.engine;
+        let untried = |error: LaunchError| Failure::new(FailureKind::Untried, error.to_string());
+        let open = engine.open().map_err(untried)?;
+        if let Some(lost) = open.lost() {
+            return Err(Failure::new(FailureKind::Untried, lost));
+        }
+        engine.transfers().map_err(untried)?;
+        let _alone = lock(&engine.measuring);
+        engine.idle(open).map_err(|trouble| self.failure(trouble, timeout))?;
+        if self.bed.is_none() {
+            self.bed = Some(self.make_bed()?);
+        }
+        let prepared = self.device.prepare(kernel, &self.problem, point);
+        let prepared = prepared.map_err(|refused| Failure::new(refused.kind, refused.error.to_string()))?;
+        let known = self.checked.iter().position(|known| (known.kernel, known.point) == (kernel, *point));
+        let outcome = match &mut self.bed {
+            Some(bed) => run(
+                engine,
+                &self.problem,
+                &prepared,
+                bed,
+                known.map(|at| self.checked[at].each),
+                iterations,
+                timeout,
+            ),
+            None => return Err(Failure::new(FailureKind::Untried, "there are no operands")),
+        };
+        let sample = outcome.map_err(|stopped| match stopped {
+            Stopped::Trouble(trouble) => self.failure(trouble, timeout),
+            Stopped::Wrong(message) => Failure::new(FailureKind::Wrong, message),
+        })?;
+        let each = Nanos(sample.ns() as u64);
+        match known {
+            Some(at) => self.checked[at].each = each,
+            None => self.checked.push(Checked { kernel, point: *point, each }),
+        }
+        Ok(sample)
+    }
+}
+
+enum Stopped {
+    Trouble(Trouble),
+    Wrong(String),
+}
+
+impl<T: Into<Trouble>> From<T> for Stopped {
+    fn from(trouble: T) -> Stopped {
+        Stopped::Trouble(trouble.into())
+    }
+}
+
+/// Checks the rival unless it is known how long it takes, then times it.
+fn run(
+    engine: &Arc<Engine>,
+    problem: &Problem,
+    prepared: &crate::prepare::Prepared,
+    bed: &mut Bed,
+    known: Option<Nanos>,
+    iterations: u32,
+    timeout: Nanos,
+) -> Result<Sample, Stopped> {
+    let open = engine.open()?;
+    let own = engine.own(prepared)?;
+    let groups = prepared.bind(open, &own.with([&bed.lhs, &bed.rhs, &bed.out]))?;
+    let mut compiled_in = None;
+    let each = match known {
+        Some(each) => each,
+        None => {
+            // Drivers may compile at the first dispatch. Without work to do, that is all the first one takes.
+            let first = engine.compile(prepared, &groups, LONGEST_COMPILE)?;
+            let second = engine.compile(prepared, &groups, LONGEST_COMPILE)?;
+            let excess = first.saturating_sub(second);
+            compiled_in = prepared.built_in().map(|built| Nanos(built.0 + excess.0));
+            engine.poison(&bed.out, problem.dtype())?;
+            let watch = Stopwatch::start();
+            let operands = [&bed.lhs, &bed.rhs, &bed.out];
+            let (status, _) = engine.run(prepared, operands, None, None, timeout)?;
+            let each = watch.elapsed();
+            status_error(status, problem)?;
+            engine.read_by(engine.path(), &bed.out, bytes_mut(bed.operands.out.slice_mut()))?;
+            bed.expected
+                .check_within(problem, &bed.operands.out, tolerance(problem))
+                .map_err(Stopped::Wrong)?;
+            each
+        }
+    };
+    let (ran, iterations) = engine.long_batch(prepared, &groups, iterations, each, timeout)?;
+    Ok(Sample { elapsed: ran.time(), iterations, interference: None, energy_uj: None, compiled_in })
+}

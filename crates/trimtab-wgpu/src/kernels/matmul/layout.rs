@@ -1,0 +1,288 @@
+//! What the kernels of the operation share: which parts of the operands a dispatch sees, its parameters, and the limits.
+
+use crate::program::{Binding, MAX_STEPS, Needs, Place, Step, Writer, spread_groups};
+use std::borrow::Cow;
+use trimtab_core::{AdapterFacts, DType, Decline, DeviceFacts, LaunchError, Matmul};
+
+/// The shared start of every shader.
+pub(super) const HEAD: &str = include_str!("head.wgsl");
+
+/// A part of the results that one dispatch computes: first and number along each axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    batch: (u64, u64),
+    rows: (u64, u64),
+    columns: (u64, u64),
+}
+
+/// A problem cut so that every dispatch sees its operands whole.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    problem: Matmul,
+    limit: u64,
+    alignment: u64,
+    pieces: Vec<Piece>,
+}
+
+/// What one index of each buffer holds: an element, or four in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Vectors {
+    pub lhs: bool,
+    pub rhs: bool,
+    pub product: bool,
+}
+
+impl Vectors {
+    /// An element each.
+    pub const NONE: Vectors = Vectors { lhs: false, rhs: false, product: false };
+}
+
+/// What a kernel adds to the parts: its text and the shape of its workgroups.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub text: String,
+    pub constants: Vec<(&'static str, f64)>,
+    pub subgroups: bool,
+    pub workgroup: [u32; 3],
+    pub workgroup_bytes: u32,
+    /// Rows and columns of the product one workgroup computes.
+    pub tile: [u32; 2],
+}
+
+/// The adapter's facts, or why the kernel cannot take the problem there.
+pub(super) fn adapter<'a>(problem: &Matmul, device: &'a DeviceFacts) -> Result<&'a AdapterFacts, Decline> {
+    let Some(adapter) = device.adapter.as_deref() else { return Err(Decline::because("not a GPU")) };
+    match problem.dtype {
+        DType::F32 => Ok(adapter),
+        DType::F16 if adapter.f16 => Ok(adapter),
+        DType::F64 if adapter.f64 => Ok(adapter),
+        DType::F16 => Err(Decline::because("the adapter has no 16-bit floats")),
+        DType::F64 => Err(Decline::because("the adapter has no 64-bit floats")),
+        DType::I32 => Err(Decline::because("does floating point only")),
+    }
+}
+
+/// Bytes one element of a sum takes: halves are summed as f32.
+pub(super) fn sum_bytes(dtype: DType) -> u32 {
+    if dtype == DType::F64 { 8 } else { 4 }
+}
+
+impl Layout {
+    /// Cuts the problem, or says which operand is too large to be seen at once.
+    pub(super) fn new(problem: &Matmul, adapter: &AdapterFacts) -> Result<Layout, Decline> {
+        // Indices are 32 bits wide.
+        let limit = adapter.max_binding.0.min(u64::from(u32::MAX - 255));
+        // Parts start at a multiple of four elements of any type.
+        let alignment = u64::from(adapter.offset_alignment).max(32);
+        let mut layout = Layout { problem: *problem, limit, alignment, pieces: Vec::new() };
+        let lengths = [problem.lhs_len(), problem.rhs_len(), problem.out_len()];
+        for (length, name) in lengths.into_iter().zip(NAMES) {
+            let bytes = length.saturating_mul(problem.dtype.size());
+            if bytes > adapter.max_buffer.0 {
+                let most = adapter.max_buffer.0;
+                return Err(Decline::from(format!("takes buffers up to {most} bytes, {name} has {bytes}")));
+            }
+        }
+        layout.pieces = layout.cut()?;
+        if layout.pieces.len() > MAX_STEPS {
+            let pieces = layout.pieces.len();
+            return Err(Decline::from(format!("takes up to {MAX_STEPS} dispatches, this needs {pieces}")));
+        }
+        Ok(layout)
+    }
+
+    fn cut(&self) -> Result<Vec<Piece>, Decline> {
+        let Matmul { m, n, k, batch, .. } = self.problem;
+        if self.problem.out_len() == 0 {
+            return Ok(Vec::new());
+        }
+        let size = self.problem.dtype.size();
+        let totals = [self.problem.lhs_len(), self.problem.rhs_len(), self.problem.out_len()];
+        let over = totals.map(|length| length.saturating_mul(size) > self.limit);
+        if over == [false; 3] {
+            return Ok(vec![Piece { batch: (0, batch), rows: (0, m), columns: (0, n) }]);
+        }
+        let refuse = |which: usize, bytes: u64| {
+            let (limit, name) = (self.limit, NAMES[which]);
+            Err(Decline::from(format!("takes bindings up to {limit} bytes, {name} has {bytes}")))
+        };
+        // A part may start up to an alignment before its first element.
+        let room = self.limit.saturating_sub(self.alignment);
+        let matrices = [m * k * size, k * n * size, m * n * size];
+        let shared = [self.problem.lhs.shared, self.problem.rhs.shared, false];
+        let of_batch = |which: usize| if shared[which] { 0 } else { room / matrices[which].max(1) };
+        let most = (0..3).filter(|&which| over[which]).map(of_batch).min().unwrap_or(batch);
+        if most > 0 {
+            let pieces = spans(batch, most).map(|batch| Piece { batch, rows: (0, m), columns: (0, n) });
+            return Ok(pieces.collect());
+        }
+        let (mut rows, mut columns) = (m, n);
+        for which in (0..3).filter(|&which| over[which] && matrices[which] > room) {
+            // What is cut must lie in one stretch: rows of a plain lhs and of the product, columns of a transposed rhs.
+            match which {
+                0 if !self.problem.lhs.transposed => rows = rows.min(room / (k * size)),
+                1 if self.problem.rhs.transposed => columns = columns.min(room / (k * size)),
+                2 => rows = rows.min(room / (n * size)),
+                _ => return refuse(which, matrices[which]),
+            }
+            if rows == 0 || columns == 0 {
+                return refuse(which, matrices[which]);
+            }
+        }
+        let even = |count: u64| if count >= 64 { count / 64 * 64 } else { count };
+        let (rows, columns) =
+            (if rows < m { even(rows) } else { m }, if columns < n { even(columns) } else { n });
+        let count = batch.saturating_mul(m.div_ceil(rows)).saturating_mul(n.div_ceil(columns));
+        if count > MAX_STEPS as u64 {
+            return Err(Decline::from(format!("takes up to {MAX_STEPS} dispatches, this needs {count}")));
+        }
+        let mut pieces = Vec::new();
+        for matrix in 0..batch {
+            for rows in spans(m, rows) {
+                pieces.extend(spans(n, columns).map(|columns| Piece { batch: (matrix, 1), rows, columns }));
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Which buffers can be read and written by four elements at once.
+    pub(super) fn vectors(&self) -> Vectors {
+        let Matmul { m, n, k, lhs, rhs, .. } = self.problem;
+        let fours = |length: u64| length > 0 && length.is_multiple_of(4);
+        let starts =
+            |which: usize| self.pieces.iter().all(|piece| self.span(piece, which).0.is_multiple_of(4));
+        Vectors {
+            lhs: k > 0 && fours(if lhs.transposed { m } else { k }) && starts(0),
+            rhs: k > 0 && fours(if rhs.transposed { k } else { n }) && starts(1),
+            product: fours(n) && starts(2) && self.pieces.iter().all(|piece| fours(piece.columns.1)),
+        }
+    }
+
+    /// First element a piece sees of an operand (0 lhs, 1 rhs, 2 the product) and the one behind its last.
+    fn span(&self, piece: &Piece, which: usize) -> (u64, u64) {
+        let Matmul { m, n, k, lhs, rhs, .. } = self.problem;
+        let batch = |shared: bool| if shared { (0, 1) } else { piece.batch };
+        let (batch, matrix, first, behind) = match which {
+            0 if lhs.transposed => {
+                (batch(lhs.shared), m * k, piece.rows.0, m * k - m + piece.rows.0 + piece.rows.1)
+            }
+            0 => (batch(lhs.shared), m * k, piece.rows.0 * k, (piece.rows.0 + piece.rows.1) * k),
+            1 if rhs.transposed => {
+                (batch(rhs.shared), n * k, piece.columns.0 * k, (piece.columns.0 + piece.columns.1) * k)
+            }
+            1 => (batch(rhs.shared), n * k, piece.columns.0, n * k - n + piece.columns.0 + piece.columns.1),
+            _ => {
+                let first = piece.rows.0 * n + piece.columns.0;
+                let last_row = piece.rows.0 + piece.rows.1 - 1;
+                (piece.batch, m * n, first, last_row * n + piece.columns.0 + piece.columns.1)
+            }
+        };
+        if matrix == 0 {
+            return (0, 0);
+        }
+        (batch.0 * matrix + first, (batch.0 + batch.1 - 1) * matrix + behind)
+    }
+
+    /// The binding of an operand and the number of its first element there.
+    fn binding(&self, piece: &Piece, which: usize) -> (Binding, u32) {
+        let place = [Place::Lhs, Place::Rhs, Place::Out][which];
+        let whole = Binding { writes: which == 2, ..Binding::read(place) };
+        let size = self.problem.dtype.size();
+        let total = [self.problem.lhs_len(), self.problem.rhs_len(), self.problem.out_len()][which] * size;
+        let (first, behind) = self.span(piece, which);
+        if total <= self.limit {
+            return (whole, first as u32);
+        }
+        let start = first * size / self.alignment * self.alignment;
+        let bytes = (behind * size - start).next_multiple_of(4);
+        (whole.part(start, bytes), ((first * size - start) / size) as u32)
+    }
+
+    /// Workgroups of a piece: tiles along a row, along a column, and all.
+    fn tiles(&self, piece: &Piece, tile: [u32; 2]) -> [u64; 3] {
+        let along_column = piece.rows.1.div_ceil(u64::from(tile[0]));
+        let along_row = piece.columns.1.div_ceil(u64::from(tile[1]));
+        [along_row, along_column, along_row.saturating_mul(along_column).saturating_mul(piece.batch.1)]
+    }
+
+    /// Whether workgroups of that shape are legal on the adapter and few enough.
+    pub(super) fn fits(
+        &self,
+        adapter: &AdapterFacts,
+        workgroup: [u32; 3],
+        bytes: u32,
+        tile: [u32; 2],
+    ) -> bool {
+        let invocations: u64 = workgroup.iter().map(|&side| u64::from(side)).product();
+        invocations <= u64::from(adapter.max_invocations)
+            && (0..3).all(|axis| workgroup[axis] <= adapter.max_workgroup[axis])
+            && u64::from(bytes) <= adapter.workgroup_memory.0
+            && self.pieces.iter().all(|piece| spread_groups(self.tiles(piece, tile)[2], adapter).is_some())
+    }
+
+    /// Workgroups of all dispatches, of the largest one, and the number of dispatches.
+    pub(super) fn groups(&self, tile: [u32; 2]) -> (u64, u64, u32) {
+        let counts = || self.pieces.iter().map(|piece| self.tiles(piece, tile)[2]);
+        (counts().sum(), counts().max().unwrap_or(0), self.pieces.len() as u32)
+    }
+
+    /// Writes one dispatch a piece.
+    pub(super) fn write(&self, shape: Shape, writer: Writer<'_>) -> Result<(), LaunchError> {
+        let Matmul { m, n, k, lhs, rhs, dtype, .. } = self.problem;
+        let text: Cow<'static, str> = Cow::Owned(shape.text);
+        for piece in &self.pieces {
+            let [along_row, along_column, all] = self.tiles(piece, shape.tile);
+            let Some(groups) = spread_groups(all, writer.adapter) else {
+                return Err(LaunchError::Kernel(format!("{all} workgroups are more than a dispatch has")));
+            };
+            let bound = [0, 1, 2].map(|which| self.binding(piece, which));
+            let matrix = |shared: bool, elements: u64| if shared { 0 } else { elements };
+            let (left, right) =
+                (if lhs.transposed { [1, m] } else { [k, 1] }, if rhs.transposed { [1, k] } else { [n, 1] });
+            let words = [
+                [piece.rows.1, piece.columns.1, k, all],
+                [bound[0].1.into(), bound[1].1.into(), bound[2].1.into(), n],
+                [matrix(lhs.shared, m * k), matrix(rhs.shared, k * n), m * n, along_row],
+                [left[0], left[1], right[0], right[1]],
+                [along_column, 0, 0, 0],
+            ];
+            writer.program.push(Step {
+                text: text.clone(),
+                constants: shape.constants.clone(),
+                needs: Needs {
+                    f16: dtype == DType::F16,
+                    f64: dtype == DType::F64,
+                    subgroups: shape.subgroups,
+                },
+                workgroup: shape.workgroup,
+                workgroup_bytes: shape.workgroup_bytes,
+                groups,
+                bindings: bound.map(|(binding, _)| binding).to_vec(),
+                // Steps between matrices that are not there do not matter and may not fit: a batch of one.
+                params: words.iter().flatten().map(|&word| word as u32).collect(),
+            });
+        }
+        Ok(())
+    }
+}
+
+const NAMES: [&str; 3] = ["lhs", "rhs", "the product"];
+
+/// Stretches of at most `most` that cover `0..length`: first and number.
+fn spans(length: u64, most: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..length.div_ceil(most)).map(move |number| (number * most, most.min(length - number * most)))
+}
+
+/// The types of a shader's buffers, and what all shaders share.
+pub(super) fn head(dtype: DType, vectors: Vectors) -> String {
+    let (stored, sum) = match dtype {
+        DType::F64 => ("f64", "f64"),
+        DType::F16 => ("f16", "f32"),
+        DType::F32 | DType::I32 => ("f32", "f32"),
+    };
+    let index = |vector: bool| if vector { "vec4<T>" } else { "T" };
+    let (left, right, product) = (index(vectors.lhs), index(vectors.rhs), index(vectors.product));
+    format!(
+        "alias T = {stored};\nalias A = {sum};\nalias L = {left};\nalias R = {right};\nalias P = {product};\n{HEAD}"
+    )
+}

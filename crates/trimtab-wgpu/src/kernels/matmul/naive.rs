@@ -1,0 +1,118 @@
+//! One result an invocation, straight from memory: takes every layout, keeps nothing but a sum.
+
+use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head};
+use crate::program::{Gpu, Writer};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use trimtab_core::{
+    AdapterClass, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
+    VariantClass, Work,
+};
+
+trimtab_core::config! {
+    /// Invocations of a workgroup along a row and along a column of the product, and inner steps a round.
+    pub struct NaiveConfig { wx, wy, unroll }
+}
+
+/// Workgroups, in the order they are tried.
+const WORKGROUPS: [[u32; 2]; 7] = [[16, 16], [8, 8], [32, 8], [64, 4], [64, 1], [256, 1], [32, 32]];
+
+/// See the module.
+#[derive(Debug)]
+pub struct NaiveKernel;
+
+impl Variant<Gpu> for NaiveKernel {
+    type Problem = Matmul;
+    type Config = NaiveConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("gpu.matmul.naive")
+    }
+
+    fn version(&self) -> KernelVersion {
+        KernelVersion::of_sources(&[
+            include_str!("naive.rs"),
+            include_str!("naive.wgsl"),
+            include_str!("layout.rs"),
+            HEAD,
+        ])
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Parallel
+    }
+
+    fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
+        adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter)).err()
+    }
+
+    fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<NaiveConfig> {
+        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
+        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        let default = match adapter.class {
+            AdapterClass::Software => [64, 1],
+            _ => [16, 16],
+        };
+        let sizes = std::iter::once(default).chain(WORKGROUPS.into_iter().filter(|&size| size != default));
+        let mut configs = Vec::new();
+        for [wx, wy] in sizes {
+            // More than twice as many invocations as there are results along an axis only idle.
+            let idle = |side: u32, length: u64| side > 8 && u64::from(side / 2) >= length;
+            let legal = layout.fits(adapter, [wx, wy, 1], 0, [wy, wx]);
+            if legal && ([wx, wy] == default || !idle(wx, problem.n) && !idle(wy, problem.m)) {
+                let unrolls =
+                    [4, 1, 8].into_iter().filter(|&unroll| unroll == 1 || u64::from(unroll) <= problem.k);
+                configs.extend(unrolls.map(|unroll| NaiveConfig { wx, wy, unroll }));
+            }
+        }
+        configs
+    }
+
+    fn work(&self, problem: &Matmul, config: NaiveConfig, device: &DeviceFacts) -> Work {
+        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
+        let Some(layout) = layout else { return Work::default() };
+        let (_, largest, launches) = layout.groups([config.wy, config.wx]);
+        // Every inner product walks a row and a column anew; flops count both multiplications and additions.
+        let elements = problem.flops().saturating_add(problem.out_len());
+        Work {
+            flops: Flops(problem.flops()),
+            bytes: Bytes(elements.saturating_mul(problem.dtype.size())),
+            launches,
+            threads: 1,
+            lanes: 1,
+            invocations: largest * u64::from(config.wx * config.wy),
+            ..Work::default()
+        }
+    }
+
+    fn launch(&self, problem: &Matmul, config: NaiveConfig, writer: Writer<'_>) -> Result<(), LaunchError> {
+        let NaiveConfig { wx, wy, unroll } = config;
+        if wx == 0 || wy == 0 || !(1..=16).contains(&unroll) {
+            return Err(LaunchError::Point(format!("{config:?}")));
+        }
+        let layout =
+            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let mut steps = String::new();
+        for step in 0..unroll {
+            let _ = writeln!(
+                steps,
+                "        sum += A(lhs[left + {step}u * left_step]) * A(rhs[right + {step}u * right_step]);"
+            );
+        }
+        let _ = writeln!(
+            steps,
+            "        left += {unroll}u * left_step;\n        right += {unroll}u * right_step;"
+        );
+        let text = head(problem.dtype, Vectors::NONE)
+            + &include_str!("naive.wgsl").replace("$UNROLL", &unroll.to_string()).replace("$STEPS", &steps);
+        let shape = Shape {
+            text,
+            constants: vec![("WX", wx.into()), ("WY", wy.into())],
+            subgroups: false,
+            workgroup: [wx, wy, 1],
+            workgroup_bytes: 0,
+            tile: [wy, wx],
+        };
+        layout.write(shape, writer)
+    }
+}

@@ -1,0 +1,113 @@
+//! One result an invocation; a workgroup shares a square tile of each operand, so that memory is read once a tile.
+
+use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes};
+use crate::program::{Gpu, Writer};
+use std::borrow::Cow;
+use trimtab_core::{
+    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
+    VariantClass, Work,
+};
+
+trimtab_core::config! {
+    /// Side of a tile, and tiles along the inner axis between two barriers.
+    pub struct TiledConfig { tile, depth }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct TiledKernel;
+
+fn workgroup_bytes(dtype: DType, config: TiledConfig) -> u32 {
+    2 * config.tile * config.tile * config.depth * sum_bytes(dtype)
+}
+
+impl Variant<Gpu> for TiledKernel {
+    type Problem = Matmul;
+    type Config = TiledConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("gpu.matmul.tiled")
+    }
+
+    fn version(&self) -> KernelVersion {
+        KernelVersion::of_sources(&[
+            include_str!("tiled.rs"),
+            include_str!("tiled.wgsl"),
+            include_str!("layout.rs"),
+            HEAD,
+        ])
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Tiled
+    }
+
+    fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
+        adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter)).err()
+    }
+
+    fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<TiledConfig> {
+        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
+        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        // Fewest barriers for software; for the others what leaves room for several workgroups at a time.
+        let default = match adapter.class {
+            AdapterClass::Software => TiledConfig { tile: 8, depth: 4 },
+            _ => TiledConfig { tile: 16, depth: 1 },
+        };
+        let mut configs = vec![default];
+        for tile in [8, 16, 32] {
+            configs.extend([1, 2, 4].map(|depth| TiledConfig { tile, depth }));
+        }
+        let mut first = true;
+        configs.retain(|config| {
+            let TiledConfig { tile, depth } = *config;
+            let twin = !std::mem::take(&mut first) && *config == default;
+            let legal =
+                layout.fits(adapter, [tile, tile, 1], workgroup_bytes(problem.dtype, *config), [tile, tile]);
+            // Sides twice as long as the product only idle, and so do layers behind the inner axis.
+            let idle = u64::from(tile / 2) >= problem.m.max(problem.n) && tile > 8
+                || depth > 1 && u64::from(tile * depth / 2) >= problem.k;
+            legal && !twin && (*config == default || !idle)
+        });
+        configs
+    }
+
+    fn work(&self, problem: &Matmul, config: TiledConfig, device: &DeviceFacts) -> Work {
+        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
+        let Some(layout) = layout else { return Work::default() };
+        let TiledConfig { tile, depth } = config;
+        let (all, largest, launches) = layout.groups([tile, tile]);
+        let rounds = problem.k.div_ceil(u64::from(tile * depth).max(1));
+        let walked = problem.m * problem.k * problem.n.div_ceil(u64::from(tile))
+            + problem.k * problem.n * problem.m.div_ceil(u64::from(tile))
+            + problem.m * problem.n;
+        Work {
+            flops: Flops(problem.flops()),
+            bytes: Bytes(walked.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
+            launches,
+            threads: 1,
+            lanes: 1,
+            barriers: 2 * rounds * all,
+            invocations: largest * u64::from(tile * tile),
+            ..Work::default()
+        }
+    }
+
+    fn launch(&self, problem: &Matmul, config: TiledConfig, writer: Writer<'_>) -> Result<(), LaunchError> {
+        let TiledConfig { tile, depth } = config;
+        if !(1..=64).contains(&tile) || !(1..=64).contains(&depth) {
+            return Err(LaunchError::Point(format!("{config:?}")));
+        }
+        let layout =
+            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let shape = Shape {
+            text: head(problem.dtype, Vectors::NONE) + include_str!("tiled.wgsl"),
+            constants: vec![("TILE", tile.into()), ("DEPTH", depth.into())],
+            subgroups: false,
+            workgroup: [tile, tile, 1],
+            workgroup_bytes: workgroup_bytes(problem.dtype, config),
+            tile: [tile, tile],
+        };
+        layout.write(shape, writer)
+    }
+}

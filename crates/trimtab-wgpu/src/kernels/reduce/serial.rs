@@ -1,0 +1,121 @@
+//! One invocation a result walks the axis: no barriers, good where there are many results.
+
+use super::fold::{Sink, Source};
+use super::stage::{
+    Body, LONGEST_WALK, Part, Slots, Stage, admits, operand_bytes, parts, reads_rows, spans_columns, widths,
+};
+use crate::program::{Gpu, Writer};
+use std::borrow::Cow;
+use trimtab_core::{
+    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass, Work,
+};
+
+trimtab_core::config! {
+    /// Invocations of a workgroup, elements loaded at once, and loads in flight.
+    pub struct SerialConfig { workgroup, width, unroll }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct SerialKernel;
+
+impl SerialConfig {
+    fn stage(self) -> Stage {
+        Stage {
+            body: Body::Serial { neighbours: 1 },
+            source: Source::Elements,
+            sink: Sink::Results,
+            workgroup: self.workgroup,
+            width: self.width,
+            unroll: self.unroll,
+            chunks: 1,
+        }
+    }
+}
+
+impl Variant<Gpu> for SerialKernel {
+    type Problem = Reduce;
+    type Config = SerialConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("gpu.reduce.serial")
+    }
+
+    fn version(&self) -> KernelVersion {
+        super::version(&[include_str!("serial.rs"), include_str!("serial.wgsl")])
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Vectorized
+    }
+
+    fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
+        let adapter = match admits(problem, device) {
+            Ok(adapter) => adapter,
+            Err(decline) => return Some(decline),
+        };
+        if problem.len > LONGEST_WALK {
+            let len = problem.len;
+            return Some(Decline::from(format!(
+                "one invocation walks up to {LONGEST_WALK} elements, the axis has {len}"
+            )));
+        }
+        parts(problem, adapter, false).err()
+    }
+
+    fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<SerialConfig> {
+        let Ok((adapter, parts)) = admits(problem, device).and_then(|a| Ok((a, parts(problem, a, false)?)))
+        else {
+            return Vec::new();
+        };
+        let Some(&part) = parts.first() else { return Vec::new() };
+        let mut configs = Vec::new();
+        for workgroup in [64, 32, 128, 256] {
+            for &width in widths(problem.dtype) {
+                if !reads_rows(problem, width) && !spans_columns(problem, width) {
+                    continue;
+                }
+                for unroll in [4, 1] {
+                    let config = SerialConfig { workgroup, width, unroll };
+                    let stage = config.stage();
+                    let invocations = part.outers * problem.inner;
+                    let is_short = unroll > 1 && stage.count(problem, part.steps) < u64::from(unroll);
+                    // Half of it would hold all results.
+                    let is_idle = workgroup > 32 && u64::from(workgroup / 2) >= invocations;
+                    if !is_short && !is_idle && stage.is_legal(problem, part, adapter) {
+                        configs.push(config);
+                    }
+                }
+            }
+        }
+        configs
+    }
+
+    fn work(&self, problem: &Reduce, config: SerialConfig, device: &DeviceFacts) -> Work {
+        let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, false));
+        let parts: Vec<Part> = parts.unwrap_or_default();
+        let stage = config.stage();
+        let most = parts.iter().map(|part| stage.workgroups(problem, part.outers)).max().unwrap_or(0);
+        Work {
+            flops: Flops(problem.input_len()),
+            bytes: Bytes(operand_bytes(problem)),
+            scratch: Bytes(0),
+            launches: parts.len() as u32,
+            threads: 1,
+            lanes: config.width,
+            barriers: 0,
+            invocations: most * u64::from(config.workgroup),
+        }
+    }
+
+    fn launch(&self, problem: &Reduce, config: SerialConfig, args: Writer<'_>) -> Result<(), LaunchError> {
+        if problem.out_len() == 0 {
+            return Ok(());
+        }
+        for part in super::stage::launch_parts(problem, args.adapter, false)? {
+            let slots = Slots { chunks: 1, first: 0 };
+            args.program.push(config.stage().step(problem, part, slots, None, args.adapter)?);
+        }
+        Ok(())
+    }
+}

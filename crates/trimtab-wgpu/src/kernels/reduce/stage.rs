@@ -1,0 +1,366 @@
+//! One dispatch of a reduction: which part of the operand it sees, how the axis is cut up, and where its results go.
+
+use super::fold::{Fold, Io, Sink, Source};
+use crate::program::{Binding, Place, Step, spread_groups};
+use trimtab_core::{AdapterFacts, DType, Decline, DeviceFacts, LaunchError, Reduce};
+
+/// Who folds a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// One invocation; so many neighbours take turns.
+    Serial { neighbours: u64 },
+    /// A workgroup of so many columns side by side.
+    Tree { columns: u32 },
+    /// A workgroup by its subgroups.
+    Subgroup,
+}
+
+/// A dispatch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stage {
+    pub body: Body,
+    pub source: Source,
+    pub sink: Sink,
+    pub workgroup: u32,
+    pub width: u32,
+    pub unroll: u32,
+    /// Pieces an axis of this stage's part is cut into.
+    pub chunks: u64,
+}
+
+/// Some of the elements: whole slabs (`len × inner`), or some steps of the axis of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub first_outer: u64,
+    pub outers: u64,
+    pub first_step: u64,
+    pub steps: u64,
+}
+
+/// Where a stage's slots lie: chunks of an axis in all, and the first one's number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slots {
+    pub chunks: u64,
+    pub first: u64,
+}
+
+/// The most steps of an axis an invocation walks alone: longer ones look like a hang to the driver of a real GPU.
+pub(super) const LONGEST_WALK: u64 = 1 << 20;
+
+/// What the adapter told, or why it cannot hold the problem.
+pub(super) fn admits<'a>(problem: &Reduce, device: &'a DeviceFacts) -> Result<&'a AdapterFacts, Decline> {
+    let Some(adapter) = device.adapter.as_deref() else {
+        return Err(Decline::because("not a GPU"));
+    };
+    if let Some(decline) = Fold::of(problem).declines(adapter) {
+        return Err(decline);
+    }
+    let size = problem.dtype.size();
+    let (input, out) = (problem.input_len().saturating_mul(size), problem.out_len().saturating_mul(size));
+    let (buffer, binding) = (adapter.max_buffer.0, adapter.max_binding.0.min(adapter.max_buffer.0));
+    if input > buffer {
+        return Err(Decline::from(format!("takes buffers up to {buffer} bytes, the operand has {input}")));
+    }
+    if out > binding {
+        return Err(Decline::from(format!("takes bindings up to {binding} bytes, the result has {out}")));
+    }
+    // Elements are counted in 32 bits, with room for a last stride.
+    if problem.input_len() > 1 << 31 {
+        let len = problem.input_len();
+        return Err(Decline::from(format!("takes operands up to 2147483648 elements, this has {len}")));
+    }
+    Ok(adapter)
+}
+
+/// Where a part of a buffer may begin, in bytes: also a multiple of every vector.
+fn alignment(adapter: &AdapterFacts) -> u64 {
+    u64::from(adapter.offset_alignment).max(64)
+}
+
+/// The parts the operand is seen in, each within a binding: whole slabs, or steps where one slab is too large and the
+/// kernel can put axes together again.
+pub(super) fn parts(problem: &Reduce, adapter: &AdapterFacts, may_cut: bool) -> Result<Vec<Part>, Decline> {
+    let size = problem.dtype.size();
+    let whole = Part { first_outer: 0, outers: problem.outer, first_step: 0, steps: problem.len };
+    if problem.input_len() * size <= adapter.max_binding.0 {
+        return Ok(vec![whole]);
+    }
+    let room = adapter.max_binding.0 - alignment(adapter);
+    let slab = problem.len * problem.inner * size;
+    if slab <= room {
+        let most = room / slab;
+        let outers = (0..problem.outer).step_by(most as usize);
+        return Ok(outers
+            .map(|first| Part { first_outer: first, outers: most.min(problem.outer - first), ..whole })
+            .collect());
+    }
+    let step = problem.inner * size;
+    // A multiple of every vector.
+    let most = room / step / 1024 * 1024;
+    if !may_cut || most == 0 {
+        let binding = adapter.max_binding.0;
+        let (what, bytes) = if may_cut { ("1024 steps of one", 1024 * step) } else { ("one", slab) };
+        let reason = format!("takes bindings up to {binding} bytes, {what} of the axes has {bytes}");
+        return Err(Decline::from(reason));
+    }
+    let mut all = Vec::new();
+    for outer in 0..problem.outer {
+        for first in (0..problem.len).step_by(most as usize) {
+            let steps = most.min(problem.len - first);
+            all.push(Part { first_outer: outer, outers: 1, first_step: first, steps });
+        }
+    }
+    Ok(all)
+}
+
+/// Whether rows of vectors of that width can be read: an axis without stride whose rows begin at whole vectors.
+pub(super) fn reads_rows(problem: &Reduce, width: u32) -> bool {
+    let width = u64::from(width);
+    let fits = width <= u64::from(Fold::of(problem).widest()) && width <= problem.len;
+    width == 1 || (fits && problem.inner == 1 && (problem.outer == 1 || problem.len % width == 0))
+}
+
+/// Whether vectors of that width span neighbouring axes.
+pub(super) fn spans_columns(problem: &Reduce, width: u32) -> bool {
+    let fits = width <= Fold::of(problem).widest();
+    width > 1 && fits && problem.inner > 1 && problem.inner % u64::from(width) == 0
+}
+
+impl Stage {
+    /// Whether the lanes of a vector are neighbouring axes and not elements of one.
+    fn by_columns(&self, problem: &Reduce) -> bool {
+        self.width > 1 && problem.inner > 1
+    }
+
+    /// Neighbouring axes in units of vectors.
+    fn columns(&self, problem: &Reduce) -> u64 {
+        if self.by_columns(problem) { problem.inner / u64::from(self.width) } else { problem.inner }
+    }
+
+    /// Steps of an axis of a part in units of vectors.
+    pub(super) fn count(&self, problem: &Reduce, steps: u64) -> u64 {
+        if self.by_columns(problem) { steps } else { steps / u64::from(self.width) }
+    }
+
+    /// Workgroups of the dispatch.
+    pub(super) fn workgroups(&self, problem: &Reduce, outers: u64) -> u64 {
+        let columns = self.columns(problem);
+        match self.body {
+            Body::Serial { .. } => (outers * self.chunks * columns).div_ceil(self.workgroup.into()),
+            Body::Tree { columns: side } => outers * self.chunks * columns.div_ceil(side.into()),
+            Body::Subgroup => outers,
+        }
+    }
+
+    /// Times a workgroup waits.
+    pub(super) fn barriers(&self) -> u64 {
+        match self.body {
+            Body::Serial { .. } => 0,
+            Body::Tree { columns } => (self.workgroup / columns.max(1)).max(1).ilog2().into(),
+            Body::Subgroup => 2,
+        }
+    }
+
+    /// Bytes of workgroup memory.
+    pub(super) fn workgroup_bytes(&self, fold: Fold, adapter: &AdapterFacts) -> u64 {
+        let places = match self.body {
+            Body::Serial { .. } => 0,
+            Body::Tree { .. } => self.workgroup,
+            Body::Subgroup => self.workgroup.div_ceil(least(adapter)),
+        };
+        u64::from(places) * fold.state_bytes()
+    }
+
+    /// Whether the adapter takes the stage.
+    pub(super) fn is_legal(&self, problem: &Reduce, part: Part, adapter: &AdapterFacts) -> bool {
+        let fold = Fold::of(problem);
+        self.workgroup <= adapter.max_invocations.min(adapter.max_workgroup[0])
+            && self.workgroup_bytes(fold, adapter) <= adapter.workgroup_memory.0
+            && spread_groups(self.workgroups(problem, part.outers), adapter).is_some()
+    }
+
+    fn text(&self, fold: Fold, io: Io, by_columns: bool) -> String {
+        let unroll = self.unroll.max(1);
+        let mut walk = include_str!("walk.wgsl").replace("$UNROLL", &format!("{unroll}u"));
+        let (mut begin, mut step, mut end) = (Vec::new(), Vec::new(), Vec::new());
+        for run in 0..unroll {
+            begin.push(format!("            var run_{run} = empty_many();"));
+            let at = if run == 0 { "at".to_string() } else { format!("(at + {run}u * by)") };
+            step.push(format!("                run_{run} = fetch(run_{run}, base + {at} * stride);"));
+            end.push(format!("            middle = merge_many(middle, run_{run});"));
+        }
+        for (mark, lines) in [("$BEGIN", begin), ("$STEP", step), ("$END", end)] {
+            walk = walk.replace(mark, &lines.join("\n"));
+        }
+        let body = match self.body {
+            Body::Serial { .. } => include_str!("serial.wgsl"),
+            Body::Tree { .. } => include_str!("tree.wgsl"),
+            Body::Subgroup => include_str!("subgroup.wgsl"),
+        };
+        let mut write = String::new();
+        if by_columns {
+            for lane in 0..self.width {
+                write += &format!("    store(slot + {lane}u, lane_{lane}(state));\n");
+            }
+        } else {
+            write += "    var one = together(state);\n";
+            if io.tail {
+                write += "    if (chunk + 1u == chunks) {
+        for (var left = 0u; left < params[2].x; left++) {
+            one = take_one(one, tail[params[2].y + left]);
+        }
+    }\n";
+            }
+            write += "    store(slot, one);";
+        }
+        let last = if matches!(self.body, Body::Tree { .. }) { "chunk + 1u == chunks && " } else { "" };
+        let tail = format!(
+            "        if ({last}local < params[2].x) {{
+            state = take_one(state, tail[params[2].y + local]);
+        }}"
+        );
+        let body = body
+            .replace("$WRITE", &write)
+            .replace("$TAIL", if io.tail { &tail } else { "" })
+            .replace("$SIDE", &format!("{}u", if by_columns { self.width } else { 1 }))
+            .replace("$WIDTH", &self.width.to_string());
+        fold.text(io) + &walk + &body
+    }
+
+    /// The dispatch over a part. Elements come from the operand, states from `scratch`; results go to the result, states to
+    /// `scratch`.
+    pub(super) fn step(
+        &self,
+        problem: &Reduce,
+        part: Part,
+        slots: Slots,
+        scratch: Option<Place>,
+        adapter: &AdapterFacts,
+    ) -> Result<Step, LaunchError> {
+        let illegal = || LaunchError::Point(format!("{self:?}"));
+        let fold = Fold::of(problem);
+        let (size, width) = (problem.dtype.size(), u64::from(self.width.max(1)));
+        let from_elements = self.source == Source::Elements;
+        let by_columns = self.by_columns(problem);
+        let io = Io {
+            source: self.source,
+            sink: self.sink,
+            width: self.width,
+            tail: from_elements && self.width > 1 && !by_columns,
+            subgroups: self.body == Body::Subgroup,
+        };
+        let count = self.count(problem, part.steps);
+        let columns = self.columns(problem);
+        let groups = spread_groups(self.workgroups(problem, part.outers), adapter).ok_or_else(illegal)?;
+        // The elements the part has, from the first to one past the last.
+        let first = (part.first_outer * problem.len + part.first_step) * problem.inner;
+        let steps_apart = if part.steps == problem.len { problem.len } else { part.steps };
+        let end = first + part.outers * steps_apart * problem.inner;
+        let is_whole = first == 0 && end == problem.input_len();
+        let (binding, shift) = if is_whole || !from_elements {
+            (Binding::read(Place::Lhs), 0)
+        } else {
+            let begin = first * size / alignment(adapter) * alignment(adapter);
+            let bytes = (end * size - begin).next_multiple_of(4);
+            (Binding::read(Place::Lhs).part(begin, bytes), first - begin / size)
+        };
+        let mut bindings = Vec::new();
+        match (self.source, scratch) {
+            (Source::Elements, _) => bindings.push(binding),
+            (Source::States, Some(place)) => bindings.push(Binding::read(place)),
+            (Source::States, None) => return Err(illegal()),
+        }
+        if io.tail {
+            bindings.push(binding);
+        }
+        match (self.sink, scratch) {
+            (Sink::Results, _) => bindings.push(Binding::write(Place::Out)),
+            (Sink::States, Some(place)) => bindings.push(Binding::write(place)),
+            (Sink::States, None) => return Err(illegal()),
+        }
+        if self.sink == Sink::Results && fold.has_status() {
+            bindings.push(Binding::write(Place::Status));
+        }
+        let neighbours = match self.body {
+            Body::Serial { neighbours } => neighbours.max(1),
+            _ => 1,
+        };
+        let (total, tiles) = match self.body {
+            Body::Serial { .. } => (part.outers * self.chunks * columns, 1),
+            Body::Tree { columns: side } => {
+                let tiles = columns.div_ceil(side.into());
+                (part.outers * self.chunks * tiles, tiles)
+            }
+            Body::Subgroup => (part.outers, 1),
+        };
+        let slot = (part.first_outer * slots.chunks + slots.first) * problem.inner;
+        let tail = if io.tail { part.steps % width } else { 0 };
+        let tail_first = shift + part.steps - tail;
+        let words = [
+            count,
+            if by_columns { columns } else { problem.inner },
+            count.div_ceil(self.chunks),
+            self.chunks,
+            columns,
+            if by_columns { problem.len * columns } else { problem.len * problem.inner / width },
+            shift / width,
+            total,
+            tail,
+            tail_first,
+            problem.len,
+            slot,
+            slots.chunks,
+            neighbours,
+            tiles,
+        ];
+        let mut words = words.map(|word| word as u32).to_vec();
+        if self.source == Source::States {
+            // The axis is that of the chunks: one state for each of them.
+            (words[0], words[2]) = (slots.chunks as u32, slots.chunks as u32);
+            words[5] = (slots.chunks * problem.inner) as u32;
+            (words[11], words[12]) = ((part.first_outer * problem.inner) as u32, 1);
+        }
+        let mut constants = vec![("WORKGROUP", f64::from(self.workgroup))];
+        match self.body {
+            Body::Tree { columns } => constants.push(("COLUMNS", columns.into())),
+            Body::Subgroup => constants.push(("LEAST", least(adapter).into())),
+            Body::Serial { .. } => (),
+        }
+        let mut needs = fold.needs();
+        needs.subgroups = self.body == Body::Subgroup;
+        Ok(Step {
+            text: self.text(fold, io, by_columns).into(),
+            constants,
+            needs,
+            workgroup: [self.workgroup, 1, 1],
+            workgroup_bytes: self.workgroup_bytes(fold, adapter) as u32,
+            groups,
+            bindings,
+            params: words,
+        })
+    }
+}
+
+/// The smallest subgroup the adapter may form.
+fn least(adapter: &AdapterFacts) -> u32 {
+    adapter.subgroup.map_or(1, |(least, _)| least.max(1))
+}
+
+/// Bytes read and written once: the operand and the result.
+pub(super) fn operand_bytes(problem: &Reduce) -> u64 {
+    (problem.input_len() + problem.out_len()) * problem.dtype.size()
+}
+
+/// Widths worth considering for elements of that type, widest first.
+pub(super) fn widths(dtype: DType) -> &'static [u32] {
+    if dtype == DType::F64 { &[2, 1] } else { &[4, 2, 1] }
+}
+
+/// The parts for a launch, where a decline is an error.
+pub(super) fn launch_parts(
+    problem: &Reduce,
+    adapter: &AdapterFacts,
+    may_cut: bool,
+) -> Result<Vec<Part>, LaunchError> {
+    parts(problem, adapter, may_cut).map_err(|decline| LaunchError::Kernel(decline.to_string()))
+}

@@ -1,0 +1,139 @@
+//! One workgroup a result: each invocation folds its share, then halves upon halves in workgroup memory.
+
+use super::fold::{Sink, Source};
+use super::stage::{
+    Body, Part, Slots, Stage, admits, launch_parts, operand_bytes, parts, reads_rows, widths,
+};
+use crate::program::{Gpu, Writer};
+use std::borrow::Cow;
+use trimtab_core::{
+    AdapterClass, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant,
+    VariantClass, Work,
+};
+
+trimtab_core::config! {
+    /// Invocations of a workgroup, neighbouring axes it folds side by side, elements loaded at once, and loads in flight.
+    pub struct TreeConfig { workgroup, columns, width, unroll }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct TreeKernel;
+
+impl TreeConfig {
+    fn stage(self) -> Stage {
+        Stage {
+            body: Body::Tree { columns: self.columns },
+            source: Source::Elements,
+            sink: Sink::Results,
+            workgroup: self.workgroup,
+            width: self.width,
+            unroll: self.unroll,
+            chunks: 1,
+        }
+    }
+}
+
+/// Why workgroups have nothing to share.
+pub(super) fn declines_short(problem: &Reduce) -> Option<Decline> {
+    if problem.out_len() == 0 {
+        return Some(Decline::because("the result has no elements"));
+    }
+    (problem.len < 32).then(|| {
+        let len = problem.len;
+        Decline::from(format!("a workgroup shares 32 elements or more, the axis has {len}"))
+    })
+}
+
+impl Variant<Gpu> for TreeKernel {
+    type Problem = Reduce;
+    type Config = TreeConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("gpu.reduce.tree")
+    }
+
+    fn version(&self) -> KernelVersion {
+        super::version(&[include_str!("tree.rs"), include_str!("tree.wgsl")])
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Parallel
+    }
+
+    fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
+        let adapter = match admits(problem, device) {
+            Ok(adapter) => adapter,
+            Err(decline) => return Some(decline),
+        };
+        declines_short(problem).or_else(|| parts(problem, adapter, false).err())
+    }
+
+    fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<TreeConfig> {
+        let Ok((adapter, parts)) = admits(problem, device).and_then(|a| Ok((a, parts(problem, a, false)?)))
+        else {
+            return Vec::new();
+        };
+        let Some(&part) = parts.first() else { return Vec::new() };
+        // Barriers are ruinous where the processor plays the GPU: small workgroups first.
+        let workgroups: [u32; 6] = match adapter.class {
+            AdapterClass::Software => [32, 64, 128, 256, 512, 1024],
+            _ => [256, 128, 64, 512, 32, 1024],
+        };
+        let mut configs = Vec::new();
+        for workgroup in workgroups {
+            for columns in [32, 8, 1] {
+                let wanted = u64::from(columns) <= problem.inner.next_power_of_two();
+                // One column of several axes side by side reads a line for every element: kept as the smallest only.
+                let useful = columns > 1 || problem.inner < 32;
+                if !wanted || !useful || columns >= workgroup {
+                    continue;
+                }
+                let rows = u64::from(workgroup / columns);
+                for &width in widths(problem.dtype) {
+                    for unroll in [4, 1] {
+                        let config = TreeConfig { workgroup, columns, width, unroll };
+                        let stage = config.stage();
+                        let count = stage.count(problem, part.steps);
+                        let is_short = unroll > 1 && count < rows * u64::from(unroll);
+                        let is_idle = rows > 32 && rows / 2 >= count;
+                        let reads = reads_rows(problem, width) && (problem.inner == 1 || width == 1);
+                        if reads && !is_short && !is_idle && stage.is_legal(problem, part, adapter) {
+                            configs.push(config);
+                        }
+                    }
+                }
+            }
+        }
+        configs
+    }
+
+    fn work(&self, problem: &Reduce, config: TreeConfig, device: &DeviceFacts) -> Work {
+        let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, false));
+        let parts: Vec<Part> = parts.unwrap_or_default();
+        let stage = config.stage();
+        let groups = |part: &Part| stage.workgroups(problem, part.outers);
+        Work {
+            flops: Flops(problem.input_len()),
+            bytes: Bytes(operand_bytes(problem)),
+            scratch: Bytes(0),
+            launches: parts.len() as u32,
+            threads: 1,
+            lanes: config.width,
+            barriers: parts.iter().map(groups).sum::<u64>() * stage.barriers(),
+            invocations: parts.iter().map(groups).max().unwrap_or(0) * u64::from(config.workgroup),
+        }
+    }
+
+    fn launch(&self, problem: &Reduce, config: TreeConfig, args: Writer<'_>) -> Result<(), LaunchError> {
+        let is_square = config.columns > 0 && config.workgroup % config.columns == 0;
+        if !is_square || !config.workgroup.is_power_of_two() {
+            return Err(LaunchError::Point(format!("{config:?}")));
+        }
+        for part in launch_parts(problem, args.adapter, false)? {
+            let slots = Slots { chunks: 1, first: 0 };
+            args.program.push(config.stage().step(problem, part, slots, None, args.adapter)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! Many chunks a result fold into scratch, a second dispatch folds what they wrote: for few results of long axes, and for
+//! operands larger than a binding.
+
+use super::fold::{Fold, Sink, Source};
+use super::stage::{
+    Body, LONGEST_WALK, Part, Slots, Stage, admits, launch_parts, operand_bytes, parts, reads_rows,
+    spans_columns, widths,
+};
+use super::tree::declines_short;
+use crate::program::{Gpu, MAX_STEPS, Writer};
+use std::borrow::Cow;
+use trimtab_core::{
+    AdapterClass, AdapterFacts, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce,
+    Variant, VariantClass, Work,
+};
+
+trimtab_core::config! {
+    /// Invocations of a workgroup, chunks an axis is cut into, elements loaded at once, who shares a chunk ([`ALONE`],
+    /// [`TURNS`] or [`TREE`]), and invocations that fold a result's chunks in the end (1: one walks them, no barrier).
+    pub struct TwoPassConfig { workgroup, chunks, width, share, finish }
+}
+
+/// A chunk is contiguous and one invocation's own.
+const ALONE: u32 = 0;
+/// The invocations of a workgroup take turns at the elements of their chunks: neighbours read neighbours.
+const TURNS: u32 = 1;
+/// A chunk is a workgroup's, which folds it as a tree.
+const TREE: u32 = 2;
+
+/// See the module.
+#[derive(Debug)]
+pub struct TwoPassKernel;
+
+impl TwoPassConfig {
+    fn first(self) -> Stage {
+        let body = match self.share {
+            TREE => Body::Tree { columns: 1 },
+            TURNS => Body::Serial { neighbours: self.workgroup.into() },
+            _ => Body::Serial { neighbours: 1 },
+        };
+        Stage {
+            body,
+            source: Source::Elements,
+            sink: Sink::States,
+            workgroup: self.workgroup,
+            width: self.width,
+            unroll: 4,
+            chunks: self.chunks.into(),
+        }
+    }
+
+    fn second(self) -> Stage {
+        let (body, workgroup) = match self.finish {
+            1 => (Body::Serial { neighbours: 1 }, 32),
+            workgroup => (Body::Tree { columns: 1 }, workgroup),
+        };
+        Stage { body, source: Source::States, sink: Sink::Results, workgroup, width: 1, unroll: 1, chunks: 1 }
+    }
+
+    fn slots(self, problem: &Reduce, parts: &[Part]) -> u64 {
+        let cut = parts.iter().filter(|part| part.first_outer == 0).count() as u64;
+        let per_axis = if parts.iter().any(|part| part.steps < problem.len) { cut } else { 1 };
+        per_axis * u64::from(self.chunks)
+    }
+
+    fn is_legal(self, problem: &Reduce, parts: &[Part], adapter: &AdapterFacts) -> bool {
+        let (first, second) = (self.first(), self.second());
+        let Some(&part) = parts.first() else { return false };
+        let count = first.count(problem, part.steps);
+        let chunks = u64::from(self.chunks);
+        let steps_each = match self.share {
+            TREE => count / chunks / u64::from(self.workgroup),
+            _ => count / chunks,
+        };
+        let whole = Part { first_outer: 0, outers: problem.outer, first_step: 0, steps: problem.len };
+        let slots = self.slots(problem, parts);
+        let scratch = problem.out_len() * slots * Fold::of(problem).state_bytes();
+        // A chunk of less than four loads is not worth writing down; so much walked alone looks like a hang.
+        (4..=LONGEST_WALK).contains(&steps_each)
+            && (self.share != TURNS || (problem.inner == 1 && chunks % u64::from(self.workgroup) == 0))
+            && scratch <= adapter.max_binding.0.min(adapter.max_buffer.0)
+            && first.is_legal(problem, part, adapter)
+            && second.is_legal(problem, whole, adapter)
+            && (self.finish == 1 || u64::from(self.finish) <= slots)
+            && (self.finish > 1 || slots <= LONGEST_WALK)
+            && reads_rows(problem, self.width) | spans_columns(problem, self.width)
+    }
+}
+
+impl Variant<Gpu> for TwoPassKernel {
+    type Problem = Reduce;
+    type Config = TwoPassConfig;
+
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("gpu.reduce.twopass")
+    }
+
+    fn version(&self) -> KernelVersion {
+        let texts = [include_str!("serial.wgsl"), include_str!("tree.wgsl")];
+        super::version(&[include_str!("twopass.rs"), texts[0], texts[1]])
+    }
+
+    fn class(&self) -> VariantClass {
+        VariantClass::Parallel
+    }
+
+    fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
+        let adapter = match admits(problem, device) {
+            Ok(adapter) => adapter,
+            Err(decline) => return Some(decline),
+        };
+        if let Some(decline) = declines_short(problem) {
+            return Some(decline);
+        }
+        match parts(problem, adapter, true) {
+            Err(decline) => return Some(decline),
+            Ok(parts) if parts.len() >= MAX_STEPS => {
+                let (steps, most) = (parts.len() + 1, MAX_STEPS);
+                return Some(Decline::from(format!("takes up to {most} dispatches, this needs {steps}")));
+            }
+            Ok(_) => (),
+        }
+        self.configs(problem, device).is_empty().then(|| {
+            let (results, len) = (problem.out_len(), problem.len);
+            Decline::from(format!("no way to cut {results} axes of {len} elements fits the adapter"))
+        })
+    }
+
+    fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<TwoPassConfig> {
+        let Ok((adapter, parts)) = admits(problem, device).and_then(|a| Ok((a, parts(problem, a, true)?)))
+        else {
+            return Vec::new();
+        };
+        let mut configs = Vec::new();
+        let settings = match adapter.class {
+            AdapterClass::Software => [(ALONE, 1), (TURNS, 1), (TREE, 1), (TREE, 256)],
+            _ => [(TREE, 256), (TREE, 64), (TURNS, 256), (ALONE, 256)],
+        };
+        for (share, finish) in settings {
+            for workgroup in [32, 64, 256, 1024] {
+                for chunks in [64, 16, 256, 1024, 4096] {
+                    for &width in widths(problem.dtype) {
+                        let config = TwoPassConfig { workgroup, chunks, width, share, finish };
+                        if config.is_legal(problem, &parts, adapter) {
+                            configs.push(config);
+                        }
+                    }
+                }
+            }
+        }
+        configs
+    }
+
+    fn work(&self, problem: &Reduce, config: TwoPassConfig, device: &DeviceFacts) -> Work {
+        let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, true));
+        let parts: Vec<Part> = parts.unwrap_or_default();
+        let (first, second) = (config.first(), config.second());
+        let groups = |part: &Part| first.workgroups(problem, part.outers);
+        let states = problem.out_len() * config.slots(problem, &parts);
+        let state_bytes = Fold::of(problem).state_bytes();
+        let finish_groups = second.workgroups(problem, problem.outer);
+        Work {
+            flops: Flops(problem.input_len() + states),
+            bytes: Bytes(operand_bytes(problem) + 2 * states * state_bytes),
+            scratch: Bytes(states * state_bytes),
+            launches: parts.len() as u32 + 1,
+            threads: 1,
+            lanes: config.width,
+            barriers: parts.iter().map(groups).sum::<u64>() * first.barriers()
+                + finish_groups * second.barriers(),
+            invocations: parts.iter().map(groups).max().unwrap_or(0) * u64::from(config.workgroup),
+        }
+    }
+
+    fn launch(&self, problem: &Reduce, config: TwoPassConfig, args: Writer<'_>) -> Result<(), LaunchError> {
+        let parts = launch_parts(problem, args.adapter, true)?;
+        if config.chunks == 0 || config.share > TREE || !config.is_legal(problem, &parts, args.adapter) {
+            return Err(LaunchError::Point(format!("{config:?}")));
+        }
+        let chunks = config.slots(problem, &parts);
+        let states = problem.out_len() * chunks;
+        let scratch = args.program.scratch(states * Fold::of(problem).state_bytes());
+        let mut first = 0;
+        for part in parts {
+            if part.first_step == 0 {
+                first = 0;
+            }
+            let slots = Slots { chunks, first };
+            args.program.push(config.first().step(problem, part, slots, Some(scratch), args.adapter)?);
+            first += u64::from(config.chunks);
+        }
+        let whole = Part { first_outer: 0, outers: problem.outer, first_step: 0, steps: problem.len };
+        let slots = Slots { chunks, first: 0 };
+        args.program.push(config.second().step(problem, whole, slots, Some(scratch), args.adapter)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! How fast a device is: moving operands, handing over work, computing. Measured once a process, when first asked for.
+
+mod transfers;
+
+use crate::engine::{Engine, LONGEST_LAUNCH, Trouble};
+use crate::memory::{GpuBuffer, Kind};
+use crate::open::lock;
+use crate::prepare::Prepared;
+use crate::program::{Binding, Needs, Place, Program, Step};
+use std::borrow::Cow;
+use std::sync::Arc;
+use trimtab_core::{Bytes, Nanos, Rates};
+
+/// Invocations of a workgroup of the arithmetic and barrier kernels.
+const GROUP: u32 = 64;
+/// Invocations of a workgroup of the copying kernels.
+const COPY_GROUP: u32 = 256;
+/// What one workgroup alone should take while arithmetic is measured: long against the latency of a dispatch.
+const ONE_GROUP: Nanos = Nanos(300_000);
+/// The sweep over ever more workgroups ends where one launch takes longer.
+const SWEEP_LONGEST: Nanos = Nanos::from_millis(8);
+/// The most workgroups of the sweep.
+const SWEEP_GROUPS: u32 = 16_384;
+/// Share of the peak from which on a device counts as filled.
+const FILLED: f64 = 0.8;
+/// f32 operations of one round of the arithmetic kernel: four chains of `vec4` multiply-adds, four times.
+const ROUND_FLOPS: f64 = 128.0;
+/// Bytes copied to find what memory does: more than the caches of most devices.
+const COPY_BYTES: u64 = 64 << 20;
+/// Bytes read again and again to find what caches do.
+const CACHED_BYTES: u64 = 128 << 10;
+/// Reads of each invocation of the cache kernel.
+const CACHED_READS: u32 = 512;
+/// Workgroups and barriers of each in the barrier kernel.
+const BARRIER_GROUPS: u32 = 64;
+const BARRIERS: u32 = 64;
+/// Times each is measured; the shortest counts.
+const REPEATS: usize = 3;
+
+const ARITHMETIC: &str = include_str!("arithmetic.wgsl");
+const COPY: &str = include_str!("copy.wgsl");
+const CACHED: &str = include_str!("cached.wgsl");
+const BARRIER: &str = include_str!("barrier.wgsl");
+
+/// A small program of one step.
+fn program(text: &'static str, group: u32, groups: u32, params: [u32; 4], needs_input: bool) -> Program {
+    let mut bindings = vec![Binding::write(Place::Out)];
+    if needs_input {
+        bindings.push(Binding::read(Place::Lhs));
+    }
+    let step = Step {
+        text: Cow::Borrowed(text),
+        constants: vec![],
+        needs: Needs::default(),
+        workgroup: [group, 1, 1],
+        workgroup_bytes: 0,
+        groups: [groups, 1, 1],
+        bindings,
+        params: params.to_vec(),
+    };
+    Program { steps: vec![step], scratch: vec![] }
+}
+
+/// Buffers rates are measured on.
+struct Beds<'a> {
+    engine: &'a Engine,
+    from: GpuBuffer,
+    to: GpuBuffer,
+}
+
+impl Beds<'_> {
+    fn ready(&self, program: &Program) -> Result<(Prepared, Arc<[wgpu::BindGroup]>), Trouble> {
+        let prepared = self.engine.prepare(program)?;
+        let own = self.engine.own(&prepared)?;
+        let groups = prepared.bind(self.engine.open()?, &own.with([&self.from, &self.from, &self.to]))?;
+        Ok((prepared, groups))
+    }
+
+    /// Nanoseconds of one run, the shortest of a few after one that does not count.
+    fn time(&self, program: &Program) -> Result<f64, Trouble> {
+        let (prepared, groups) = self.ready(program)?;
+        let unknown = Nanos(1_000_000);
+        let first = self.engine.batch(&prepared, &groups, 1, unknown, LONGEST_LAUNCH)?;
+        let mut best = f64::INFINITY;
+        for _ in 0..REPEATS {
+            let ran = self.engine.long_batch(&prepared, &groups, 1, first.time(), LONGEST_LAUNCH);
+            let (ran, runs) = ran?;
+            best = best.min(ran.time().0.max(1) as f64 / f64::from(runs));
+        }
+        Ok(best)
+    }
+
+    /// Peak in operations a second, and the invocations that reach most of it.
+    fn arithmetic(&self, most_groups: u32) -> Result<(f64, u64), Trouble> {
+        let work = |groups: u32, rounds: u32| program(ARITHMETIC, GROUP, groups, [rounds, 0, 0, 0], false);
+        // The first dispatch may compile; the second says how long a round takes.
+        let trial = 1_024;
+        let took = self.time(&work(1, trial))?;
+        let rounds = (f64::from(trial) * ONE_GROUP.0 as f64 / took).clamp(64.0, 4e6) as u32;
+        let (mut seen, mut groups): (Vec<(u32, f64)>, u32) = (Vec::new(), 1);
+        while groups <= most_groups.min(SWEEP_GROUPS) {
+            let took = self.time(&work(groups, rounds))?;
+            let flops = ROUND_FLOPS * f64::from(rounds) * f64::from(groups * GROUP);
+            seen.push((groups, flops / took * 1e9));
+            if took > SWEEP_LONGEST.0 as f64 {
+                break;
+            }
+            groups *= 2;
+        }
+        let peak = seen.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        let filled = seen.iter().find(|(_, rate)| *rate >= FILLED * peak).map_or(1, |(groups, _)| *groups);
+        Ok((peak, u64::from(filled * GROUP)))
+    }
+}
+
+impl Engine {
+    /// The rates; all zero, which is unknown, where the device cannot be used.
+    pub(crate) fn rates(&self) -> Rates {
+        *self.rates.get_or_init(|| {
+            let _alone = lock(&self.measuring);
+            self.measure_rates().unwrap_or(Rates {
+                flops_per_s: 0.0,
+                lanes: 4,
+                bytes_per_s: 0.0,
+                bytes_per_s_all: 0.0,
+                cached_bytes_per_s: 0.0,
+                cached_up_to: Bytes(0),
+                launch: Nanos(0),
+                barrier_ns: 0.0,
+                filled_by: 0,
+            })
+        })
+    }
+
+    fn measure_rates(&self) -> Result<Rates, Trouble> {
+        let told = self.told()?;
+        let most = told.max_binding.0.min(told.max_buffer.0);
+        let copied = COPY_BYTES.min(most).min(u64::from(told.max_groups) * u64::from(COPY_GROUP) * 16);
+        let copied = copied / 4096 * 4096;
+        let take = |bytes| self.take(Kind::Storage, bytes);
+        let beds = Beds { engine: self, from: take(copied)?, to: take(copied)? };
+        let (flops_per_s, filled_by) = beds.arithmetic(told.max_groups)?;
+        let vectors = (copied / 16) as u32;
+        let copy = program(COPY, COPY_GROUP, vectors.div_ceil(COPY_GROUP), [vectors, 0, 0, 0], true);
+        let bytes_per_s = 2.0 * copied as f64 / beds.time(&copy)? * 1e9;
+        // As many groups as fill the device, some times over.
+        let groups = (4 * filled_by / u64::from(COPY_GROUP)).clamp(16, told.max_groups.into()) as u32;
+        let mask = (CACHED_BYTES / 16) as u32 - 1;
+        let cached = program(CACHED, COPY_GROUP, groups, [CACHED_READS, mask, 0, 0], true);
+        let reads = f64::from(groups) * f64::from(COPY_GROUP) * f64::from(CACHED_READS);
+        let cached_bytes_per_s = 16.0 * reads / beds.time(&cached)? * 1e9;
+        // The same text with the barrier in a branch all invocations take or none does.
+        let barrier =
+            |barriers: u32| program(BARRIER, GROUP, BARRIER_GROUPS, [BARRIERS, barriers, 0, 0], false);
+        let (with, without) = (beds.time(&barrier(1))?, beds.time(&barrier(0))?);
+        let barrier_ns = (with - without).max(0.0) / f64::from(BARRIER_GROUPS * BARRIERS);
+        Ok(Rates {
+            flops_per_s,
+            // The peak is that of the whole device with `vec4` operands. A kernel that says it works on four elements an
+            // instruction is credited with all of it, one that loads element by element with a quarter.
+            lanes: 4,
+            bytes_per_s,
+            bytes_per_s_all: bytes_per_s,
+            cached_bytes_per_s: cached_bytes_per_s.max(bytes_per_s),
+            cached_up_to: Bytes(CACHED_BYTES),
+            launch: self.transfers_alone()?.submit,
+            barrier_ns,
+            filled_by,
+        })
+    }
+}
