@@ -5,7 +5,7 @@ use crate::output::Output;
 use anyhow::Result;
 use std::cell::Cell;
 use std::io::Write;
-use trimtab::Runtime;
+use trimtab::{Builder, Runtime};
 
 /// A runtime and where to write.
 pub struct Session {
@@ -18,7 +18,15 @@ pub struct Session {
 impl Session {
     /// Sets the runtime up and tells what could not be set up.
     pub fn start(global: &Global) -> Result<Session> {
-        let mut builder = Runtime::builder();
+        Session::of(Runtime::builder(), global)
+    }
+
+    /// The same, with the speeds of devices measured now.
+    pub fn measuring(global: &Global) -> Result<Session> {
+        Session::of(Runtime::builder().measure_anew(), global)
+    }
+
+    fn of(mut builder: Builder, global: &Global) -> Result<Session> {
         if let Some(device) = &global.device {
             builder = builder.device(device.trim());
         }

@@ -49,6 +49,12 @@ pub trait Launch: Send + Sync {
     /// How far its results may be from the reference, relative to the larger of the result and one.
     fn tolerance(&self, problem: &Problem) -> f64;
 
+    /// Takes over speeds an earlier process measured, before they are asked for.
+    fn offer_speeds(&self, speeds: &str);
+
+    /// Its measured speeds for the next process, if any were measured since this was last asked.
+    fn speeds(&self) -> Option<String>;
+
     /// Takes kernels built by an earlier process, before the first launch.
     fn offer_built(&self, built: Vec<u8>);
 

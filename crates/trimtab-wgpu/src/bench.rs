@@ -15,6 +15,25 @@ const OPERAND_BYTES_PER_S: f64 = 1.5e9;
 /// The longest a driver may compile at the first dispatch; 2 s were seen.
 const LONGEST_COMPILE: Nanos = Nanos::from_millis(10_000);
 
+/// Times the least build a race must be able to pay for: it builds several kernels, each larger than the least.
+const BUILDS: u64 = 16;
+
+/// With less time than this no race is begun before it is known how long building takes: 16 builds of 11 ms, the least
+/// seen on software adapters.
+const UNKNOWN_BUILDS: Nanos = Nanos::from_millis(176);
+
+/// Why a race would only delay a caller who allows that much time: kernels take longer to build.
+pub(crate) fn building_takes_longer(engine: &Engine, limit: Nanos) -> Option<String> {
+    let Some(least) = engine.pipelines.least_build() else {
+        let reason = || format!("no kernel was built yet and building may take longer than {limit}");
+        return (limit < UNKNOWN_BUILDS).then(reason);
+    };
+    let needed = Nanos(least.0.saturating_mul(BUILDS));
+    (needed > limit).then(|| {
+        format!("building kernels takes {least} and more each, the budget is {limit}; tune the problem ahead of time")
+    })
+}
+
 /// Time to make operands, their reference result, and to move them, roughly; only used to refuse what would break a budget.
 pub(crate) fn preparation(engine: &Engine, problem: &Problem) -> Nanos {
     let bytes = problem.operand_bytes().0 as f64;

@@ -5,7 +5,8 @@ use crate::program::{Binding, Needs, PARAMS_BINDING, Step};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use trimtab_core::LaunchError;
+use trimtab_core::{LaunchError, Nanos};
+use trimtab_tune::Stopwatch;
 
 /// A pipeline and the layout its bind groups have.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ type Slot = Arc<Mutex<Option<Arc<Built>>>>;
 pub(crate) struct Pipelines {
     slots: Mutex<FxHashMap<Key, Slot>>,
     built: AtomicU64,
+    /// Nanoseconds of the quickest build; zero before the first.
+    quickest: AtomicU64,
     /// How many were built when the driver's data was last handed out.
     handed_out: AtomicU64,
 }
@@ -61,10 +64,22 @@ impl Pipelines {
         if let Some(known) = &*slot {
             return Ok((Arc::clone(known), false));
         }
+        let watch = Stopwatch::start();
         let new = Arc::new(open.caught(|| build(open, &key.text, step))?);
+        let took = watch.elapsed().0.max(1);
+        let shorter = |known: u64| (known == 0 || took < known).then_some(took);
+        let _ = self.quickest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
         self.built.fetch_add(1, Ordering::Relaxed);
         *slot = Some(Arc::clone(&new));
         Ok((new, true))
+    }
+
+    /// What the quickest build took, once there was one.
+    pub(crate) fn least_build(&self) -> Option<Nanos> {
+        match self.quickest.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(Nanos(nanos)),
+        }
     }
 
     /// How many were built.

@@ -1,6 +1,6 @@
 //! A GPU as a device: what the planner asks, and the launch the facade makes.
 
-use crate::bench::{GpuBench, preparation};
+use crate::bench::{GpuBench, building_takes_longer, preparation};
 use crate::engine::{Engine, LONGEST_LAUNCH, engines, status_error};
 use crate::erase::AnyKernel;
 use crate::kernels;
@@ -393,6 +393,14 @@ impl Launch for GpuDevice {
         tolerance(problem)
     }
 
+    fn offer_speeds(&self, speeds: &str) {
+        self.engine.offer_speeds(speeds);
+    }
+
+    fn speeds(&self) -> Option<String> {
+        self.engine.speeds()
+    }
+
     fn offer_built(&self, built: Vec<u8>) {
         self.offer_pipelines(Some(built));
     }
@@ -492,6 +500,9 @@ impl Device for GpuDevice {
         }
         if let Err(error) = self.engine.open() {
             return Err(Decline::from(error.to_string()));
+        }
+        if let Some(reason) = building_takes_longer(&self.engine, limit) {
+            return Err(Decline::from(reason));
         }
         let preparation = preparation(&self.engine, problem);
         if preparation > limit {

@@ -8,6 +8,7 @@ use crate::probe;
 use crate::program::{Program, STATUS_DIVISION, STATUS_OVERFLOW};
 use crate::run::{Clock, Timing};
 use crate::transfer::{CHUNK_BYTES, Mapping, TransferPath};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use trimtab_core::{
     AdapterFacts, BinaryOp, DType, DeviceFacts, ElementwiseOp, LaunchError, Nanos, Problem, Rates, Transfers,
@@ -39,6 +40,8 @@ pub(crate) struct Engine {
     pub clock: OnceLock<Option<Clock>>,
     pub transfers: OnceLock<Result<Transfers, LaunchError>>,
     pub rates: OnceLock<Rates>,
+    /// Whether speeds were measured since they were last handed out for keeping.
+    pub measured: AtomicBool,
     /// Patterns no kernel writes here: for floats, for integers.
     poison: [OnceLock<GpuBuffer>; 2],
 }
@@ -90,6 +93,7 @@ pub(crate) fn engines() -> &'static (Vec<Arc<Engine>>, Vec<String>) {
                 clock: OnceLock::new(),
                 transfers: OnceLock::new(),
                 rates: OnceLock::new(),
+                measured: AtomicBool::new(false),
                 poison: Default::default(),
             })
         };

@@ -46,12 +46,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Keeps what drivers built for the next process.
+    /// Keeps what drivers built and how fast devices are for the next process.
     fn keep_built(&self) {
         for (device, launcher) in self.planner.devices().iter().zip(&self.launchers) {
-            if let Some(built) = launcher.as_ref().and_then(|launcher| launcher.built()) {
-                // A cache that cannot be written costs time in the next process, nothing else.
-                let _ = self.planner.wisdom().keep_blob(&built_name(device.as_ref()), &built);
+            let Some(launcher) = launcher else { continue };
+            let kept = [(BUILT, launcher.built()), (SPEEDS, launcher.speeds().map(String::into_bytes))];
+            for (what, bytes) in kept {
+                if let Some(bytes) = bytes {
+                    // What cannot be written costs time in the next process, nothing else.
+                    let _ = self.planner.wisdom().keep_blob(&blob_name(what, device.as_ref()), &bytes);
+                }
             }
         }
     }
@@ -63,9 +67,13 @@ impl Drop for Shared {
     }
 }
 
-/// The name under which a device's built kernels are kept.
-fn built_name(device: &dyn Device) -> String {
-    format!("built-{}", device.facts().fingerprint)
+/// What is kept of a device beside facts: kernels its driver built, and its speeds.
+const BUILT: &str = "built";
+const SPEEDS: &str = "speeds";
+
+/// The name under which something of a device is kept.
+fn blob_name(what: &str, device: &dyn Device) -> String {
+    format!("{what}-{}", device.facts().fingerprint)
 }
 
 impl std::fmt::Debug for Runtime {
@@ -84,6 +92,7 @@ pub struct Builder {
     terms: Terms,
     blas: Vec<PathBuf>,
     pub(crate) gpu_kernels: gpu::Kernels,
+    measure_anew: bool,
 }
 
 impl std::fmt::Debug for Builder {
@@ -198,6 +207,12 @@ impl Builder {
         self
     }
 
+    /// Measures the speeds of GPUs again instead of taking over what an earlier process measured.
+    pub fn measure_anew(mut self) -> Self {
+        self.measure_anew = true;
+        self
+    }
+
     /// Does not look at `TRIMTAB_…` variables.
     pub fn ignore_environment(mut self) -> Self {
         self.ignore_environment = true;
@@ -259,8 +274,13 @@ impl Builder {
             warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
         }
         for (device, launcher) in devices.iter().zip(&launchers) {
-            if let (Some(launcher), Some(built)) = (launcher, wisdom.blob(&built_name(device.as_ref()))) {
+            let Some(launcher) = launcher else { continue };
+            if let Some(built) = wisdom.blob(&blob_name(BUILT, device.as_ref())) {
                 launcher.offer_built(built);
+            }
+            let speeds = wisdom.blob(&blob_name(SPEEDS, device.as_ref())).filter(|_| !self.measure_anew);
+            if let Some(speeds) = speeds.and_then(|bytes| String::from_utf8(bytes).ok()) {
+                launcher.offer_speeds(&speeds);
             }
         }
         let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);

@@ -26,7 +26,7 @@ const CONDITIONS: [&str; 3] = ["quiet", "busy", "live"];
 pub fn run(cli: Cli) -> Result<ExitCode> {
     // Texts are read before the machine is probed: a wrong one costs nothing.
     match cli.command {
-        Command::Devices => devices::run(&Session::start(&cli.global)?),
+        Command::Devices => devices::run(&Session::measuring(&cli.global)?),
         Command::Tune(args) => {
             let plan = tune::Request::read(&args, &cli.global)?;
             tune::run(&Session::start(&cli.global)?, &plan)

@@ -1,5 +1,6 @@
 //! How fast a device is: moving operands, handing over work, computing. Measured once a process, when first asked for.
 
+mod kept;
 mod transfers;
 
 use crate::engine::{Engine, LONGEST_LAUNCH, Trouble};
@@ -9,6 +10,7 @@ use crate::prepare::Prepared;
 use crate::program::{Binding, Needs, Place, Program, Step};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use trimtab_core::{Bytes, Nanos, Rates};
 
 /// Invocations of a workgroup of the arithmetic and barrier kernels.
@@ -118,6 +120,7 @@ impl Engine {
     pub(crate) fn rates(&self) -> Rates {
         *self.rates.get_or_init(|| {
             let _alone = lock(&self.measuring);
+            self.measured.store(true, Ordering::Relaxed);
             self.measure_rates().unwrap_or(Rates {
                 flops_per_s: 0.0,
                 lanes: 4,

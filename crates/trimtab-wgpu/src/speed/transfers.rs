@@ -5,6 +5,7 @@ use crate::memory::Kind;
 use crate::open::lock;
 use crate::program::{Binding, Needs, Place, Program, Step};
 use std::borrow::Cow;
+use std::sync::atomic::Ordering;
 use trimtab_core::{LaunchError, Nanos, Transfers};
 use trimtab_tune::Stopwatch;
 
@@ -48,6 +49,7 @@ impl Engine {
             return known.clone().map_err(Trouble::from);
         }
         self.idle(self.open()?)?;
+        self.measured.store(true, Ordering::Relaxed);
         let measured = self.measure_transfers();
         // A device that is busy may be free the next time.
         if matches!(measured, Err(Trouble::Busy | Trouble::TimedOut)) {

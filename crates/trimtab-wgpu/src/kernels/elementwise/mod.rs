@@ -5,7 +5,6 @@ mod shader;
 mod vector;
 pub(crate) mod walk;
 
-
 use crate::erase::{AnyKernel, erase};
 
 /// In order of preference.
