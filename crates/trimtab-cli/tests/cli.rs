@@ -29,6 +29,8 @@ impl Machine {
         for name in ["TUNE", "BUDGET", "DEVICE", "THREADS", "BLAS", "LOG"] {
             command.env_remove(format!("TRIMTAB_{name}"));
         }
+        // The processor alone: GPUs have tests of their own.
+        command.env("TRIMTAB_DEVICE", "cpu");
         command.env("TRIMTAB_WISDOM_DIR", self.wisdom.path()).args(args);
         command
     }
