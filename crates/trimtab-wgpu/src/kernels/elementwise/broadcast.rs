@@ -1,6 +1,7 @@
 //! Operands with repeated axes: an invocation finds the position of its first item by division and goes on by adding the
 //! digits of its step, so that further items cost no division.
 
+use super::digits::{advance, digits, step_digits};
 use super::shader::{self, Load};
 use super::walk::{Walk, choices};
 use crate::program::{Gpu, Step, Writer};
@@ -127,12 +128,14 @@ fn fits(problem: &Elementwise, vector: u32) -> bool {
 /// Four words an axis: its size, both strides, and the step's digit; the last axis counted in vectors, and so the strides
 /// of an operand that varies along it.
 fn axes(problem: &Elementwise, vector: u64, step: u32) -> Vec<u32> {
-    let dims = problem.dims();
-    let last = dims.len() - 1;
-    let mut words = vec![0; 4 * dims.len()];
-    let (mut left, mut right, mut rest) = (1u64, 1u64, u64::from(step));
-    for axis in (0..dims.len()).rev() {
-        let size = if axis == last { dims[axis] / vector } else { dims[axis] };
+    let mut sizes = problem.dims().to_vec();
+    if let Some(last) = sizes.last_mut() {
+        *last /= vector;
+    }
+    let digits = step_digits(&sizes, step);
+    let mut words = vec![0; 4 * sizes.len()];
+    let (mut left, mut right) = (1u64, 1u64);
+    for (axis, &size) in sizes.iter().enumerate().rev() {
         words[4 * axis] = size as u32;
         if problem.lhs_varies(axis) {
             words[4 * axis + 1] = left as u32;
@@ -142,10 +145,7 @@ fn axes(problem: &Elementwise, vector: u64, step: u32) -> Vec<u32> {
             words[4 * axis + 2] = right as u32;
             right *= size;
         }
-        // The outermost axis takes what is left.
-        let digit = if axis == 0 { rest } else { rest % size };
-        words[4 * axis + 3] = digit as u32;
-        rest /= size;
+        words[4 * axis + 3] = digits[axis];
     }
     words
 }
@@ -163,31 +163,4 @@ fn main(rank: usize) -> String {
         .replace("ADVANCE", &advance(rank))
         .replace("LHS_OFFSET", &sum("y"))
         .replace("RHS_OFFSET", &sum("z"))
-}
-
-/// The statements that find the digits of `at`, for axes in parameters from row 2 on.
-pub(crate) fn digits(rank: usize) -> String {
-    let mut text = "var rest = at;\n".to_string();
-    for axis in (1..rank).rev() {
-        let size = format!("params[{}].x", axis + 2);
-        text.push_str(&format!("    var digit{axis} = rest % {size};\n    rest = rest / {size};\n"));
-    }
-    text + "    var digit0 = rest;"
-}
-
-/// The statements that add the step's digits; each axis but the outermost carries at most once.
-pub(crate) fn advance(rank: usize) -> String {
-    let mut text = String::new();
-    for axis in (0..rank).rev() {
-        let row = axis + 2;
-        text.push_str(&format!("digit{axis} += params[{row}].w;\n        "));
-        if axis > 0 {
-            text.push_str(&format!(
-                "if digit{axis} >= params[{row}].x {{\n            digit{axis} -= params[{row}].x;\n            \
-                 digit{} += 1u;\n        }}\n        ",
-                axis - 1
-            ));
-        }
-    }
-    text
 }

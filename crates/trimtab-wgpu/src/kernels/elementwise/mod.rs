@@ -1,6 +1,7 @@
 //! The kernels of the operation elementwise.
 
 mod broadcast;
+pub(crate) mod digits;
 mod shader;
 mod vector;
 pub(crate) mod walk;

@@ -6,8 +6,9 @@ use trimtab_core::{
 };
 
 /// The texts every elementwise kernel's version depends on.
-pub(super) const SOURCES: [&str; 7] = [
+pub(super) const SOURCES: [&str; 8] = [
     include_str!("shader.rs"),
+    include_str!("digits.rs"),
     include_str!("walk.rs"),
     include_str!("ops.wgsl"),
     include_str!("ops_i32.wgsl"),

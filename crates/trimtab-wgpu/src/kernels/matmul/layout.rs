@@ -145,6 +145,12 @@ impl Layout {
         Ok(pieces)
     }
 
+    /// Whether a dispatch sees less than all rows and columns of a product.
+    pub(super) fn is_cut_within_matrices(&self) -> bool {
+        let all = (self.problem.m, self.problem.n);
+        self.pieces.iter().any(|piece| (piece.rows.1, piece.columns.1) != all)
+    }
+
     /// Which buffers can be read and written by four elements at once.
     pub(super) fn vectors(&self) -> Vectors {
         let Matmul { m, n, k, lhs, rhs, .. } = self.problem;

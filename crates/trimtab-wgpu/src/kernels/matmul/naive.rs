@@ -15,7 +15,7 @@ trimtab_core::config! {
 }
 
 /// Workgroups, in the order they are tried.
-const WORKGROUPS: [[u32; 2]; 7] = [[16, 16], [8, 8], [32, 8], [64, 4], [64, 1], [256, 1], [32, 32]];
+const WORKGROUPS: [[u32; 2]; 6] = [[16, 16], [8, 8], [32, 8], [64, 1], [256, 1], [32, 32]];
 
 /// See the module.
 #[derive(Debug)]
@@ -50,7 +50,8 @@ impl Variant<Gpu> for NaiveKernel {
         let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
         let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
         let default = match adapter.class {
-            AdapterClass::Software => [64, 1],
+            // 8×8 and 16×16 were 1.3 to 1.5 times as fast as 64×1 there.
+            AdapterClass::Software => [8, 8],
             _ => [16, 16],
         };
         let sizes = std::iter::once(default).chain(WORKGROUPS.into_iter().filter(|&size| size != default));
@@ -61,7 +62,7 @@ impl Variant<Gpu> for NaiveKernel {
             let legal = layout.fits(adapter, [wx, wy, 1], 0, [wy, wx]);
             if legal && ([wx, wy] == default || !idle(wx, problem.n) && !idle(wy, problem.m)) {
                 let unrolls =
-                    [4, 1, 8].into_iter().filter(|&unroll| unroll == 1 || u64::from(unroll) <= problem.k);
+                    [4, 1].into_iter().filter(|&unroll| unroll == 1 || u64::from(unroll) <= problem.k);
                 configs.extend(unrolls.map(|unroll| NaiveConfig { wx, wy, unroll }));
             }
         }

@@ -120,18 +120,6 @@ fn merge_$N(a: $S, b: $S) -> $S {
 }
 ";
 
-/// f32 to f16 where WGSL leaves values beyond the largest half open.
-const NARROW: &str = "
-fn narrow(value: f32) -> f16 {
-    let bits = bitcast<u32>(value);
-    if ((bits & 0x7fffffffu) >= 0x477ff000u) {
-        let nan = (bits & 0x7fffffffu) > 0x7f800000u;
-        return bitcast<vec2<f16>>(select(0x7c00u, 0x7e00u, nan) | ((bits >> 16u) & 0x8000u)).x;
-    }
-    return f16(value);
-}
-";
-
 impl Fold {
     pub(super) fn of(problem: &Reduce) -> Fold {
         Fold { op: problem.op, dtype: problem.dtype }
@@ -159,7 +147,7 @@ impl Fold {
         self.dtype == DType::I32 && !self.is_extreme()
     }
 
-    /// What the texts need of an adapter; one that reads states and writes states touches no element.
+    /// What the texts need of an adapter.
     pub(super) fn needs(self) -> Needs {
         Needs { f16: self.dtype == DType::F16, f64: self.is_arithmetic_f64(), subgroups: false }
     }
@@ -197,7 +185,7 @@ impl Fold {
 
     fn state(self) -> State {
         let result = |value: &str| match self.dtype {
-            DType::F16 => format!("output[at] = narrow({value});"),
+            DType::F16 => format!("output[at] = f16({value});"),
             _ => format!("output[at] = {value};"),
         };
         match (self.op, self.dtype) {
@@ -347,9 +335,6 @@ impl Fold {
         match io.sink {
             Sink::States => text += "fn store(at: u32, s: One) { output[at] = s; }\n",
             Sink::Results => {
-                if self.dtype == DType::F16 {
-                    text += NARROW;
-                }
                 text += &format!("fn store(at: u32, s: One) {{\n    {}\n}}\n", state.finish);
             }
         }

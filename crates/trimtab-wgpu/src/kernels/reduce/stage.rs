@@ -44,8 +44,10 @@ pub(super) struct Slots {
     pub first: u64,
 }
 
-/// The most steps of an axis an invocation walks alone: longer ones look like a hang to the driver of a real GPU.
-pub(super) const LONGEST_WALK: u64 = 1 << 20;
+/// The most rounds of a loop an invocation makes. Mesa's software adapters leave every loop of a shader, without an error,
+/// once its loops made 65535 rounds together (a sum of 65536 elements by one invocation was short of the last ones), and
+/// much longer walks look like a hang to the driver of a real GPU.
+pub(super) const LONGEST_WALK: u64 = 1 << 15;
 
 /// What the adapter told, or why it cannot hold the problem.
 pub(super) fn admits<'a>(problem: &Reduce, device: &'a DeviceFacts) -> Result<&'a AdapterFacts, Decline> {
@@ -117,13 +119,13 @@ pub(super) fn parts(problem: &Reduce, adapter: &AdapterFacts, may_cut: bool) -> 
 pub(super) fn reads_rows(problem: &Reduce, width: u32) -> bool {
     let width = u64::from(width);
     let fits = width <= u64::from(Fold::of(problem).widest()) && width <= problem.len;
-    width == 1 || (fits && problem.inner == 1 && (problem.outer == 1 || problem.len % width == 0))
+    width == 1 || (fits && problem.inner == 1 && (problem.outer == 1 || problem.len.is_multiple_of(width)))
 }
 
 /// Whether vectors of that width span neighbouring axes.
 pub(super) fn spans_columns(problem: &Reduce, width: u32) -> bool {
     let fits = width <= Fold::of(problem).widest();
-    width > 1 && fits && problem.inner > 1 && problem.inner % u64::from(width) == 0
+    width > 1 && fits && problem.inner > 1 && problem.inner.is_multiple_of(u64::from(width))
 }
 
 impl Stage {
@@ -171,9 +173,23 @@ impl Stage {
         u64::from(places) * fold.state_bytes()
     }
 
+    /// Rounds the longest loop of an invocation makes over an axis of so many steps.
+    fn rounds(&self, problem: &Reduce, steps: u64) -> u64 {
+        let shared = match self.body {
+            Body::Serial { .. } => self.chunks,
+            Body::Tree { columns } => self.chunks * u64::from(self.workgroup / columns.max(1)),
+            Body::Subgroup => self.workgroup.into(),
+        };
+        self.count(problem, steps).div_ceil(shared.max(1)).div_ceil(self.unroll.max(1).into())
+    }
+
     /// Whether the adapter takes the stage.
     pub(super) fn is_legal(&self, problem: &Reduce, part: Part, adapter: &AdapterFacts) -> bool {
         let fold = Fold::of(problem);
+        // States are as many as chunks, which the caller looks at.
+        if self.source == Source::Elements && self.rounds(problem, part.steps) > LONGEST_WALK {
+            return false;
+        }
         self.workgroup <= adapter.max_invocations.min(adapter.max_workgroup[0])
             && self.workgroup_bytes(fold, adapter) <= adapter.workgroup_memory.0
             && spread_groups(self.workgroups(problem, part.outers), adapter).is_some()
@@ -238,6 +254,9 @@ impl Stage {
         adapter: &AdapterFacts,
     ) -> Result<Step, LaunchError> {
         let illegal = || LaunchError::Point(format!("{self:?}"));
+        if self.chunks == 0 || !self.is_legal(problem, part, adapter) {
+            return Err(illegal());
+        }
         let fold = Fold::of(problem);
         let (size, width) = (problem.dtype.size(), u64::from(self.width.max(1)));
         let from_elements = self.source == Source::Elements;
@@ -339,6 +358,12 @@ impl Stage {
             params: words,
         })
     }
+}
+
+/// Why a kernel without a legal setting has none.
+pub(super) fn declines_long(problem: &Reduce) -> Decline {
+    let len = problem.len;
+    Decline::from(format!("an invocation makes up to {LONGEST_WALK} rounds, the axis has {len} elements"))
 }
 
 /// The smallest subgroup the adapter may form.

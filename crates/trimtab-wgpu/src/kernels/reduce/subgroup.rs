@@ -2,7 +2,7 @@
 
 use super::fold::{Fold, Sink, Source};
 use super::stage::{
-    Body, Part, Slots, Stage, admits, launch_parts, operand_bytes, parts, reads_rows, widths,
+    Body, Part, Slots, Stage, admits, declines_long, launch_parts, operand_bytes, parts, reads_rows, widths,
 };
 use super::tree::declines_short;
 use crate::program::{Gpu, Writer};
@@ -68,6 +68,7 @@ impl Variant<Gpu> for SubgroupKernel {
         declines_short(problem)
             .or_else(|| Fold::of(problem).declines_subgroup(most))
             .or_else(|| parts(problem, adapter, false).err())
+            .or_else(|| self.configs(problem, device).is_empty().then(|| declines_long(problem)))
     }
 
     fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<SubgroupConfig> {

@@ -75,16 +75,22 @@ impl TwoPassConfig {
         let whole = Part { first_outer: 0, outers: problem.outer, first_step: 0, steps: problem.len };
         let slots = self.slots(problem, parts);
         let scratch = problem.out_len() * slots * Fold::of(problem).state_bytes();
-        // A chunk of less than four loads is not worth writing down; so much walked alone looks like a hang.
-        (4..=LONGEST_WALK).contains(&steps_each)
-            && (self.share != TURNS || (problem.inner == 1 && chunks % u64::from(self.workgroup) == 0))
+        // A chunk of less than four loads is not worth writing down.
+        steps_each >= 4
+            && (self.share != TURNS
+                || (problem.inner == 1 && chunks.is_multiple_of(u64::from(self.workgroup))))
             && scratch <= adapter.max_binding.0.min(adapter.max_buffer.0)
             && first.is_legal(problem, part, adapter)
             && second.is_legal(problem, whole, adapter)
             && (self.finish == 1 || u64::from(self.finish) <= slots)
-            && (self.finish > 1 || slots <= LONGEST_WALK)
-            && reads_rows(problem, self.width) | spans_columns(problem, self.width)
+            && slots <= LONGEST_WALK * u64::from(self.finish)
+            && reads(problem, self.width)
     }
+}
+
+/// Whether vectors of that width can be read along the axis or across neighbouring axes.
+fn reads(problem: &Reduce, width: u32) -> bool {
+    reads_rows(problem, width) || spans_columns(problem, width)
 }
 
 impl Variant<Gpu> for TwoPassKernel {
@@ -131,22 +137,49 @@ impl Variant<Gpu> for TwoPassKernel {
         else {
             return Vec::new();
         };
+        let software = adapter.class == AdapterClass::Software;
         let mut configs = Vec::new();
-        let settings = match adapter.class {
-            AdapterClass::Software => [(ALONE, 1), (TURNS, 1), (TREE, 1), (TREE, 256)],
-            _ => [(TREE, 256), (TREE, 64), (TURNS, 256), (ALONE, 256)],
+        // Contiguous chunks and no barrier where the processor plays the GPU; neighbours that read neighbours elsewhere.
+        let settings: &[(u32, u32, &[u32])] = if software && problem.inner > 1 {
+            &[(ALONE, 1, &[256, 32]), (TREE, 1, &[32])]
+        } else if software {
+            &[(ALONE, 1, &[32, 256]), (TURNS, 1, &[32, 256]), (TREE, 1, &[32])]
+        } else {
+            &[(TREE, 256, &[256, 64, 1024]), (TREE, 64, &[256]), (TURNS, 256, &[64, 256]), (ALONE, 64, &[64])]
         };
-        for (share, finish) in settings {
-            for workgroup in [32, 64, 256, 1024] {
-                for chunks in [64, 16, 256, 1024, 4096] {
-                    for &width in widths(problem.dtype) {
+        // The widest loads first, then single ones.
+        let both: Vec<u32> = widths(problem.dtype)
+            .iter()
+            .copied()
+            .filter(|&width| width == 1 || reads(problem, width))
+            .collect();
+        let ends = [both.first(), both.last().filter(|_| both.len() > 1)];
+        for &(share, finish, workgroups) in settings {
+            for &workgroup in workgroups {
+                for chunks in if software { [16, 64, 1024, 4096] } else { [256, 64, 1024, 4096] } {
+                    for &width in ends.into_iter().flatten() {
                         let config = TwoPassConfig { workgroup, chunks, width, share, finish };
-                        if config.is_legal(problem, &parts, adapter) {
+                        // Half a workgroup would hold all chunks.
+                        let lone = share == ALONE
+                            && problem.out_len() * u64::from(chunks) <= u64::from(workgroup / 2);
+                        let is_idle = workgroup > 64 && lone;
+                        if !is_idle && config.is_legal(problem, &parts, adapter) {
                             configs.push(config);
                         }
                     }
                 }
             }
+        }
+        if configs.is_empty() {
+            // A short axis on an adapter whose first choices are large: the smallest way that fits.
+            let smallest = [ALONE, TREE].map(|share| TwoPassConfig {
+                workgroup: 32,
+                chunks: 8,
+                width: 1,
+                share,
+                finish: 1,
+            });
+            configs.extend(smallest.into_iter().filter(|config| config.is_legal(problem, &parts, adapter)));
         }
         configs
     }

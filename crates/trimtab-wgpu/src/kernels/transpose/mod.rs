@@ -1,8 +1,149 @@
-//! The kernels of the operation transpose.
+//! The kernels of the operation transpose. Elements are moved as their bits, so that doubles need no 64-bit arithmetic.
 
-use crate::erase::AnyKernel;
+mod naive;
+mod registers;
+mod tiled;
+
+use crate::erase::{AnyKernel, erase};
+use crate::program::{Binding, Needs, Place};
+use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, Transpose};
 
 /// In order of preference.
 pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
-    Vec::new()
+    vec![erase(registers::RegistersKernel), erase(tiled::TiledKernel), erase(naive::NaiveKernel)]
+}
+
+/// The type elements are moved as.
+fn moved_as(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 | DType::I32 => "u32",
+        DType::F64 => "vec2<u32>",
+        DType::F16 => "f16",
+    }
+}
+
+fn needs(problem: &Transpose) -> Needs {
+    Needs { f16: problem.dtype == DType::F16, f64: false, subgroups: false }
+}
+
+/// The operand and the result, each whole.
+fn bindings() -> Vec<Binding> {
+    vec![Binding::read(Place::Lhs), Binding::write(Place::Out)]
+}
+
+/// Why no kernel takes a problem on a device.
+fn declines(problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
+    let Some(adapter) = device.adapter.as_deref() else {
+        return Some(Decline::because("not a GPU"));
+    };
+    if needs(problem).f16 && !adapter.f16 {
+        return Some(Decline::because("the adapter has no 16-bit floats"));
+    }
+    // Indices stay far below 2^32.
+    let limit = adapter.max_binding.0.min(adapter.max_buffer.0).min(1 << 30);
+    let bytes = problem.len().saturating_mul(problem.dtype.size());
+    let reason = || format!("takes bindings up to {limit} bytes, the operand has {bytes}");
+    (bytes > limit).then(|| Decline::from(reason()))
+}
+
+/// Whether the adapter is the processor, which has caches rather than lanes to feed.
+fn is_software(adapter: &AdapterFacts) -> bool {
+    adapter.class == AdapterClass::Software
+}
+
+/// An axis with its strides in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Axis {
+    size: u64,
+    from: u64,
+    to: u64,
+}
+
+/// The axes in the order of the result.
+fn axes(problem: &Transpose) -> Vec<Axis> {
+    let (dims, permutation) = (problem.dims(), problem.permutation());
+    let stride = |axis: usize| dims[axis + 1..].iter().product::<u64>();
+    let mut axes: Vec<Axis> = permutation
+        .iter()
+        .map(|&axis| Axis { size: dims[axis as usize], from: stride(axis as usize), to: 0 })
+        .collect();
+    let mut to = 1;
+    for axis in axes.iter_mut().rev() {
+        axis.to = to;
+        to *= axis.size;
+    }
+    axes
+}
+
+/// A problem as planes: the operand's last axis against the result's, repeated along at most four others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Planes {
+    /// The operand's last axis: one apart in the operand.
+    wide: Axis,
+    /// The result's last axis: one apart in the result.
+    high: Axis,
+    others: Vec<Axis>,
+}
+
+impl Planes {
+    /// `None` where the last axis stays last.
+    fn new(problem: &Transpose) -> Option<Planes> {
+        let mut others = axes(problem);
+        let high = others.pop()?;
+        let wide = others.iter().position(|axis| axis.from == 1)?;
+        let wide = others.remove(wide);
+        (high.from != 1).then_some(Planes { wide, high, others })
+    }
+
+    /// How many planes there are.
+    fn count(&self) -> u64 {
+        self.others.iter().map(|axis| axis.size).product()
+    }
+
+    /// Blocks of these sides over all planes: along the operand's last axis, along the result's, and altogether.
+    fn blocks(&self, wide: u64, high: u64) -> [u64; 3] {
+        let (columns, rows) = (self.wide.size.div_ceil(wide), self.high.size.div_ceil(high));
+        [columns, rows, columns * rows * self.count()]
+    }
+
+    /// Six rows of parameters, counted in squares of that side, for blocks of these sides in squares.
+    fn params(&self, side: u64, blocks: [u64; 3]) -> Vec<u32> {
+        let [columns, rows, count] = blocks;
+        let mut words = vec![self.wide.size / side, self.high.size / side, columns, rows];
+        words.extend([self.high.from, self.wide.to, count, 0]);
+        for number in 0..4 {
+            let axis = self.others.get(number).copied().unwrap_or(Axis { size: 1, from: 0, to: 0 });
+            words.extend([axis.size, axis.from / side, axis.to / side, 0]);
+        }
+        words.into_iter().map(|word| word as u32).collect()
+    }
+}
+
+/// Why a kernel of planes does not take a problem.
+fn declines_planes(problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
+    if Planes::new(problem).is_none() {
+        return Some(Decline::because("the last axis stays last: there is nothing to turn"));
+    }
+    declines(problem, device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batched_permutation_is_planes_with_strides_in_both() {
+        let problem = Transpose::new(DType::F32, &[2, 3, 5, 7], &[2, 0, 3, 1]).unwrap();
+        let planes = Planes::new(&problem).unwrap();
+        assert_eq!(planes.wide, Axis { size: 7, from: 1, to: 3 });
+        assert_eq!(planes.high, Axis { size: 3, from: 35, to: 1 });
+        assert_eq!(planes.others, [Axis { size: 5, from: 7, to: 42 }, Axis { size: 2, from: 105, to: 21 }]);
+        assert_eq!(planes.blocks(4, 2), [2, 2, 40]);
+    }
+
+    #[test]
+    fn a_permutation_that_keeps_the_last_axis_has_no_planes() {
+        let problem = Transpose::new(DType::F32, &[2, 3, 5], &[1, 0, 2]).unwrap();
+        assert_eq!(Planes::new(&problem), None);
+    }
 }
