@@ -98,8 +98,7 @@ impl<'a> GpuBench<'a> {
     /// A failure in the words of the planner.
     fn failure(&self, trouble: Trouble, timeout: Nanos) -> Failure {
         match trouble {
-            // A lost device says nothing about the kernel that noticed it... but for the one that ran: it is tried in no
-            // process again only if it is remembered.
+            // Also of a device that is lost: the kernel that ran then must not be tried again.
             Trouble::Refused(error) => Failure::new(FailureKind::Launch, error.to_string()),
             Trouble::TimedOut => Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")),
             Trouble::Busy => Failure::new(

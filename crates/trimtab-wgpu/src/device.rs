@@ -24,6 +24,9 @@ use trimtab_tune::panic_message;
 /// The most programs a device keeps ready.
 pub const MAX_PREPARED: usize = 1024;
 
+/// What handing over to a device takes that cannot be used: about 30 years, so that sums stay finite.
+const UNUSABLE: Nanos = Nanos(1_000_000_000_000_000_000);
+
 /// How to set up the GPUs.
 #[derive(Clone)]
 pub struct GpuOptions {
@@ -454,7 +457,7 @@ impl Device for GpuDevice {
 
     fn handover(&self, problem: &Problem) -> Nanos {
         // A device that cannot be reached is never handed anything.
-        self.transfers().map_or(Nanos::MAX, |transfers| transfers.handover(problem))
+        self.transfers().map_or(UNUSABLE, |transfers| transfers.handover(problem))
     }
 
     fn transfers(&self) -> Option<Transfers> {

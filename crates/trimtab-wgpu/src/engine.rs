@@ -336,3 +336,64 @@ pub(crate) fn status_error(status: u32, problem: &Problem) -> Result<(), LaunchE
         other => Err(LaunchError::Kernel(format!("the kernel reports {other}, which means nothing"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Binding, Needs, Place, Step};
+
+    /// Builds one pipeline with what an earlier process kept; gives what to keep.
+    fn build_with(engine: &Engine, kept: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let open = Open::new(&engine.adapter, kept).unwrap();
+        let pipelines = Pipelines::default();
+        let step = Step {
+            text: "@group(0) @binding(0) var<storage, read_write> out: array<u32>;
+                   @compute @workgroup_size(1) fn main() { out[0] = 2u; }"
+                .into(),
+            constants: vec![],
+            needs: Needs::default(),
+            workgroup: [1, 1, 1],
+            workgroup_bytes: 0,
+            groups: [1, 1, 1],
+            bindings: vec![Binding::write(Place::Out)],
+            params: vec![],
+        };
+        let program = Program { steps: vec![step], scratch: vec![] };
+        Prepared::new(&open, &pipelines, engine.told().unwrap(), &program).unwrap();
+        assert_eq!(pipelines.built(), 1);
+        let data = pipelines.data(&open);
+        assert_eq!(pipelines.data(&open), None, "nothing new was built");
+        data
+    }
+
+    #[test]
+    fn kept_pipelines_are_taken_and_damaged_ones_only_cost_what_they_would_have_saved() {
+        let (engines, problems) = engines();
+        assert!(!engines.is_empty(), "an adapter is needed: {problems:?}");
+        for engine in engines.iter().filter(|engine| engine.told().unwrap().pipeline_cache) {
+            let data = build_with(engine, None).unwrap();
+            assert!(!data.is_empty());
+            assert!(build_with(engine, Some(data.clone())).is_some());
+            let mut flipped = data.clone();
+            flipped.iter_mut().for_each(|byte| *byte ^= 0x5a);
+            let mut longer = data.clone();
+            longer.extend([7; 1000]);
+            let half = data[..data.len() / 2].to_vec();
+            for damaged in [flipped, longer, half, vec![], vec![0; 100_000], data[..1].to_vec()] {
+                assert!(build_with(engine, Some(damaged)).is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn a_status_is_told_in_the_words_of_the_processor() {
+        let div: Problem = "elementwise.div:i32:8".parse().unwrap();
+        let pow: Problem = "elementwise.pow:i32:8".parse().unwrap();
+        assert_eq!(status_error(0, &div), Ok(()));
+        let told = |status, problem: &Problem| status_error(status, problem).unwrap_err();
+        assert!(told(STATUS_DIVISION, &div).to_string().starts_with("division by zero"));
+        assert!(told(STATUS_DIVISION, &pow).to_string().starts_with("zero to a negative power"));
+        assert_eq!(told(STATUS_OVERFLOW, &div), LaunchError::Overflow { dtype: "i32" });
+        assert!(!told(77, &div).is_callers());
+    }
+}

@@ -228,7 +228,7 @@ mod tests {
         for bytes in (1..70_000u64).chain([100 << 20, (128 << 20) + 4, 2_147_483_644]) {
             let size = size_class(bytes, 2_147_483_644);
             let least = bytes.max(SMALLEST_BYTES);
-            assert!(size >= bytes && size % 4 == 0 && size <= 2_147_483_644, "{bytes} {size}");
+            assert!(size >= bytes && size.is_multiple_of(4) && size <= 2_147_483_644, "{bytes} {size}");
             assert!(size <= least + least / 4 + 4, "{bytes} {size}");
         }
     }

@@ -6,6 +6,9 @@ use trimtab_core::{AdapterClass, AdapterFacts, Bytes, DeviceFacts, DeviceKind, F
 const ADVICE: &str = "install a GPU driver; without a GPU, Debian's `mesa-vulkan-drivers` and `libvulkan1` (apt-get install) \
                       offer Vulkan on the processor";
 
+/// Share of a device's memory up to which buffers are made, where the driver tells it.
+const MOST_MEMORY_PERCENT: u8 = 95;
+
 /// The adapters of this machine, in the order the drivers list them, and what could not be used.
 pub(crate) struct Found {
     pub adapters: Vec<(wgpu::Adapter, DeviceFacts)>,
@@ -16,6 +19,11 @@ pub(crate) struct Found {
 pub(crate) fn find() -> Found {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
         flags: wgpu::InstanceFlags::empty(),
+        // Refuse buffers before the last of the memory is gone: on shared memory the operating system would end the process.
+        memory_budget_thresholds: wgpu::MemoryBudgetThresholds {
+            for_resource_creation: Some(MOST_MEMORY_PERCENT),
+            for_device_loss: None,
+        },
         ..wgpu::InstanceDescriptor::new_without_display_handle()
     });
     let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));

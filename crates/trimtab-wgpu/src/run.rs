@@ -265,12 +265,13 @@ impl Engine {
     ) -> Result<(Ran, u32), Trouble> {
         let whole = Stopwatch::start();
         let (mut runs, mut each) = (runs.max(1), each);
+        let mut left = timeout;
         loop {
-            let timeout = timeout.saturating_sub(whole.elapsed());
-            let ran = self.batch(prepared, groups, runs, each, timeout)?;
+            let ran = self.batch(prepared, groups, runs, each, left)?;
+            left = timeout.saturating_sub(whole.elapsed());
             let needed = self.shortest_ns(&ran);
             let took = ran.time().0.max(1) as f64;
-            if took >= needed || runs >= MAX_RUNS {
+            if took >= needed || runs >= MAX_RUNS || left == Nanos(0) {
                 return Ok((ran, runs));
             }
             each = Nanos((took / f64::from(runs)) as u64);

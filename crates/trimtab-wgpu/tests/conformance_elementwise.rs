@@ -1,11 +1,18 @@
 //! Every elementwise kernel at every legal point against the CPU's reference, and values no generated operand has.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    reason = "helpers shared by several test programs; clippy exempts only functions marked as tests"
+)]
 
 mod conform;
 
 use trimtab_core::{BinaryOp, ElementwiseOp, KernelId, LaunchError, Operation, Problem, UnaryOp};
 use trimtab_cpu::{CpuDevice, CpuOptions};
 use trimtab_operands::{Data, Expected, Operands, f16};
-use trimtab_wgpu::{GpuDevice, tolerance};
+use trimtab_wgpu::tolerance;
 
 /// Compares, and says if fewer runs were compared than there are problems.
 fn conforms(problems: &[&str]) {
@@ -73,8 +80,7 @@ fn every_operation_of_every_type_agrees_with_the_reference() {
 /// Every kernel's result at its default point for operands of the caller's own.
 fn at_defaults(text: &str, lhs: Data, rhs: Data) -> Vec<(String, Result<Operands, LaunchError>)> {
     let problem: Problem = text.parse().unwrap();
-    let (devices, trouble) = GpuDevice::all();
-    assert!(!devices.is_empty(), "an adapter is needed: {trouble:?}");
+    let devices = conform::devices();
     let mut results = Vec::new();
     for device in &devices {
         for (number, kernel) in device.table().iter().enumerate() {
@@ -236,7 +242,7 @@ fn an_integer_divided_by_zero_is_an_error_of_the_operands() {
 fn operands_larger_than_a_binding_are_computed_in_parts() {
     for text in ["elementwise.add:f32:67108864", "elementwise.add:f32:67108864,1"] {
         let problem: Problem = text.parse().unwrap();
-        let (devices, _) = GpuDevice::all();
+        let devices = conform::devices();
         let facts = devices[0].facts();
         let adapter = facts.adapter.as_deref().unwrap();
         let kernel = devices[0].table().iter().find(|kernel| kernel.info().name == "gpu.elementwise.vector");
@@ -258,7 +264,7 @@ fn operands_larger_than_a_binding_are_computed_in_parts() {
 
 #[test]
 fn what_cannot_be_computed_is_declined_with_the_reason() {
-    let (devices, _) = GpuDevice::all();
+    let devices = conform::devices();
     let facts = devices[0].facts();
     let binding = facts.adapter.as_deref().unwrap().max_binding.0.min(1 << 30);
     let rows = binding / 4 / 1024 + 1;

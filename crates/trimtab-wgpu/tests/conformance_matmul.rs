@@ -1,4 +1,11 @@
 //! Every matmul kernel × every legal point on every adapter against the reference.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    reason = "helpers shared by several test programs; clippy exempts only functions marked as tests"
+)]
 
 mod conform;
 

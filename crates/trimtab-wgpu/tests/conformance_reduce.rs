@@ -1,5 +1,12 @@
 //! Reductions on a GPU against the processor: every kernel, every legal point, and operands of our own for what the random
 //! ones do not reach (NaN, infinities, overflow, long sums, more than a binding).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    reason = "helpers shared by several test programs; clippy exempts only functions marked as tests"
+)]
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -39,9 +46,7 @@ fn every_point_of_every_kernel_agrees_with_the_processor() {
 
 /// The adapters; without one nothing is tested, which must not read as passed.
 fn devices() -> Vec<GpuDevice> {
-    let (devices, trouble) = GpuDevice::all();
-    assert!(!devices.is_empty(), "an adapter is needed: {trouble:?}");
-    devices
+    conform::devices()
 }
 
 #[test]

@@ -1,10 +1,16 @@
 //! Every transpose kernel at every legal point against the CPU's reference, and bits no generated operand has.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    reason = "helpers shared by several test programs; clippy exempts only functions marked as tests"
+)]
 
 mod conform;
 
 use trimtab_core::{KernelId, Operation, Point, Problem};
 use trimtab_operands::{Data, SliceMut, f16};
-use trimtab_wgpu::GpuDevice;
 
 /// Compares, and says if fewer runs were compared than there are problems.
 fn conforms(problems: &[&str]) {
@@ -29,8 +35,7 @@ fn matrices_agree_with_the_reference_at_every_point() {
 fn more_workgroups_than_an_axis_holds_are_spread_over_two() {
     let problem: Problem = "transpose:f32:2900x2901".parse().unwrap();
     let lhs = Data::F32((0..2900 * 2901).map(|index| index as f32).collect());
-    let (devices, trouble) = GpuDevice::all();
-    assert!(!devices.is_empty(), "an adapter is needed: {trouble:?}");
+    let devices = conform::devices();
     for device in &devices {
         let adapter = device.facts().adapter.as_deref().unwrap();
         let mut spread = 0;
@@ -86,8 +91,7 @@ fn moved_bit_by_bit(text: &str, lhs: &Data, mut out: Data, bits: impl Fn(&Data) 
     let given = bits(lhs);
     let high = given.len() / 3;
     let wanted: Vec<u64> = (0..given.len()).map(|index| given[index % high * 3 + index / high]).collect();
-    let (devices, trouble) = GpuDevice::all();
-    assert!(!devices.is_empty(), "an adapter is needed: {trouble:?}");
+    let devices = conform::devices();
     for device in &devices {
         for (number, kernel) in device.table().iter().enumerate() {
             let space = kernel.space(&problem, device.facts());
@@ -132,7 +136,7 @@ fn bits_are_moved_as_they_are_also_those_of_nans_and_zeros() {
 
 #[test]
 fn what_a_kernel_does_not_take_is_declined_with_the_reason() {
-    let (devices, _) = GpuDevice::all();
+    let devices = conform::devices();
     let facts = devices[0].facts();
     let limit = facts.adapter.as_deref().unwrap().max_binding.0.min(1 << 30);
     let rows = limit / 4 / 1024 + 1;

@@ -1,14 +1,21 @@
 //! Every text any kernel writes is plain WGSL, declares what its step says, and translates to SPIR-V, MSL and HLSL.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    reason = "helpers shared by several test programs; clippy exempts only functions marked as tests"
+)]
 
 mod translate;
 
-use trimtab_core::Operation;
+use trimtab_core::{ElementwiseOp, Operation, Problem, ReduceOp};
 
 /// Fewest different texts and constants an operation's kernels have over the problems below; raised with the kernels.
 const MATMUL_TEXTS: usize = 200;
-const ELEMENTWISE_TEXTS: usize = 0;
-const REDUCE_TEXTS: usize = 0;
-const TRANSPOSE_TEXTS: usize = 0;
+const ELEMENTWISE_TEXTS: usize = 200;
+const REDUCE_TEXTS: usize = 200;
+const TRANSPOSE_TEXTS: usize = 30;
 
 #[test]
 fn matmul_translates_on_every_adapter() {
@@ -45,29 +52,50 @@ fn matmul_translates_on_every_adapter() {
     assert!(texts >= MATMUL_TEXTS, "{texts}");
 }
 
+/// The problems among these texts: not every operation is defined for every element type.
+fn translated(operation: Operation, texts: impl Iterator<Item = String>) -> usize {
+    let texts: Vec<String> = texts.filter(|text| text.parse::<Problem>().is_ok()).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    translate::all(operation, &texts)
+}
+
+const DTYPES: [&str; 4] = ["f32", "i32", "f16", "f64"];
+
 #[test]
 fn elementwise_translates_on_every_adapter() {
-    let texts = translate::all(
-        Operation::Elementwise,
-        &["elementwise.add:f32:1048576", "elementwise.add:f32:1000x1,1000x37", "elementwise.relu:f32:1001"],
-    );
+    let each = |op: &'static str| {
+        DTYPES.into_iter().flat_map(move |dtype| {
+            let sizes = ["4096", "1001", "4096,1", "1,1001", "64x100,1x100", "64x100,64x1", "7x3x5,1x3x1"];
+            sizes.into_iter().map(move |sizes| format!("elementwise.{op}:{dtype}:{sizes}"))
+        })
+    };
+    let texts = translated(Operation::Elementwise, ElementwiseOp::names().flat_map(each));
+    println!("{texts} texts of elementwise");
     assert!(texts >= ELEMENTWISE_TEXTS, "{texts}");
 }
 
 #[test]
 fn reduce_translates_on_every_adapter() {
-    let texts = translate::all(
-        Operation::Reduce,
-        &["reduce.sum:f32:1048576", "reduce.max:f32:1000x1000:axis0", "reduce.sum:i32:1001x37:axis1"],
-    );
+    let each = |op: &ReduceOp| {
+        let op = op.name();
+        DTYPES.into_iter().flat_map(move |dtype| {
+            let sizes =
+                ["1048576", "1001", "1000x1000:axis0", "1001x37:axis1", "8x4096:axis1", "5x100x7:axis1"];
+            sizes.into_iter().map(move |sizes| format!("reduce.{op}:{dtype}:{sizes}"))
+        })
+    };
+    let texts = translated(Operation::Reduce, ReduceOp::ALL.iter().flat_map(each));
+    println!("{texts} texts of reduce");
     assert!(texts >= REDUCE_TEXTS, "{texts}");
 }
 
 #[test]
 fn transpose_translates_on_every_adapter() {
-    let texts = translate::all(
-        Operation::Transpose,
-        &["transpose:f32:1024x1024", "transpose:f32:3x1001x37:0.2.1", "transpose:i32:1001x37"],
-    );
+    let each = |dtype: &'static str| {
+        let sizes = ["1024x1024", "1001x37", "3x1001x37:0.2.1", "16x128x8x64:0.2.1.3", "3x4x5x6x7:4.2.0.3.1"];
+        sizes.into_iter().map(move |sizes| format!("transpose:{dtype}:{sizes}"))
+    };
+    let texts = translated(Operation::Transpose, DTYPES.into_iter().flat_map(each));
+    println!("{texts} texts of transpose");
     assert!(texts >= TRANSPOSE_TEXTS, "{texts}");
 }

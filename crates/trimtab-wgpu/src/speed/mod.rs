@@ -27,21 +27,26 @@ const SWEEP_GROUPS: u32 = 16_384;
 const FILLED: f64 = 0.8;
 /// f32 operations of one round of the arithmetic kernel: four chains of `vec4` multiply-adds, four times.
 const ROUND_FLOPS: f64 = 128.0;
+/// The most rounds of a loop: lavapipe ends an invocation's loops after 65,535 rounds, whatever the text says.
+const MOST_ROUNDS: f64 = 60_000.0;
 /// Bytes copied to find what memory does: more than the caches of most devices.
 const COPY_BYTES: u64 = 64 << 20;
-/// Bytes read again and again to find what caches do.
-const CACHED_BYTES: u64 = 128 << 10;
-/// Reads of each invocation of the cache kernel.
-const CACHED_READS: u32 = 512;
+/// Bytes copied again and again to find what caches do.
+const CACHED_BYTES: u64 = 512 << 10;
+/// Copies in a row, so that handing them over does not count.
+const CACHED_RUNS: u32 = 32;
 /// Workgroups and barriers of each in the barrier kernel.
 const BARRIER_GROUPS: u32 = 64;
 const BARRIERS: u32 = 64;
 /// Times each is measured; the shortest counts.
 const REPEATS: usize = 3;
 
+/// The peak is that of the whole device with `vec4` operands. A kernel that says it works on four elements an instruction is
+/// credited with all of it, one that loads element by element with a quarter.
+const LANES: u32 = 4;
+
 const ARITHMETIC: &str = include_str!("arithmetic.wgsl");
 const COPY: &str = include_str!("copy.wgsl");
-const CACHED: &str = include_str!("cached.wgsl");
 const BARRIER: &str = include_str!("barrier.wgsl");
 
 /// A small program of one step.
@@ -78,14 +83,14 @@ impl Beds<'_> {
         Ok((prepared, groups))
     }
 
-    /// Nanoseconds of one run, the shortest of a few after one that does not count.
-    fn time(&self, program: &Program) -> Result<f64, Trouble> {
+    /// Nanoseconds of one run among so many, the shortest of a few after one that does not count.
+    fn time(&self, program: &Program, runs: u32) -> Result<f64, Trouble> {
         let (prepared, groups) = self.ready(program)?;
         let unknown = Nanos(1_000_000);
         let first = self.engine.batch(&prepared, &groups, 1, unknown, LONGEST_LAUNCH)?;
         let mut best = f64::INFINITY;
         for _ in 0..REPEATS {
-            let ran = self.engine.long_batch(&prepared, &groups, 1, first.time(), LONGEST_LAUNCH);
+            let ran = self.engine.long_batch(&prepared, &groups, runs, first.time(), LONGEST_LAUNCH);
             let (ran, runs) = ran?;
             best = best.min(ran.time().0.max(1) as f64 / f64::from(runs));
         }
@@ -97,11 +102,11 @@ impl Beds<'_> {
         let work = |groups: u32, rounds: u32| program(ARITHMETIC, GROUP, groups, [rounds, 0, 0, 0], false);
         // The first dispatch may compile; the second says how long a round takes.
         let trial = 1_024;
-        let took = self.time(&work(1, trial))?;
-        let rounds = (f64::from(trial) * ONE_GROUP.0 as f64 / took).clamp(64.0, 4e6) as u32;
+        let took = self.time(&work(1, trial), 1)?;
+        let rounds = (f64::from(trial) * ONE_GROUP.0 as f64 / took).clamp(64.0, MOST_ROUNDS) as u32;
         let (mut seen, mut groups): (Vec<(u32, f64)>, u32) = (Vec::new(), 1);
         while groups <= most_groups.min(SWEEP_GROUPS) {
-            let took = self.time(&work(groups, rounds))?;
+            let took = self.time(&work(groups, rounds), 1)?;
             let flops = ROUND_FLOPS * f64::from(rounds) * f64::from(groups * GROUP);
             seen.push((groups, flops / took * 1e9));
             if took > SWEEP_LONGEST.0 as f64 {
@@ -116,14 +121,18 @@ impl Beds<'_> {
 }
 
 impl Engine {
-    /// The rates; all zero, which is unknown, where the device cannot be used.
+    /// The rates; all zero, which is unknown, while the device cannot be used.
     pub(crate) fn rates(&self) -> Rates {
-        *self.rates.get_or_init(|| {
-            let _alone = lock(&self.measuring);
-            self.measured.store(true, Ordering::Relaxed);
-            self.measure_rates().unwrap_or(Rates {
+        if let Some(known) = self.rates.get() {
+            return *known;
+        }
+        let _alone = lock(&self.measuring);
+        self.measured.store(true, Ordering::Relaxed);
+        match self.measure_rates() {
+            Ok(measured) => *self.rates.get_or_init(|| measured),
+            Err(_) => Rates {
                 flops_per_s: 0.0,
-                lanes: 4,
+                lanes: LANES,
                 bytes_per_s: 0.0,
                 bytes_per_s_all: 0.0,
                 cached_bytes_per_s: 0.0,
@@ -131,11 +140,15 @@ impl Engine {
                 launch: Nanos(0),
                 barrier_ns: 0.0,
                 filled_by: 0,
-            })
-        })
+            },
+        }
     }
 
     fn measure_rates(&self) -> Result<Rates, Trouble> {
+        if let Some(known) = self.rates.get() {
+            return Ok(*known);
+        }
+        self.idle(self.open()?)?;
         let told = self.told()?;
         let most = told.max_binding.0.min(told.max_buffer.0);
         let copied = COPY_BYTES.min(most).min(u64::from(told.max_groups) * u64::from(COPY_GROUP) * 16);
@@ -143,29 +156,25 @@ impl Engine {
         let take = |bytes| self.take(Kind::Storage, bytes);
         let beds = Beds { engine: self, from: take(copied)?, to: take(copied)? };
         let (flops_per_s, filled_by) = beds.arithmetic(told.max_groups)?;
-        let vectors = (copied / 16) as u32;
-        let copy = program(COPY, COPY_GROUP, vectors.div_ceil(COPY_GROUP), [vectors, 0, 0, 0], true);
-        let bytes_per_s = 2.0 * copied as f64 / beds.time(&copy)? * 1e9;
-        // As many groups as fill the device, some times over.
-        let groups = (4 * filled_by / u64::from(COPY_GROUP)).clamp(16, told.max_groups.into()) as u32;
-        let mask = (CACHED_BYTES / 16) as u32 - 1;
-        let cached = program(CACHED, COPY_GROUP, groups, [CACHED_READS, mask, 0, 0], true);
-        let reads = f64::from(groups) * f64::from(COPY_GROUP) * f64::from(CACHED_READS);
-        let cached_bytes_per_s = 16.0 * reads / beds.time(&cached)? * 1e9;
+        let copy = |bytes: u64| {
+            let vectors = (bytes / 16) as u32;
+            program(COPY, COPY_GROUP, vectors.div_ceil(COPY_GROUP), [vectors, 0, 0, 0], true)
+        };
+        let bytes_per_s = 2.0 * copied as f64 / beds.time(&copy(copied), 1)? * 1e9;
+        let cached = CACHED_BYTES.min(copied);
+        let cached_bytes_per_s = 2.0 * cached as f64 / beds.time(&copy(cached), CACHED_RUNS)? * 1e9;
         // The same text with the barrier in a branch all invocations take or none does.
         let barrier =
             |barriers: u32| program(BARRIER, GROUP, BARRIER_GROUPS, [BARRIERS, barriers, 0, 0], false);
-        let (with, without) = (beds.time(&barrier(1))?, beds.time(&barrier(0))?);
+        let (with, without) = (beds.time(&barrier(1), 1)?, beds.time(&barrier(0), 1)?);
         let barrier_ns = (with - without).max(0.0) / f64::from(BARRIER_GROUPS * BARRIERS);
         Ok(Rates {
             flops_per_s,
-            // The peak is that of the whole device with `vec4` operands. A kernel that says it works on four elements an
-            // instruction is credited with all of it, one that loads element by element with a quarter.
-            lanes: 4,
+            lanes: LANES,
             bytes_per_s,
             bytes_per_s_all: bytes_per_s,
             cached_bytes_per_s: cached_bytes_per_s.max(bytes_per_s),
-            cached_up_to: Bytes(CACHED_BYTES),
+            cached_up_to: Bytes(2 * cached),
             launch: self.transfers_alone()?.submit,
             barrier_ns,
             filled_by,

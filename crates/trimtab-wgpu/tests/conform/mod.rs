@@ -6,15 +6,24 @@ use trimtab_cpu::{CpuDevice, CpuOptions};
 use trimtab_operands::{Expected, Operands, Reference};
 use trimtab_wgpu::{GpuDevice, GpuOptions, tolerance};
 
-/// Runs them all; panics on the first disagreement. Returns how many runs were compared. Without an adapter it fails: an
-/// absent one must not read as passed.
-pub fn conforms(operation: Operation, problems: &[&str]) -> usize {
-    let cpu = Arc::new(CpuDevice::new(CpuOptions { threads: None, blas: None, kernels: vec![] }));
-    let options = GpuOptions { reference: Arc::clone(&cpu) as Arc<dyn Reference>, kernels: vec![] };
-    let (devices, trouble) = GpuDevice::all(&options);
+/// The processor, which computes what is right.
+pub fn processor() -> Arc<CpuDevice> {
+    Arc::new(CpuDevice::new(CpuOptions { threads: None, blas: None, kernels: vec![] }))
+}
+
+/// Every adapter. Without one it fails: an absent one must not read as passed.
+pub fn devices() -> Vec<GpuDevice> {
+    let reference = processor() as Arc<dyn Reference>;
+    let (devices, trouble) = GpuDevice::all(&GpuOptions { reference, kernels: vec![] });
     assert!(!devices.is_empty(), "an adapter is needed: {trouble:?}");
+    devices
+}
+
+/// Runs them all; panics on the first disagreement. Returns how many runs were compared.
+pub fn conforms(operation: Operation, problems: &[&str]) -> usize {
+    let cpu = processor();
     let mut compared = 0;
-    for device in &devices {
+    for device in &devices() {
         for text in problems {
             let problem: Problem = text.parse().unwrap();
             assert_eq!(problem.operation(), operation, "{text}");

@@ -50,7 +50,7 @@ impl Variant<Gpu> for VectorKernel {
         let Some(adapter) = device.adapter.as_deref() else { return Vec::new() };
         let mut configs = Vec::new();
         let len = problem.out_len();
-        for vector in shader::vector_sizes(problem, |size| len % u64::from(size) == 0) {
+        for vector in shader::vector_sizes(problem, |size| len.is_multiple_of(u64::from(size))) {
             let count = part_len(problem, adapter).min(len) / u64::from(vector);
             let choices = choices(count, adapter).into_iter();
             configs.extend(choices.map(|choice| VectorConfig {

@@ -118,7 +118,9 @@ impl Variant<Gpu> for RegistersKernel {
 
 /// Whether both axes, and so all strides but those of the two, are whole vectors.
 fn fits(problem: &Transpose, planes: &Planes, vector: u32) -> bool {
-    let four = problem.dtype != DType::F64 && planes.wide.size % 4 == 0 && planes.high.size % 4 == 0;
+    let four = problem.dtype != DType::F64
+        && planes.wide.size.is_multiple_of(4)
+        && planes.high.size.is_multiple_of(4);
     vector == 1 || (vector == 4 && four)
 }
 
