@@ -193,7 +193,7 @@ fn run(
             engine.poison(&bed.out, problem.dtype())?;
             let watch = Stopwatch::start();
             let operands = [&bed.lhs, &bed.rhs, &bed.out];
-            let (status, _) = engine.run(prepared, operands, None, None, timeout)?;
+            let (status, _) = engine.run(prepared, operands, None, None, timeout, engine.path())?;
             let each = watch.elapsed();
             status_error(status, problem)?;
             engine.read_by(engine.path(), &bed.out, bytes_mut(bed.operands.out.slice_mut()))?;

@@ -62,9 +62,9 @@ impl std::fmt::Debug for GpuDevice {
 
 impl GpuDevice {
     /// Every GPU of this machine, and in words what could not be used. Opens none of them.
-    pub fn all(options: &GpuOptions) -> (Vec<GpuDevice>, Vec<String>) {
+    pub fn all(options: GpuOptions) -> (Vec<GpuDevice>, Vec<String>) {
         let (engines, problems) = engines();
-        let device = |engine: &Arc<Engine>| GpuDevice::new(Arc::clone(engine), options);
+        let device = |engine: &Arc<Engine>| GpuDevice::new(Arc::clone(engine), &options);
         (engines.iter().map(device).collect(), problems.clone())
     }
 
@@ -143,7 +143,8 @@ impl GpuDevice {
         let result = self.allocate(out.len() as u64)?;
         let clock = if timed { self.engine.clock() } else { None };
         let operands = [&left, &right, &result];
-        let (status, elapsed) = self.engine.run(&prepared, operands, Some(out), clock, LONGEST_LAUNCH)?;
+        let (status, elapsed) =
+            self.engine.run(&prepared, operands, Some(out), clock, LONGEST_LAUNCH, self.engine.path())?;
         status_error(status, problem).map(|()| elapsed)
     }
 
@@ -178,7 +179,8 @@ impl GpuDevice {
         // The result never stands in for an operand: `nothing` is there where one is absent.
         let left = lhs.or(nothing.as_ref()).unwrap_or(out);
         let right = rhs.or(nothing.as_ref()).unwrap_or(out);
-        let (status, _) = self.engine.run(&prepared, [left, right, out], None, None, LONGEST_LAUNCH)?;
+        let (status, _) =
+            self.engine.run(&prepared, [left, right, out], None, None, LONGEST_LAUNCH, self.engine.path())?;
         status_error(status, problem)
     }
 

@@ -206,13 +206,14 @@ impl Engine {
         result: Option<&mut [u8]>,
         clock: Option<&Clock>,
         timeout: Nanos,
+        path: TransferPath,
     ) -> Result<(u32, Option<Nanos>), Trouble> {
         let open = self.open()?;
         self.idle(open)?;
         let own = self.own(prepared)?;
         let out = operands[2];
         let groups = prepared.bind(open, &own.with(operands))?;
-        let in_place = self.path() == TransferPath::InPlace;
+        let in_place = path == TransferPath::InPlace;
         // Where buffers cannot be mapped, status and result leave through one staging buffer in the same submission.
         let bytes = result.as_ref().map_or(0, |result| result.len());
         let fused = if bytes <= CHUNK_BYTES { bytes } else { 0 };
@@ -275,10 +276,10 @@ impl Engine {
             }
             (None, result) => {
                 if let Some(status) = &own.status {
-                    self.read_by(self.path(), status, &mut word)?;
+                    self.read_by(path, status, &mut word)?;
                 }
                 if let Some(result) = result {
-                    self.read_by(self.path(), out, result)?;
+                    self.read_by(path, out, result)?;
                 }
             }
         }
@@ -382,6 +383,82 @@ mod tests {
             for damaged in [flipped, longer, half, vec![], vec![0; 100_000], data[..1].to_vec()] {
                 assert!(build_with(engine, Some(damaged)).is_some());
             }
+        }
+    }
+
+    /// Adds one to every word; reports an overflow where one is seven.
+    fn counts(words: u32) -> Program {
+        let step = Step {
+            text: "@group(0) @binding(0) var<storage, read> lhs: array<u32>;
+                   @group(0) @binding(1) var<storage, read_write> out: array<u32>;
+                   @group(0) @binding(2) var<storage, read_write> status: array<u32>;
+                   @group(0) @binding(4) var<uniform> params: array<vec4<u32>, 1>;
+                   @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+                       if (id.x < params[0].x) {
+                           out[id.x] = lhs[id.x] + 1u;
+                           if (lhs[id.x] == 7u) { status[0] = 2u; }
+                       }
+                   }"
+            .into(),
+            constants: vec![],
+            needs: Needs::default(),
+            workgroup: [64, 1, 1],
+            workgroup_bytes: 0,
+            groups: [words.div_ceil(64), 1, 1],
+            bindings: vec![
+                Binding::read(Place::Lhs),
+                Binding::write(Place::Out),
+                Binding::write(Place::Status),
+            ],
+            params: vec![words],
+        };
+        Program { steps: vec![step], scratch: vec![] }
+    }
+
+    #[test]
+    fn result_and_status_come_back_on_every_path_whether_they_fit_one_chunk_or_not() {
+        for engine in &engines().0 {
+            let paths = match engine.path() {
+                TransferPath::InPlace => vec![TransferPath::InPlace, TransferPath::Staged],
+                TransferPath::Staged => vec![TransferPath::Staged],
+            };
+            for words in [1u32, 1000, CHUNK_BYTES as u32 / 4, CHUNK_BYTES as u32 / 4 + 1] {
+                let prepared = engine.prepare(&counts(words)).unwrap();
+                for &path in &paths {
+                    for (start, status) in [(8u32, 0), (7, STATUS_OVERFLOW)] {
+                        let data: Vec<u32> = (start..start + words).collect();
+                        let from = engine.take(Kind::Storage, 4 * u64::from(words)).unwrap();
+                        let to = engine.take(Kind::Storage, 4 * u64::from(words)).unwrap();
+                        engine.write_by(path, &from, bytemuck::cast_slice(&data)).unwrap();
+                        let mut result = vec![0u32; words as usize];
+                        let out = Some(bytemuck::cast_slice_mut(&mut result));
+                        let operands = [&from, &from, &to];
+                        let ran = engine.run(&prepared, operands, out, engine.clock(), LONGEST_LAUNCH, path);
+                        assert_eq!(ran.unwrap().0, status, "{words} {path:?}");
+                        assert!(data.iter().zip(&result).all(|(a, b)| a + 1 == *b), "{words} {path:?}");
+                        let ran = engine.run(&prepared, operands, None, None, LONGEST_LAUNCH, path);
+                        assert_eq!(ran.unwrap(), (status, None), "{words} {path:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_by_the_processors_clock_grows_until_its_time_says_something() {
+        for engine in &engines().0 {
+            let prepared = engine.prepare(&counts(64)).unwrap();
+            let [from, to] = [0, 1].map(|_| engine.take(Kind::Storage, 256).unwrap());
+            let own = engine.own(&prepared).unwrap();
+            let groups = prepared.bind(engine.open().unwrap(), &own.with([&from, &from, &to])).unwrap();
+            let submit = engine.transfers().unwrap().submit;
+            engine.batch(&prepared, &groups, 1, Nanos(1), LONGEST_LAUNCH).unwrap();
+            let believed = engine.believe(false);
+            let batch = engine.long_batch(&prepared, &groups, 1, Nanos(1), LONGEST_LAUNCH);
+            engine.believe(believed);
+            let (ran, runs) = batch.unwrap();
+            assert_eq!(ran.device, None);
+            assert!(runs > 1 && ran.wall.0 >= 10 * submit.0, "{runs} runs in {}, {submit}", ran.wall);
         }
     }
 

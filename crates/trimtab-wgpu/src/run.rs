@@ -313,6 +313,16 @@ impl Engine {
         Ok(watch.elapsed())
     }
 
+    /// Sets whether the device's clock is believed; tells whether it was.
+    #[cfg(test)]
+    pub(crate) fn believe(&self, believed: bool) -> bool {
+        let was = self.clock().is_some();
+        if let Some(Some(clock)) = self.clock.get() {
+            clock.believed.store(believed, Ordering::Relaxed);
+        }
+        was
+    }
+
     /// Whether the device's clock is believed.
     pub(crate) fn believes_its_clock(&self) -> Result<bool, LaunchError> {
         self.open()?;

@@ -7,6 +7,7 @@
     reason = "helpers shared by several test programs; clippy exempts only functions marked as tests"
 )]
 
+#[cfg(test)]
 mod shared;
 
 use shared::{DIVIDES, NEGATES, Simple, alone, devices, find, problem};
@@ -160,5 +161,34 @@ fn no_pipeline_is_built_twice_whichever_device_asks() {
             assert!(first.pipeline_data().is_some_and(|data| !data.is_empty()));
             assert_eq!(first.pipeline_data(), None, "nothing new was built");
         }
+    }
+}
+
+#[test]
+fn several_threads_launch_at_once_and_each_gets_its_own_result() {
+    let _alone = alone();
+    for device in devices(&kernels()) {
+        let (kernel, divides) = (find(&device, "negates"), find(&device, "divides"));
+        std::thread::scope(|scope| {
+            for thread in 1..=4usize {
+                let device = &device;
+                scope.spawn(move || {
+                    for round in 0..50usize {
+                        let len = 1000 * thread + round % 3;
+                        let ask = problem(&format!("elementwise.neg:f32:{len}"));
+                        let (lhs, mut out) = (vec![thread as f32; len], vec![0f32; len]);
+                        let (a, c) = (Slice::F32(&lhs), SliceMut::F32(&mut out));
+                        device.launch(kernel, &ask, &POINT, a, Slice::None, c).unwrap();
+                        assert!(out.iter().all(|value| *value == -(thread as f32)));
+                        // Every other thread divides by zero; the others are not blamed.
+                        let ask = problem("elementwise.div:i32:64");
+                        let (rhs, mut out) = ([(thread % 2) as i32; 64], [0i32; 64]);
+                        let (a, b) = (Slice::I32(&[6; 64]), Slice::I32(&rhs));
+                        let ran = device.launch(divides, &ask, &POINT, a, b, SliceMut::I32(&mut out));
+                        assert_eq!(ran.is_ok(), thread % 2 == 1);
+                    }
+                });
+            }
+        });
     }
 }

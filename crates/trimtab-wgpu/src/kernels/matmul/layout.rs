@@ -167,6 +167,9 @@ impl Layout {
     /// First element a piece sees of an operand (0 lhs, 1 rhs, 2 the product) and the one behind its last.
     fn span(&self, piece: &Piece, which: usize) -> (u64, u64) {
         let Matmul { m, n, k, lhs, rhs, .. } = self.problem;
+        if k == 0 && which < 2 {
+            return (0, 0);
+        }
         let batch = |shared: bool| if shared { (0, 1) } else { piece.batch };
         let (batch, matrix, first, behind) = match which {
             0 if lhs.transposed => {
@@ -183,9 +186,6 @@ impl Layout {
                 (piece.batch, m * n, first, last_row * n + piece.columns.0 + piece.columns.1)
             }
         };
-        if matrix == 0 {
-            return (0, 0);
-        }
         (batch.0 * matrix + first, (batch.0 + batch.1 - 1) * matrix + behind)
     }
 
