@@ -109,7 +109,7 @@ pub(crate) struct Launch {
 /// Launches of one kernel with resident operands, ours and by hand, interleaved.
 pub(crate) fn launch_overhead() -> Result<Launch> {
     let cpu = Arc::new(CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels: vec![] }));
-    let (devices, trouble) = GpuDevice::all(&GpuOptions { reference: cpu, kernels: vec![] });
+    let (devices, trouble) = GpuDevice::all(GpuOptions { reference: cpu, kernels: vec![] });
     let ours = devices.into_iter().next().ok_or_else(|| anyhow!("there is no GPU: {trouble:?}"))?;
     let problem: Problem = LAUNCHED.parse()?;
     let takes = |at: &u32| ours.declines(KernelId(*at), &problem).is_none();

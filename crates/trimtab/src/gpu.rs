@@ -11,7 +11,7 @@ pub(crate) type Gpu = (Arc<dyn Device>, Arc<dyn Launch>);
 #[cfg(feature = "wgpu")]
 pub(crate) fn find(reference: Arc<dyn Reference>, kernels: &Kernels) -> (Vec<Gpu>, Vec<String>) {
     let kernels = kernels.0.clone();
-    let (devices, problems) = trimtab_wgpu::GpuDevice::all(&trimtab_wgpu::GpuOptions { reference, kernels });
+    let (devices, problems) = trimtab_wgpu::GpuDevice::all(trimtab_wgpu::GpuOptions { reference, kernels });
     let device = |device: trimtab_wgpu::GpuDevice| -> Gpu {
         let device = Arc::new(device);
         (Arc::clone(&device) as Arc<dyn Device>, device as Arc<dyn Launch>)

@@ -14,7 +14,7 @@ pub fn processor() -> Arc<CpuDevice> {
 /// Every adapter. Without one it fails: an absent one must not read as passed.
 pub fn devices() -> Vec<GpuDevice> {
     let reference = processor() as Arc<dyn Reference>;
-    let (devices, trouble) = GpuDevice::all(&GpuOptions { reference, kernels: vec![] });
+    let (devices, trouble) = GpuDevice::all(GpuOptions { reference, kernels: vec![] });
     assert!(!devices.is_empty(), "an adapter is needed: {trouble:?}");
     devices
 }

@@ -134,7 +134,7 @@ pub fn devices(kernels: &[Simple]) -> Vec<GpuDevice> {
     let cpu = CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels: vec![] });
     let kernels = kernels.iter().cloned().map(|kernel| Arc::from(erase(kernel))).collect();
     let options = GpuOptions { reference: Arc::new(cpu), kernels };
-    let (devices, trouble) = GpuDevice::all(&options);
+    let (devices, trouble) = GpuDevice::all(options);
     assert!(!devices.is_empty(), "an adapter is needed: {trouble:?}");
     devices
 }
