@@ -89,7 +89,7 @@ impl Variant<Gpu> for VectorKernel {
     ) -> Result<(), LaunchError> {
         let wrong = || LaunchError::Point(format!("{config:?}"));
         let (len, size, vector) = (problem.out_len(), problem.dtype.size(), u64::from(config.vector));
-        let fits = |size: u32| len % u64::from(size) == 0;
+        let fits = |size: u32| len.is_multiple_of(u64::from(size));
         let known = shader::vector_sizes(problem, fits).contains(&config.vector);
         if problem.dims().len() > 1 || config.workgroup == 0 || config.items == 0 || !known {
             return Err(wrong());

@@ -62,6 +62,27 @@ pub(super) fn adapter<'a>(problem: &Matmul, device: &'a DeviceFacts) -> Result<&
     }
 }
 
+/// Operations up to which a product takes less time than its launch (an empty one takes 34 µs on software, 32³ at
+/// 5 Gflop/s 13 µs): only the first few settings are worth measuring.
+const LAUNCH_BOUND_FLOPS: u64 = 2 * 32 * 32 * 32;
+/// As many settings are kept for those.
+const LAUNCH_BOUND_POINTS: usize = 3;
+
+/// The settings worth considering, without those that do not show on so small a product.
+pub(super) fn worthwhile<C>(problem: &Matmul, mut configs: Vec<C>) -> Vec<C> {
+    if problem.flops() <= LAUNCH_BOUND_FLOPS {
+        configs.truncate(LAUNCH_BOUND_POINTS);
+    }
+    configs
+}
+
+/// Why a kernel that computes square tiles does not take a product with fewer rows or columns than that.
+pub(super) fn too_narrow(problem: &Matmul, least: u64) -> Option<Decline> {
+    let found = problem.m.min(problem.n);
+    (found < least)
+        .then(|| Decline::from(format!("takes at least {least} rows and columns, this has {found}")))
+}
+
 /// Bytes one element of a sum takes: halves are summed as f32.
 pub(super) fn sum_bytes(dtype: DType) -> u32 {
     if dtype == DType::F64 { 8 } else { 4 }
@@ -291,4 +312,135 @@ pub(super) fn head(dtype: DType, vectors: Vectors) -> String {
     format!(
         "alias T = {stored};\nalias A = {sum};\nalias L = {left};\nalias R = {right};\nalias P = {product};\n{HEAD}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Program;
+    use trimtab_core::{Bytes, Problem};
+
+    /// An adapter that sees little at once.
+    fn narrow(max_binding: u64, offset_alignment: u32) -> AdapterFacts {
+        AdapterFacts {
+            class: trimtab_core::AdapterClass::Unknown,
+            backend: String::new(),
+            driver: String::new(),
+            driver_info: String::new(),
+            max_invocations: 256,
+            max_workgroup: [256; 3],
+            max_groups: 5,
+            workgroup_memory: Bytes(16 << 10),
+            max_binding: Bytes(max_binding),
+            max_buffer: Bytes(1 << 20),
+            offset_alignment,
+            subgroup: None,
+            f16: true,
+            f64: true,
+            timestamps: false,
+            unified_memory: false,
+            pipeline_cache: false,
+        }
+    }
+
+    fn problem(text: &str) -> Matmul {
+        match text.parse() {
+            Ok(Problem::Matmul(problem)) => problem,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    /// Walks a program as a shader does, by parameters and parts alone: which elements of lhs and rhs each result sums
+    /// over, first inner index and last, once for every time it is written.
+    fn walked(problem: &Matmul, adapter: &AdapterFacts, program: &Program) -> Vec<Vec<[u64; 4]>> {
+        let size = problem.dtype.size();
+        let lengths = [problem.lhs_len(), problem.rhs_len(), problem.out_len()];
+        let mut found = vec![Vec::new(); problem.out_len() as usize];
+        assert_eq!(program.check(adapter), Ok(()));
+        for step in &program.steps {
+            let word = |number: usize| u64::from(step.params[number]);
+            let element = |which: usize, index: u64| {
+                let (first, bytes) = step.bindings[which].part.unwrap_or((0, lengths[which] * size));
+                assert!((index + 1) * size <= bytes && bytes <= adapter.max_binding.0, "{step:?}");
+                assert!(first + (index + 1) * size <= lengths[which] * size, "{step:?}");
+                first / size + index
+            };
+            assert!(word(3) <= step.groups.iter().map(|&side| u64::from(side)).product());
+            for number in 0..word(3) {
+                let (column, rest) = (number % word(11), number / word(11));
+                let (row, matrix) = (rest % word(16), rest / word(16));
+                // Tiles of two rows and three columns.
+                for (row, column) in (0..6).map(|at| (2 * row + at / 3, 3 * column + at % 3)) {
+                    if row >= word(0) || column >= word(1) {
+                        continue;
+                    }
+                    let left =
+                        |at: u64| element(0, word(4) + matrix * word(8) + row * word(12) + at * word(13));
+                    let right =
+                        |at: u64| element(1, word(5) + matrix * word(9) + at * word(14) + column * word(15));
+                    let last = word(2) - 1;
+                    let result = element(2, word(6) + matrix * word(10) + row * word(7) + column);
+                    found[result as usize].push([left(0), left(last), right(0), right(last)]);
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_result_is_written_once_from_its_own_row_and_column_however_the_problem_is_cut() {
+        let mut cuts = 0;
+        for (text, max_binding, alignment) in [
+            ("matmul:f32:7x6x5", 1 << 20, 256),
+            ("matmul:f32:3x7x6x5:t,t", 1 << 20, 256),
+            ("matmul:f32:101x6x5", 512, 16),
+            ("matmul:f16:101x6x5", 512, 32),
+            ("matmul:f64:6x101x5:n,t", 1024, 16),
+            ("matmul:f32:101x103x5:n,t", 2048, 256),
+            ("matmul:f32:9x7x6x5:t,n", 512, 32),
+            ("matmul:f32:9x7x6x5:ns,t", 512, 32),
+            ("matmul:f32:2x67x6x9:n,ts", 1024, 256),
+        ] {
+            let (problem, adapter) = (problem(text), narrow(max_binding, alignment));
+            let layout = Layout::new(&problem, &adapter).unwrap();
+            let mut program = Program::default();
+            let shape = Shape {
+                text: String::new(),
+                constants: Vec::new(),
+                subgroups: false,
+                workgroup: [1, 1, 1],
+                workgroup_bytes: 0,
+                tile: [2, 3],
+            };
+            // The walk knows no limit on workgroups but the check does: as many as two axes hold.
+            let adapter = AdapterFacts { max_groups: 100, ..adapter };
+            layout.write(shape, Writer { adapter: &adapter, program: &mut program }).unwrap();
+            cuts += usize::from(program.steps.len() > 1);
+            let Matmul { m, n, k, lhs, rhs, .. } = problem;
+            for (index, found) in walked(&problem, &adapter, &program).iter().enumerate() {
+                let index = index as u64;
+                let (matrix, row, column) = (index / (m * n), index / n % m, index % n);
+                let of = |shared: bool, elements: u64| if shared { 0 } else { matrix * elements };
+                let left = |at: u64| {
+                    of(lhs.shared, m * k) + if lhs.transposed { at * m + row } else { row * k + at }
+                };
+                let right = |at: u64| {
+                    of(rhs.shared, n * k) + if rhs.transposed { column * k + at } else { at * n + column }
+                };
+                assert_eq!(*found, [[left(0), left(k - 1), right(0), right(k - 1)]], "{text} {index}");
+            }
+        }
+        assert_eq!(cuts, 7);
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_declined_with_the_numbers() {
+        let reason =
+            |text: &str| Layout::new(&problem(text), &narrow(1024, 16)).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(reason("matmul:f32:101x6x5:t,n"), "takes bindings up to 1024 bytes, lhs has 2020");
+        assert_eq!(reason("matmul:f32:6x101x5"), "takes bindings up to 1024 bytes, rhs has 2020");
+        assert_eq!(reason("matmul:f32:2x1x300"), "takes bindings up to 1024 bytes, lhs has 2400");
+        assert_eq!(reason("matmul:f32:1000x1x300"), "takes buffers up to 1048576 bytes, lhs has 1200000");
+        assert_eq!(reason("matmul:f32:1000x1x200"), "takes up to 256 dispatches, this needs 1000");
+    }
 }

@@ -1,7 +1,7 @@
 //! Products with a vector, or with a few: the matrix is read once, each invocation sums one result or four neighbours, and
 //! the inner axis may be shared out over the invocations of a workgroup.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes};
+use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
 use super::registers::{PARTS, inner_in_a_row};
 use crate::program::{Gpu, Writer};
 use std::borrow::Cow;
@@ -122,13 +122,15 @@ impl Variant<Gpu> for MatvecKernel {
         };
         let mut configs = vec![default];
         for [width, split] in
-            [[16, 1], [64, 1], [8, 1], [32, 4], [4, 16], [16, 8], [1, 64], [16, 16], [2, 128]]
+            [[16, 1], [32, 4], [4, 16], [64, 1], [8, 1], [16, 8], [1, 64], [16, 16], [2, 128]]
         {
             configs.push(MatvecConfig { width, split, vector });
-            if vector == 4 && split <= 4 {
-                configs.push(MatvecConfig { width, split, vector: 1 });
-            }
         }
+        configs.extend([[16, 1], [64, 1], [32, 4]].map(|[width, split]| MatvecConfig {
+            width,
+            split,
+            vector: 1,
+        }));
         let mut seen = Vec::new();
         configs.retain(|config| {
             let reading = Reading::new(problem, &layout, config.vector);
@@ -144,7 +146,7 @@ impl Variant<Gpu> for MatvecKernel {
             seen.push(*config);
             wanted
         });
-        configs
+        worthwhile(problem, configs)
     }
 
     fn work(&self, problem: &Matmul, config: MatvecConfig, device: &DeviceFacts) -> Work {

@@ -1,6 +1,6 @@
 //! One result an invocation, straight from memory: takes every layout, keeps nothing but a sum.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head};
+use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, worthwhile};
 use crate::program::{Gpu, Writer};
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -50,23 +50,23 @@ impl Variant<Gpu> for NaiveKernel {
         let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
         let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
         let default = match adapter.class {
-            // 8×8 and 16×16 were 1.3 to 1.5 times as fast as 64×1 there.
-            AdapterClass::Software => [8, 8],
+            AdapterClass::Software => [64, 1],
             _ => [16, 16],
         };
         let sizes = std::iter::once(default).chain(WORKGROUPS.into_iter().filter(|&size| size != default));
+        // Longer rounds cost a tenth on software.
+        let unrolls = if adapter.class == AdapterClass::Software { [1, 4] } else { [4, 1] };
         let mut configs = Vec::new();
         for [wx, wy] in sizes {
             // More than twice as many invocations as there are results along an axis only idle.
             let idle = |side: u32, length: u64| side > 8 && u64::from(side / 2) >= length;
             let legal = layout.fits(adapter, [wx, wy, 1], 0, [wy, wx]);
             if legal && ([wx, wy] == default || !idle(wx, problem.n) && !idle(wy, problem.m)) {
-                let unrolls =
-                    [4, 1].into_iter().filter(|&unroll| unroll == 1 || u64::from(unroll) <= problem.k);
+                let unrolls = unrolls.into_iter().filter(|&unroll| u64::from(unroll) <= problem.k.max(1));
                 configs.extend(unrolls.map(|unroll| NaiveConfig { wx, wy, unroll }));
             }
         }
-        configs
+        worthwhile(problem, configs)
     }
 
     fn work(&self, problem: &Matmul, config: NaiveConfig, device: &DeviceFacts) -> Work {

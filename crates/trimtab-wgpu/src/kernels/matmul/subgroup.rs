@@ -1,7 +1,7 @@
 //! A few neighbouring results a workgroup: its invocations share out the inner axis and add up by subgroups. For few
 //! results of long inner products.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes};
+use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
 use crate::program::{Gpu, Writer};
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -87,7 +87,7 @@ impl Variant<Gpu> for SubgroupKernel {
             seen.push(*config);
             wanted
         });
-        configs
+        worthwhile(problem, configs)
     }
 
     fn work(&self, problem: &Matmul, config: SubgroupConfig, device: &DeviceFacts) -> Work {

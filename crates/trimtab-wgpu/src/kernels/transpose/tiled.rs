@@ -50,7 +50,8 @@ impl Variant<Gpu> for TiledKernel {
         let Some(planes) = Planes::new(problem) else { return Vec::new() };
         let longest = planes.wide.size.max(planes.high.size);
         let default = match is_software(adapter) {
-            true => TiledConfig { tile: 16, rows: 16, pad: 0 },
+            // lavapipe, 4096 x 4096: 472 ms, against 682 ms in tiles of 16 and 1485 ms with the worst setting.
+            true => TiledConfig { tile: 32, rows: 16, pad: 0 },
             false => TiledConfig { tile: 32, rows: 4, pad: 1 },
         };
         let mut configs = vec![default];
