@@ -4,7 +4,7 @@
 
 mod conform;
 
-use trimtab_core::{KernelId, Operation, Problem};
+use trimtab_core::{AdapterClass, KernelId, Operation, Problem};
 use trimtab_cpu::{CpuDevice, CpuOptions};
 use trimtab_operands::{Expected, Operands};
 use trimtab_wgpu::tolerance;
@@ -125,4 +125,18 @@ fn an_operand_larger_than_a_binding_is_cut() {
             assert_eq!(cut, 1, "{text}");
         }
     }
+}
+
+#[test]
+fn a_long_inner_axis_is_right_or_declined() {
+    for device in &conform::devices() {
+        for (k, taken) in [(32_768u64, true), (32_769, false), (300_000, false)] {
+            let problem: Problem = format!("matmul:f32:2x3x{k}").parse().unwrap();
+            let kernels = device.table().iter().filter(|kernel| kernel.info().operation == Operation::Matmul);
+            let takes = kernels.filter(|kernel| kernel.declines(&problem, device.facts()).is_none()).count();
+            let software = device.facts().adapter.as_deref().unwrap().class == AdapterClass::Software;
+            assert_eq!(takes > 0, taken || !software, "{problem}");
+        }
+    }
+    assert!(conform::conforms(Operation::Matmul, &["matmul:f32:2x3x32768"]) > 10);
 }

@@ -2,10 +2,14 @@
 
 use crate::program::{Binding, MAX_STEPS, Needs, Place, Step, Writer, spread_groups};
 use std::borrow::Cow;
-use trimtab_core::{AdapterFacts, DType, Decline, DeviceFacts, LaunchError, Matmul};
+use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, LaunchError, Matmul};
 
 /// The shared start of every shader.
 pub(super) const HEAD: &str = include_str!("head.wgsl");
+
+/// The longest inner axis on software adapters: lavapipe leaves an invocation's loops after 65,535 rounds, counted over all of
+/// them, and says nothing.
+const LONGEST_INNER: u64 = 32_768;
 
 /// A part of the results that one dispatch computes: first and number along each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +97,12 @@ impl Layout {
     pub(super) fn new(problem: &Matmul, adapter: &AdapterFacts) -> Result<Layout, Decline> {
         // Indices are 32 bits wide.
         let limit = adapter.max_binding.0.min(u64::from(u32::MAX - 255));
+        if adapter.class == AdapterClass::Software && problem.k > LONGEST_INNER {
+            let k = problem.k;
+            return Err(Decline::from(format!(
+                "takes inner axes up to {LONGEST_INNER} on software adapters, this one has {k}: longer loops are cut short there"
+            )));
+        }
         // Parts start at a multiple of four elements of any type.
         let alignment = u64::from(adapter.offset_alignment).max(32);
         let mut layout = Layout { problem: *problem, limit, alignment, pieces: Vec::new() };
