@@ -21,6 +21,9 @@ const RUN_OFF_FACTOR: f64 = 1.08;
 const RUN_OFF_RIVALS: usize = 6;
 /// … each with so many samples. Few samples of two threads on a shared machine misjudged a third of the close calls.
 const RUN_OFF_SAMPLES: u32 = 12;
+/// A batch of the run-off takes at least this long: with the 0.2 ms of the rounds before, one pick in 24 on a software GPU was
+/// 7 % off.
+const RUN_OFF_BATCH: Nanos = Nanos::from_millis(1);
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
 /// Longest a candidate may run in a race, whatever the budget.
@@ -83,8 +86,12 @@ impl Cold {
             let leader = if last.len() > 1 {
                 let rules = ask.rules.clone();
                 let samples = RUN_OFF_SAMPLES.max(rules.min_samples);
-                ask.rules =
-                    Rules { min_samples: samples, max_samples: samples.max(rules.max_samples), ..rules };
+                ask.rules = Rules {
+                    min_samples: samples,
+                    max_samples: samples.max(rules.max_samples),
+                    batch_time_min: rules.batch_time_min.max(RUN_OFF_BATCH),
+                    ..rules
+                };
                 self.race(decision, &mut bench, &last, Some(leader), &mut ask, budget).unwrap_or(leader)
             } else {
                 leader
