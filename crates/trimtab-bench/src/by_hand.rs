@@ -5,16 +5,15 @@ use anyhow::{Result, anyhow, bail};
 use std::sync::Arc;
 use trimtab::core::{Device, KernelId, Problem};
 use trimtab::cpu::{CpuDevice, CpuOptions};
-use trimtab::tune::Stopwatch;
+use trimtab::tune::{Stopwatch, median, minimum};
 use trimtab::wgpu::{GpuDevice, GpuOptions, Step, full_text};
 
 /// Size of the product of the start-up comparison.
 pub(crate) const START_SIZE: usize = 256;
 /// What is dispatched to compare launches: long enough to be real, short enough for an overhead to show.
-const LAUNCHED: &str = "elementwise.add:f32:65536";
-/// Rounds of the comparison and launches in each; the least mean counts.
-const ROUNDS: usize = 60;
-const LAUNCHES: u32 = 40;
+const LAUNCHED: &str = "elementwise.add:f32:4096";
+/// Launches of each, one by one in turn; the middle counts.
+const LAUNCHES: usize = 6000;
 
 /// wgpu set up by hand.
 struct Hand {
@@ -101,7 +100,10 @@ impl Hand {
 
 /// What our launch takes and what the same dispatch by hand takes.
 pub(crate) struct Launch {
+    /// Of the middle times.
     pub ratio: f64,
+    /// Of the least times.
+    pub least_ratio: f64,
     pub by_hand_ns: f64,
     pub ours_ns: f64,
 }
@@ -127,21 +129,18 @@ pub(crate) fn launch_overhead() -> Result<Launch> {
 
     let hand = Hand::new()?;
     let (pipeline, group) = prepared(&hand, step, bytes);
-    let mut launch = Launch { ratio: f64::NAN, by_hand_ns: f64::INFINITY, ours_ns: f64::INFINITY };
-    for _ in 0..ROUNDS {
+    let mut times = [Vec::with_capacity(LAUNCHES), Vec::with_capacity(LAUNCHES)];
+    for _ in 0..LAUNCHES {
         let stopwatch = Stopwatch::start();
-        for _ in 0..LAUNCHES {
-            hand.dispatch(&pipeline, &group, step.groups)?;
-        }
-        launch.by_hand_ns = launch.by_hand_ns.min(stopwatch.elapsed().0 as f64 / f64::from(LAUNCHES));
+        hand.dispatch(&pipeline, &group, step.groups)?;
+        times[0].push(stopwatch.elapsed().0 as f64);
         let stopwatch = Stopwatch::start();
-        for _ in 0..LAUNCHES {
-            ours.launch_on(kernel, &problem, &point, Some(&left), Some(&right), &result)?;
-        }
-        launch.ours_ns = launch.ours_ns.min(stopwatch.elapsed().0 as f64 / f64::from(LAUNCHES));
+        ours.launch_on(kernel, &problem, &point, Some(&left), Some(&right), &result)?;
+        times[1].push(stopwatch.elapsed().0 as f64);
     }
-    launch.ratio = launch.ours_ns / launch.by_hand_ns;
-    Ok(launch)
+    let [by_hand_ns, ours_ns] = [0, 1].map(|which| median(&times[which]).unwrap_or(f64::NAN));
+    let [least_by_hand, least_ours] = [0, 1].map(|which| minimum(&times[which]).unwrap_or(f64::NAN));
+    Ok(Launch { ratio: ours_ns / by_hand_ns, least_ratio: least_ours / least_by_hand, by_hand_ns, ours_ns })
 }
 
 /// The same pipeline on buffers of its own: what a program that dispatches one thing would keep.

@@ -5,7 +5,7 @@ use crate::experience::{COMPILED, Effort};
 use crate::guard::Guarded;
 use crate::offload::is_open;
 use crate::plan::{Decision, Reason, Rival, Standing};
-use trimtab_core::{Basis, Estimate, FailureKind, KernelId, Nanos, Objective, Patience};
+use trimtab_core::{Basis, DeviceKind, Estimate, FailureKind, KernelId, Nanos, Objective, Patience};
 use trimtab_tune::{Budget, Candidate, RaceReport, Rules, StopReason, race};
 use trimtab_wisdom::{Outcome, Stats};
 
@@ -21,9 +21,17 @@ const RUN_OFF_FACTOR: f64 = 1.08;
 const RUN_OFF_RIVALS: usize = 6;
 /// … each with so many samples. Few samples of two threads on a shared machine misjudged a third of the close calls.
 const RUN_OFF_SAMPLES: u32 = 12;
-/// A batch of the run-off takes at least this long: with the 0.2 ms of the rounds before, one pick in 24 on a software GPU was
-/// 7 % off.
+/// A batch of the run-off takes at least this long.
 const RUN_OFF_BATCH: Nanos = Nanos::from_millis(1);
+/// On a GPU a batch takes at least this long when tuning, and five times as long in the run-off: on a software GPU a launch of
+/// 30 µs varies by a third from one to the next, and of 24 picks by batches of 0.2 ms two were over 10 % off.
+const GPU_BATCH: Nanos = Nanos::from_millis(2);
+const GPU_RUN_OFF: u64 = 5;
+/// On a GPU fewer are dropped early and more run off, with more samples, for the same reason.
+const GPU_LADDER: [f64; 6] = [4.0, 2.0, 1.6, 1.4, 1.3, 1.25];
+const GPU_RUN_OFF_FACTOR: f64 = 1.15;
+const GPU_RUN_OFF_RIVALS: usize = 10;
+const GPU_RUN_OFF_SAMPLES: u32 = 16;
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
 /// Longest a candidate may run in a race, whatever the budget.
@@ -70,6 +78,12 @@ impl Cold {
                 decision.complete = false;
                 continue;
             }
+            let gpu = self.devices[device].facts().kind == DeviceKind::Gpu;
+            let given = ask.rules.clone();
+            if gpu && !ask.accept_partial {
+                ask.rules.batch_time_min = given.batch_time_min.max(GPU_BATCH);
+                ask.rules.ladder = GPU_LADDER;
+            }
             let mut bench = Guarded::new(bench, ask.problem, &self.wisdom, self.devices[device].as_ref());
             let first = self.first_round(decision, device, ask.patience, incumbent);
             let Some(leader) = self.race(decision, &mut bench, &first, incumbent, &mut ask, budget) else {
@@ -82,14 +96,18 @@ impl Cold {
                 self.race(decision, &mut bench, &second, Some(leader), &mut ask, budget).unwrap_or(leader)
             };
             // Someone who asked for tuning waits for it: those too close to call run off side by side.
-            let last = if ask.accept_partial { vec![] } else { self.run_off(decision, device) };
+            let last = if ask.accept_partial { vec![] } else { self.run_off(decision, device, gpu) };
             let leader = if last.len() > 1 {
                 let rules = ask.rules.clone();
-                let samples = RUN_OFF_SAMPLES.max(rules.min_samples);
+                let least = if gpu { GPU_RUN_OFF_SAMPLES } else { RUN_OFF_SAMPLES };
+                let samples = least.max(rules.min_samples);
                 ask.rules = Rules {
                     min_samples: samples,
                     max_samples: samples.max(rules.max_samples),
-                    batch_time_min: rules.batch_time_min.max(RUN_OFF_BATCH),
+                    batch_time_min: match gpu {
+                        true => Nanos(rules.batch_time_min.0.saturating_mul(GPU_RUN_OFF)),
+                        false => rules.batch_time_min.max(RUN_OFF_BATCH),
+                    },
                     ..rules
                 };
                 self.race(decision, &mut bench, &last, Some(leader), &mut ask, budget).unwrap_or(leader)
@@ -97,6 +115,7 @@ impl Cold {
                 leader
             };
             winners.push(leader);
+            ask.rules = given;
         }
         // A rival whose estimate kept a limit may have broken it in the race.
         winners.retain(|&winner| decision.rivals[winner].estimate().is_some());
@@ -199,16 +218,20 @@ impl Cold {
     }
 
     /// The few whose measured times are too close to call.
-    fn run_off(&self, decision: &Decision, device: usize) -> Vec<usize> {
+    fn run_off(&self, decision: &Decision, device: usize, gpu: bool) -> Vec<usize> {
+        let (factor, rivals) = match gpu {
+            true => (GPU_RUN_OFF_FACTOR, GPU_RUN_OFF_RIVALS),
+            false => (RUN_OFF_FACTOR, RUN_OFF_RIVALS),
+        };
         let mut close: Vec<usize> = (0..decision.rivals.len())
             .filter(|&index| {
                 decision.rivals[index].device as usize == device && is_measured(&decision.rivals[index])
             })
             .collect();
         close.sort_by(|&a, &b| pace(decision, a).total_cmp(&pace(decision, b)));
-        let limit = close.first().map_or(0.0, |&best| pace(decision, best) + RUN_OFF_FACTOR.log2());
+        let limit = close.first().map_or(0.0, |&best| pace(decision, best) + factor.log2());
         close.retain(|&index| pace(decision, index) <= limit);
-        close.truncate(RUN_OFF_RIVALS);
+        close.truncate(rivals);
         close.sort_unstable();
         close
     }
