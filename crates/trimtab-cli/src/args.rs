@@ -6,7 +6,7 @@ use trimtab::core::{Nanos, Patience, Problem, ProblemError};
 use trimtab::{VARIABLES, parse_duration};
 
 const PROBLEMS: &str = "\
-Problems are written OPERATION:TYPE:SIZES, types are f32, f64, i32:
+Problems are written OPERATION:TYPE:SIZES, types are f32, f64, f16, i32:
   matmul:f32:512x256x128          m x n x k
   matmul:f64:8x64x64x64:n,t       batch x m x n x k; t transposed, s shared by the batch
   elementwise.gelu:f32:1048576    neg abs exp log sqrt tanh sigmoid relu gelu

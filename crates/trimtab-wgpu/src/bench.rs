@@ -30,7 +30,7 @@ pub(crate) fn building_takes_longer(engine: &Engine, limit: Nanos) -> Option<Str
     };
     let needed = Nanos(least.0.saturating_mul(BUILDS));
     (needed > limit).then(|| {
-        format!("building kernels takes {least} and more each, the budget is {limit}; tune the problem ahead of time")
+        format!("building kernels takes {least} and more each, of the budget {limit} is left; tune the problem ahead of time")
     })
 }
 

@@ -37,9 +37,9 @@ const CACHED_BYTES: u64 = 512 << 10;
 const CACHED_RUNS: u32 = 32;
 /// Bytes of a copy that is next to nothing but a dispatch.
 const LITTLE_BYTES: u64 = 4096;
-/// Workgroups and barriers of each in the barrier kernel.
+/// Workgroups of the barrier kernel, and rounds of each.
 const BARRIER_GROUPS: u32 = 64;
-const BARRIERS: u32 = 64;
+const BARRIER_ROUNDS: u32 = 128;
 /// Times each is measured; the shortest counts.
 const REPEATS: usize = 3;
 
@@ -165,11 +165,18 @@ impl Engine {
         let bytes_per_s = 2.0 * copied as f64 / beds.time(&copy(copied), 1)? * 1e9;
         let cached = CACHED_BYTES.min(copied);
         let cached_bytes_per_s = 2.0 * cached as f64 / beds.time(&copy(cached), CACHED_RUNS)? * 1e9;
-        // The same text with the barrier in a branch all invocations take or none does.
-        let barrier =
-            |barriers: u32| program(BARRIER, GROUP, BARRIER_GROUPS, [BARRIERS, barriers, 0, 0], false);
-        let (with, without) = (beds.time(&barrier(1), 1)?, beds.time(&barrier(0), 1)?);
-        let barrier_ns = (with - without).max(0.0) / f64::from(BARRIER_GROUPS * BARRIERS);
+        let barrier = |statement: &str| {
+            let text = BARRIER.replace("BARRIER", statement);
+            let mut program = program("", GROUP, BARRIER_GROUPS, [BARRIER_ROUNDS, 0, 0, 0], false);
+            for step in &mut program.steps {
+                step.text = Cow::Owned(text.clone());
+                step.workgroup_bytes = 4 * GROUP;
+            }
+            program
+        };
+        let (with, without) = (beds.time(&barrier("workgroupBarrier();"), 1)?, beds.time(&barrier(""), 1)?);
+        // Two barriers a round.
+        let barrier_ns = (with - without).max(0.0) / f64::from(BARRIER_GROUPS * BARRIER_ROUNDS * 2);
         Ok(Rates {
             flops_per_s,
             lanes: LANES,
