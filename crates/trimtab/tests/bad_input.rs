@@ -275,7 +275,7 @@ fn text_that_is_no_problem_is_an_error_that_shows_what_one_looks_like() {
     for (text, part) in [
         ("", "is not an operation"),
         ("conv:f32:3x3", "matmul, elementwise, reduce, transpose, custom"),
-        ("matmul:f8:2x2x2", "f32, f64, i32"),
+        ("matmul:f8:2x2x2", "f32, f64, f16, i32"),
         ("matmul:f32:2x2", "m x n x k"),
         ("matmul:f32:2x-2x2", "is not a size"),
         ("matmul:i32:2x2x2", "matmul is not defined for i32"),
