@@ -12,7 +12,7 @@ use trimtab::wgpu::{GpuDevice, GpuOptions, Step, full_text};
 pub(crate) const START_SIZE: usize = 256;
 /// What is dispatched to compare launches: long enough to be real, short enough for an overhead to show.
 const LAUNCHED: &str = "elementwise.add:f32:4096";
-/// Launches of each, one by one in turn; the middle counts.
+/// Launches of each, one by one in turn; the least counts.
 const LAUNCHES: usize = 6000;
 
 /// wgpu set up by hand.

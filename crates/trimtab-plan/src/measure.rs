@@ -28,10 +28,10 @@ const RUN_OFF_BATCH: Nanos = Nanos::from_millis(1);
 const GPU_BATCH: Nanos = Nanos::from_millis(2);
 const GPU_RUN_OFF: u64 = 5;
 /// On a GPU fewer are dropped early and more run off, with more samples, for the same reason.
-const GPU_LADDER: [f64; 6] = [4.0, 2.0, 1.6, 1.4, 1.3, 1.25];
+const GPU_LADDER: [f64; 6] = [8.0, 4.0, 2.5, 1.8, 1.5, 1.35];
 const GPU_RUN_OFF_FACTOR: f64 = 1.15;
 const GPU_RUN_OFF_RIVALS: usize = 10;
-const GPU_RUN_OFF_SAMPLES: u32 = 16;
+const GPU_RUN_OFF_SAMPLES: u32 = 24;
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
 /// Longest a candidate may run in a race, whatever the budget.
