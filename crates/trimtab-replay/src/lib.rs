@@ -1,0 +1,12 @@
+//! Devices made of recordings: machines we do not own, replayed in virtual time, and the searches tried on them.
+#![forbid(unsafe_code)]
+
+mod expression;
+mod reader;
+mod recording;
+mod simulate;
+
+pub use expression::{Expression, ExpressionError};
+pub use reader::{ReadError, list_recordings, read_recordings};
+pub use recording::{Axis, Completeness, Outcome, Recording, Row, Timing};
+pub use simulate::{BUDGETS, Stats, Run, simulate, stats};

@@ -1,0 +1,45 @@
+//! Searching a space of settings: strategies that say which point to measure next and are told what came of it.
+//!
+//! Every strategy is deterministic by its seed on every machine, asks for no point twice, and ends when the space is spent.
+
+mod exact_math;
+mod gaussian;
+mod model;
+mod random;
+mod random_numbers;
+mod space;
+mod tried;
+
+pub use model::{Model, ModelSettings};
+pub use random::Random;
+pub use random_numbers::RandomNumbers;
+pub use space::{SearchAxis, SearchSpace};
+
+/// What came of measuring a point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Seen {
+    /// It took this long, in any unit as long as it is always the same.
+    Time(f64),
+    /// It could not be built, crashed, hung, or gave a wrong result.
+    Failed,
+}
+
+impl Seen {
+    /// The time, unless it failed. A time that is no positive number is a lie and counts as a failure.
+    pub fn time(self) -> Option<f64> {
+        match self {
+            Seen::Time(time) if time > 0.0 && time.is_finite() => Some(time),
+            _ => None,
+        }
+    }
+}
+
+/// A way of searching.
+pub trait Strategy {
+    /// The name on the command line.
+    fn name(&self) -> &'static str;
+    /// The position of the next point to measure, never one that was asked or told before; `None` when nothing is left.
+    fn ask(&mut self) -> Option<usize>;
+    /// What came of a point. Points nobody asked for are welcome: what is known already is not measured again.
+    fn tell(&mut self, at: usize, seen: Seen);
+}
