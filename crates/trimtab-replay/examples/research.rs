@@ -1,7 +1,7 @@
 //! Tries strategies on recordings: `research DIR STRATEGY SEEDS [name=value…] [--space NAME] [--noise]`.
 use std::sync::Arc;
-use trimtab_replay::{Run, read_recordings, simulate, stats};
-use trimtab_tune::search::{Model, ModelSettings, Random, SearchSpace, Strategy};
+use trimtab_replay::{Run, donor_of, read_recordings, simulate, stats};
+use trimtab_tune::search::{Anneal, Donor, Evolve, Halving, Hill, Model, ModelSettings, Natural, Random, SearchSpace, Strategy, Sweep};
 
 const SPACES: [&str; 7] = [
     "gemm__nvidia_rtx_3090",
@@ -20,18 +20,21 @@ fn main() {
     let mut spaces: Vec<&str> = Vec::new();
     let mut noise = false;
     let mut verbose = false;
+    let mut warm = false;
     for arg in &args[3..] {
         if let Some((name, value)) = arg.split_once('=') {
             if name == "space" { spaces.push(value) } else { settings.set(name, value.parse().unwrap()) }
         }
         noise |= arg == "--noise";
         verbose |= arg == "-v";
+        warm |= arg == "--warm";
     }
     if spaces.is_empty() {
         spaces = SPACES.to_vec();
     }
     let recordings = read_recordings(std::path::Path::new(&args[0]), &spaces).unwrap();
-    let budgets = [20, 50, 60, 100, 150, 200];
+    let everything = if warm { read_recordings(std::path::Path::new(&args[0]), &[]).unwrap() } else { vec![] };
+    let budgets = [5, 20, 50, 60, 100, 150, 200];
     let mut medians = vec![Vec::new(); budgets.len()];
     let mut means = vec![0.0; budgets.len()];
     let mut shares = vec![0.0; budgets.len()];
@@ -40,11 +43,22 @@ fn main() {
     let started = std::time::Instant::now();
     for recording in &recordings {
         let space = Arc::new(SearchSpace::new(&recording.space()));
+        let donors: Vec<Donor> = everything
+            .iter()
+            .filter(|other| other.kernel == recording.kernel && other.device != recording.device)
+            .map(donor_of)
+            .collect();
         let runs: Vec<Run> = (0..seeds)
             .map(|seed| {
                 let mut strategy: Box<dyn Strategy> = match args[1].as_str() {
                     "random" => Box::new(Random::new(&space, seed)),
-                    _ => Box::new(Model::new(space.clone(), seed, settings.clone())),
+                    "sweep" => Box::new(Sweep::new(&space)),
+                    "hill" => Box::new(Hill::new(space.clone(), seed)),
+                    "anneal" => Box::new(Anneal::new(space.clone(), seed)),
+                    "evolve" => Box::new(Evolve::new(space.clone(), seed)),
+                    "halving" => Box::new(Halving::new(space.clone(), seed)),
+                    "natural" => Box::new(Natural::new(space.clone(), seed)),
+                    _ => Box::new(Model::new(space.clone(), seed, settings.clone()).warm(&donors)),
                 };
                 let run = simulate(recording, strategy.as_mut(), 200, noise.then_some(seed + 1000));
                 asks += run.fractions.len();
@@ -66,7 +80,7 @@ fn main() {
         }
     }
     evals_to.sort();
-    let mut line = format!("{} ", args[3..].join(" "));
+    let mut line = format!("{} ", args[1..].join(" "));
     for i in 0..budgets.len() {
         medians[i].sort_by(f64::total_cmp);
         line += &format!(" {}: {:.3}/{:.3}/{:.2}", budgets[i], medians[i][medians[i].len() / 2], means[i], shares[i]);

@@ -3,10 +3,12 @@
 
 mod expression;
 mod reader;
+mod recorded_device;
 mod recording;
 mod simulate;
 
 pub use expression::{Expression, ExpressionError};
 pub use reader::{ReadError, list_recordings, read_recordings};
+pub use recorded_device::{RecordedDevice, problem_of};
 pub use recording::{Axis, Completeness, Outcome, Recording, Row, Timing};
-pub use simulate::{BUDGETS, Stats, Run, simulate, stats};
+pub use simulate::{BUDGETS, Run, Stats, donor_of, simulate, stats};

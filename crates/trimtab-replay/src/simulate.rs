@@ -1,7 +1,7 @@
 //! Searches replayed on a recording, scored by how near to the optimum they come after so many evaluations.
 
 use crate::Recording;
-use trimtab_tune::search::{RandomNumbers, Seen, Strategy};
+use trimtab_tune::search::{Donor, DonorPoint, RandomNumbers, Seen, Strategy};
 
 /// The evaluations after which quality is reported.
 pub const BUDGETS: [usize; 4] = [20, 50, 100, 200];
@@ -88,4 +88,14 @@ pub fn stats(runs: &[Run], evals: usize) -> Stats {
         share_within_5pct: fractions.iter().filter(|f| **f >= NEAR).count() as f64 / seeds.max(1) as f64,
         median_evals_to_5pct: needed.get(seeds / 2).copied().filter(|needed| *needed != usize::MAX),
     }
+}
+
+/// What a recording teaches about the same kernel elsewhere.
+pub fn donor_of(recording: &Recording) -> Donor {
+    let names = || recording.axes.iter().map(|axis| axis.name.clone());
+    let points = recording.rows.iter().map(|row| DonorPoint {
+        values: names().zip(row.point.values().iter().copied()).collect(),
+        time: row.outcome.mean_ms(),
+    });
+    Donor { points: points.collect() }
 }

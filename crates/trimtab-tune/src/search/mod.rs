@@ -2,15 +2,31 @@
 //!
 //! Every strategy is deterministic by its seed on every machine, asks for no point twice, and ends when the space is spent.
 
+mod anneal;
+mod donors;
+mod evolve;
 mod exact_math;
 mod gaussian;
+mod halving;
+mod hill;
 mod model;
+mod natural;
+mod policy;
 mod random;
 mod random_numbers;
 mod space;
+mod sweep;
 mod tried;
 
+pub use anneal::Anneal;
+pub use donors::{Donor, DonorPoint};
+pub use evolve::Evolve;
+pub use halving::Halving;
+pub use hill::Hill;
 pub use model::{Model, ModelSettings};
+pub use natural::Natural;
+pub use policy::{ONE, Policy, reward};
+pub use sweep::Sweep;
 pub use random::Random;
 pub use random_numbers::RandomNumbers;
 pub use space::{SearchAxis, SearchSpace};

@@ -1,6 +1,7 @@
 //! `model`: learns how time depends on the axes, and asks where most is to be gained.
 
-use super::gaussian::Gaussian;
+use super::donors::{Advice, Donor};
+use super::gaussian::{Gaussian, Weights};
 use super::tried::Tried;
 use super::{RandomNumbers, SearchSpace, Seen, Strategy, exact_math};
 use std::sync::Arc;
@@ -24,6 +25,16 @@ pub struct ModelSettings {
     pub mh: f64,
     pub xi: f64,
     pub rankc: f64,
+    pub cap: usize,
+    pub climb: usize,
+    pub boost: f64,
+    pub ridge: f64,
+    pub advised: usize,
+    pub follow: usize,
+    pub listed: usize,
+    pub niche: usize,
+    pub narrow: usize,
+    pub stale: usize,
 }
 
 impl Default for ModelSettings {
@@ -44,6 +55,16 @@ impl Default for ModelSettings {
             mh: 0.0,
             xi: 0.0,
             rankc: 0.0,
+            cap: 64,
+            climb: 2,
+            boost: 0.0,
+            ridge: 4.0,
+            advised: 100,
+            follow: 4,
+            listed: 0,
+            niche: 0,
+            narrow: 99,
+            stale: 15,
         }
     }
 }
@@ -66,6 +87,16 @@ impl ModelSettings {
             "spread" => self.spread = value as usize,
             "mh" => self.mh = value,
             "xi" => self.xi = value,
+            "cap" => self.cap = value as usize,
+            "niche" => self.niche = value as usize,
+            "narrow" => self.narrow = value as usize,
+            "ridge" => self.ridge = value,
+            "advised" => self.advised = value as usize,
+            "follow" => self.follow = value as usize,
+            "listed" => self.listed = value as usize,
+            "boost" => self.boost = value,
+            "stale" => self.stale = value as usize,
+            "climb" => self.climb = value as usize,
             "rankc" => self.rankc = value,
             _ => {}
         }
@@ -83,7 +114,10 @@ pub struct Model {
     observed: Vec<(usize, f64)>,
     failed: Vec<usize>,
     gaussian: Gaussian,
+    trial: Gaussian,
     pool: Vec<usize>,
+    advice: Option<Advice>,
+    next_advice: usize,
     coords: Vec<Vec<f64>>,
 }
 
@@ -91,7 +125,7 @@ impl Model {
     /// A search of that seed.
     pub fn new(space: Arc<SearchSpace>, seed: u64, settings: ModelSettings) -> Model {
         let weights = vec![settings.weight; space.axes().len()];
-        let gaussian = Gaussian::new(weights, settings.noise, settings.smooth);
+        let gaussian = Gaussian::new(Weights{axes:weights, noise: settings.noise}, settings.smooth);
         let tried = Tried::new(space.len());
         let coords = space
             .axes()
@@ -112,10 +146,35 @@ impl Model {
             tried,
             observed: Vec::new(),
             failed: Vec::new(),
+            trial: gaussian.clone(),
             gaussian,
             pool: Vec::new(),
+            advice: None,
+            next_advice: 0,
             coords,
         }
+    }
+
+    /// With donors.
+    pub fn warm(mut self, donors: &[Donor]) -> Model {
+        self.advice = Advice::new(&self.space, donors);
+        self
+    }
+
+    fn slowdown(&self, at: usize) -> f64 {
+        let s = self.advice.as_ref().map_or(0.0, |a| f64::from(a.slowdown[at]));
+        if s > 1.0 { 1.0 + 0.3 * (s - 1.0) } else { s }
+    }
+
+    fn advised(&mut self) -> Option<usize> {
+        let ranked = &self.advice.as_ref()?.ranked;
+        while let Some(at) = ranked.get(self.next_advice) {
+            self.next_advice += 1;
+            if !self.tried.has(*at) {
+                return Some(*at);
+            }
+        }
+        None
     }
 
     fn coordinates(&self, at: usize, into: &mut Vec<f64>) {
@@ -150,7 +209,7 @@ impl Model {
         sum
     }
 
-    fn values(&self) -> Vec<f64> {
+    fn values(&self) -> (Vec<f64>, Vec<f64>, f64) {
         let mut sorted: Vec<f64> = self.observed.iter().map(|(_, value)| *value).collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let knee = sorted[((sorted.len() - 1) as f64 * self.settings.quantile) as usize];
@@ -162,13 +221,23 @@ impl Model {
         let mean = squeezed.iter().sum::<f64>() / squeezed.len() as f64;
         let var = squeezed.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / squeezed.len() as f64;
         let scale = 1.0 / var.sqrt().max(1e-6);
-        squeezed.into_iter().map(|v| (v - mean) * scale).collect()
+        let standard: Vec<f64> = squeezed.into_iter().map(|v| (v - mean) * scale).collect();
+        let s: Vec<f64> = self.observed.iter().map(|(at, _)| self.slowdown(*at) * scale).collect();
+        let sm = s.iter().sum::<f64>() / s.len() as f64;
+        let (mut xy, mut xx) = (self.settings.ridge, self.settings.ridge);
+        for (v, s) in standard.iter().zip(&s) {
+            xy += v * (s - sm);
+            xx += (s - sm) * (s - sm);
+        }
+        let beta = (xy / xx).clamp(0.0, 1.2) * scale;
+        let rest = standard.iter().zip(&self.observed).map(|(v, (at, _))| v - beta * self.slowdown(*at)).collect();
+        (standard, rest, beta)
     }
 
-    fn prior(&self, g: &Gaussian) -> f64 {
+    fn prior(&self, g: &Weights) -> f64 {
         let base = exact_math::log2(self.settings.weight);
         let mut sum = 0.0;
-        for w in &g.weights {
+        for w in &g.axes {
             let d = exact_math::log2(*w) - base;
             sum += d * d;
         }
@@ -177,63 +246,117 @@ impl Model {
     }
 
     fn learn(&mut self, values: &[f64]) {
-        let mut gaussian = self.gaussian.clone();
-        gaussian.clear();
         let mut point = Vec::new();
-        for (at, _) in &self.observed {
-            self.coordinates(*at, &mut point);
-            gaussian.push(point.iter().copied());
+        for at in self.gaussian.len()..self.observed.len() {
+            self.coordinates(self.observed[at].0, &mut point);
+            self.gaussian.push(&point);
         }
-        let mut likely = gaussian.fit(values) + self.prior(&gaussian);
+        // subset
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_unstable_by(|a, b| values[*a].total_cmp(&values[*b]).then(a.cmp(b)));
+        let cap = self.settings.cap;
+        if order.len() > cap {
+            for i in cap / 2..cap {
+                let j = i + self.numbers.below(order.len() - i);
+                order.swap(i, j);
+            }
+            order.truncate(cap);
+        }
+        self.trial.clear();
+        let mut chosen = Vec::new();
+        for at in order {
+            self.coordinates(self.observed[at].0, &mut point);
+            self.trial.push(&point);
+            chosen.push(values[at]);
+        }
+        let mut weights = self.gaussian.weights().clone();
+        self.trial.set_weights(weights.clone());
+        let mut likely = self.trial.fit(&chosen) + self.prior(&weights);
+        let mut changed = false;
         for _ in 0..self.settings.proposals {
-            let mut other = gaussian.clone();
-            let which = self.numbers.below(other.weights.len() + 2);
+            let mut other = weights.clone();
+            let which = self.numbers.below(other.axes.len() + 2);
             let factor = exact_math::exp(self.numbers.normal());
-            if which < other.weights.len() {
-                other.weights[which] = (other.weights[which] * factor).clamp(0.001, 30.0);
-            } else if which == other.weights.len() {
-                other.noise = (other.noise * factor * factor).clamp(1e-6, 0.3);
+            if which < other.axes.len() {
+                other.axes[which] *= factor;
+            } else if which == other.axes.len() {
+                other.noise *= factor * factor;
             } else {
                 let f = exact_math::exp(0.5 * self.numbers.normal());
-                other.weights.iter_mut().for_each(|w| *w = (*w * f).clamp(0.001, 30.0));
+                other.axes.iter_mut().for_each(|w| *w *= f);
             }
-            let also = other.fit(values) + self.prior(&other);
-            if also > likely || (self.settings.mh > 0.0 && self.numbers.unit() < exact_math::exp((also - likely) / self.settings.mh)) {
+            let other = other.clamped();
+            self.trial.set_weights(other.clone());
+            let also = self.trial.fit(&chosen) + self.prior(&other);
+            if also > likely + 0.1 || (self.settings.mh > 0.0 && self.numbers.unit() < exact_math::exp((also - likely) / self.settings.mh)) {
                 likely = also;
-                gaussian = other;
+                weights = other;
+                changed = true;
             }
         }
-        self.gaussian = gaussian;
+        if changed {
+            self.gaussian.set_weights(weights);
+        }
+        self.gaussian.fit(values);
     }
 
-    fn candidates(&mut self) {
+    fn candidates(&mut self, niche: Option<(usize, u16)>) {
         let tried = &self.tried;
+        let space = &self.space;
+        let inside = |at: usize| niche.is_none_or(|(axis, digit)| space.digits(at)[axis] == digit);
         self.pool.retain(|at| !tried.has(*at));
         self.pool.truncate(self.settings.pool);
-        let climb: Vec<usize> = self.pool.iter().take(2).copied().collect();
+        let climb: Vec<usize> = self.pool.iter().take(self.settings.climb).copied().collect();
         let mut leaders: Vec<(f64, usize)> = self.observed.iter().map(|(at, value)| (*value, *at)).collect();
         leaders.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         for (_, at) in leaders.iter().take(self.settings.leaders) {
-            self.space.neighbours(*at, &mut self.pool);
+            space.neighbours(*at, &mut self.pool);
+        }
+        if niche.is_some() {
+            for (_, at) in leaders.iter().filter(|(_, at)| inside(*at)).take(self.settings.leaders) {
+                space.neighbours(*at, &mut self.pool);
+            }
         }
         for at in climb {
-            self.space.neighbours(at, &mut self.pool);
+            space.neighbours(at, &mut self.pool);
         }
         for _ in 0..self.settings.fresh {
             if let Some(at) = self.tried.draw(&mut self.numbers) {
                 self.pool.push(at);
             }
         }
+        if let Some(advice) = &self.advice {
+            self.pool.extend(advice.ranked.iter().filter(|at| !tried.has(**at)).take(self.settings.advised));
+        }
         self.pool.sort_unstable();
         self.pool.dedup();
-        self.pool.retain(|at| !tried.has(*at));
+        self.pool.retain(|at| !tried.has(*at) && inside(*at));
     }
 
     fn choose(&mut self) -> Option<usize> {
-        let values = self.values();
-        self.learn(&values);
-        self.candidates();
-        let best = values.iter().copied().fold(f64::MAX, f64::min) - self.settings.xi;
+        let (values, rest, beta) = self.values();
+        self.learn(&rest);
+        let newest = (0..values.len()).min_by(|a, b| values[*a].total_cmp(&values[*b])).unwrap_or(0);
+        let idle = values.len() - newest;
+        let wide = if idle > self.settings.stale && idle % 2 == 1 {
+            1.0 + self.settings.boost * ((idle - self.settings.stale) as f64 / 20.0).min(2.0)
+        } else {
+            1.0
+        };
+        let mut niche = None;
+        let mut best = values[newest];
+        if self.settings.niche > 0 && idle > self.settings.stale && idle % self.settings.niche == 0 {
+            let own = self.space.digits(self.observed[newest].0);
+            let axes: Vec<usize> = (0..own.len()).filter(|a| (2..=self.settings.narrow).contains(&self.space.axes()[*a].values.len())).collect();
+            if let Some(&axis) = axes.get(self.numbers.below(axes.len())) {
+                let len = self.space.axes()[axis].values.len();
+                let digit = (own[axis] as usize + 1 + self.numbers.below(len - 1)) % len;
+                niche = Some((axis, digit as u16));
+                best = self.observed.iter().zip(&values).filter(|((at, _), _)| usize::from(self.space.digits(*at)[axis]) == digit).map(|(_, v)| *v).fold(2.0, f64::min);
+            }
+        }
+        let kept = if niche.is_some() { std::mem::take(&mut self.pool) } else { Vec::new() };
+        self.candidates(niche);
         let mut scored: Vec<(f64, usize)> = Vec::with_capacity(self.pool.len());
         let (mut point, mut alike) = (Vec::new(), Vec::new());
         let fails: Vec<Vec<f64>> = self
@@ -249,15 +372,15 @@ impl Model {
         for &at in &self.pool {
             self.coordinates(at, &mut point);
             self.gaussian.alike(&point, self.observed.len(), &mut alike);
-            let mean = self.gaussian.mean_of(&alike);
-            let ok: f64 = alike.iter().map(|k| k * k * k * k).sum();
-            let variance = self.gaussian.variance_of(&mut alike);
-            let mut gain = exact_math::expected_improvement(best, mean, variance.sqrt());
+            let mean = self.gaussian.mean_of(&alike) + beta * self.slowdown(at);
+            let variance = self.gaussian.variance_at_most(&alike);
+            let mut gain = exact_math::expected_improvement(best, mean, wide * variance.sqrt());
             if !fails.is_empty() {
+                let ok: f64 = alike.iter().map(|k| k * k * k * k).sum();
                 let mut bad = 0.0;
                 for f in &fails {
                     let mut d = 0.0;
-                    for ((a, b), w) in f.iter().zip(&point).zip(&self.gaussian.weights) {
+                    for ((a, b), w) in f.iter().zip(&point).zip(&self.gaussian.weights().axes) {
                         d += w.max(self.settings.weight) * (a - b).abs();
                     }
                     bad += exact_math::exp(-4.0 * d);
@@ -268,9 +391,30 @@ impl Model {
             scored.push((gain, at));
         }
         scored.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut sure = 0.0;
+        for i in 0..scored.len() {
+            let (most, at) = scored[i];
+            if most <= sure || i >= 64 {
+                break;
+            }
+            self.coordinates(at, &mut point);
+            self.gaussian.alike(&point, self.observed.len(), &mut alike);
+            let mean = self.gaussian.mean_of(&alike) + beta * self.slowdown(at);
+            let bound = self.gaussian.variance_at_most(&alike);
+            let before = exact_math::expected_improvement(best, mean, wide * bound.sqrt());
+            let variance = self.gaussian.variance_of(&mut alike);
+            let after = exact_math::expected_improvement(best, mean, wide * variance.sqrt());
+            scored[i].0 = if before > 0.0 { most * after / before } else { 0.0 };
+            sure = scored[i].0.max(sure);
+        }
+        scored.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         self.pool.clear();
         self.pool.extend(scored.iter().map(|(_, at)| *at));
-        self.pool.first().copied()
+        let first = self.pool.first().copied();
+        if niche.is_some() {
+            self.pool = kept;
+        }
+        first
     }
 }
 
@@ -283,7 +427,13 @@ impl Strategy for Model {
         if self.tried.is_full() {
             return None;
         }
-        let chosen = if self.observed.len() < self.settings.initial.min(2)
+        let chosen = if self.advice.is_some() && self.tried.count() < self.settings.follow {
+            self.advised()
+        } else if self.observed.len() < 2 {
+            self.spread()
+        } else if self.advice.is_some() {
+            if self.tried.count() % 4 == 3 && self.tried.count() < self.settings.listed { self.advised() } else { self.choose() }
+        } else if self.observed.len() < self.settings.initial.min(2)
             || self.tried.count() < self.settings.initial
         {
             self.spread()
