@@ -1,7 +1,7 @@
 //! Tries strategies on recordings: `research DIR STRATEGY SEEDS [name=value…] [--space NAME] [--noise]`.
 use std::sync::Arc;
 use trimtab_replay::{Run, donor_of, read_recordings, simulate, stats};
-use trimtab_tune::search::{Anneal, Donor, Evolve, Halving, Hill, Model, ModelSettings, Natural, Random, SearchSpace, Strategy, Sweep};
+use trimtab_tune::search::{Donor, SearchSpace, strategy};
 
 const SPACES: [&str; 7] = [
     "gemm__nvidia_rtx_3090",
@@ -16,14 +16,13 @@ const SPACES: [&str; 7] = [
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let seeds: u64 = args[2].parse().unwrap();
-    let mut settings = ModelSettings::default();
     let mut spaces: Vec<&str> = Vec::new();
     let mut noise = false;
     let mut verbose = false;
     let mut warm = false;
     for arg in &args[3..] {
         if let Some((name, value)) = arg.split_once('=') {
-            if name == "space" { spaces.push(value) } else { settings.set(name, value.parse().unwrap()) }
+            if name == "space" { spaces.push(value) }
         }
         noise |= arg == "--noise";
         verbose |= arg == "-v";
@@ -50,16 +49,7 @@ fn main() {
             .collect();
         let runs: Vec<Run> = (0..seeds)
             .map(|seed| {
-                let mut strategy: Box<dyn Strategy> = match args[1].as_str() {
-                    "random" => Box::new(Random::new(&space, seed)),
-                    "sweep" => Box::new(Sweep::new(&space)),
-                    "hill" => Box::new(Hill::new(space.clone(), seed)),
-                    "anneal" => Box::new(Anneal::new(space.clone(), seed)),
-                    "evolve" => Box::new(Evolve::new(space.clone(), seed)),
-                    "halving" => Box::new(Halving::new(space.clone(), seed)),
-                    "natural" => Box::new(Natural::new(space.clone(), seed)),
-                    _ => Box::new(Model::new(space.clone(), seed, settings.clone()).warm(&donors)),
-                };
+                let mut strategy = strategy(&args[1], &space, seed, &donors).unwrap();
                 let run = simulate(recording, strategy.as_mut(), 200, noise.then_some(seed + 1000));
                 asks += run.fractions.len();
                 run

@@ -35,7 +35,6 @@ impl Weights {
 #[derive(Clone, Debug)]
 pub(crate) struct Gaussian {
     weights: Weights,
-    smooth: u32,
     /// Coordinates of the observations, axis by axis.
     inputs: Vec<Vec<f64>>,
     count: usize,
@@ -51,11 +50,10 @@ pub(crate) struct Gaussian {
 }
 
 impl Gaussian {
-    pub(crate) fn new(weights: Weights, smooth: u32) -> Gaussian {
+    pub(crate) fn new(weights: Weights) -> Gaussian {
         let inputs = vec![Vec::new(); weights.axes.len()];
         Gaussian {
             weights,
-            smooth,
             inputs,
             count: 0,
             lower: Vec::new(),
@@ -106,31 +104,14 @@ impl Gaussian {
     pub(crate) fn alike(&self, point: &[f64], upto: usize, alike: &mut Vec<f64>) {
         alike.clear();
         alike.resize(upto, 0.0);
-        let mut factors = Vec::new();
-        if self.smooth > 1 { factors.resize(upto, 1.0) }
         for ((axis, weight), own) in self.inputs.iter().zip(&self.weights.axes).zip(point) {
-            if self.smooth == 1 {
             for (sum, other) in alike.iter_mut().zip(axis) {
                 *sum += weight * (own - other).abs();
-            }
-            } else if self.smooth == 3 {
-            for ((sum, f), other) in alike.iter_mut().zip(&mut factors).zip(axis) {
-                let t = weight * (own - other).abs();
-                *sum += t;
-                *f *= 1.0 + t;
-            }
-            } else {
-            for ((sum, f), other) in alike.iter_mut().zip(&mut factors).zip(axis) {
-                let t = weight * (own - other).abs();
-                *sum += t;
-                *f *= 1.0 + t + t * t * (1.0 / 3.0);
-            }
             }
         }
         for sum in alike.iter_mut() {
             *sum = exact_math::exp(-*sum);
         }
-        if self.smooth > 1 { for (s, f) in alike.iter_mut().zip(&factors) { *s *= f } }
     }
 
     /// Decomposes the rows that were added since.
@@ -226,7 +207,7 @@ mod tests {
     use super::*;
 
     fn line(noise: f64) -> Gaussian {
-        let mut gaussian = Gaussian::new(Weights { axes: vec![1.0], noise }, 1);
+        let mut gaussian = Gaussian::new(Weights { axes: vec![1.0], noise });
         for at in [0.0, 0.5, 1.0] {
             gaussian.push(&[at]);
         }
@@ -269,7 +250,7 @@ mod tests {
     fn weights_that_explain_the_values_are_more_likely() {
         // The values follow the first axis and ignore the second.
         let fit = |axes: Vec<f64>| {
-            let mut gaussian = Gaussian::new(Weights { axes, noise: 1e-4 }, 1);
+            let mut gaussian = Gaussian::new(Weights { axes, noise: 1e-4 });
             let mut values = Vec::new();
             for a in 0..4 {
                 for b in 0..4 {
@@ -284,7 +265,7 @@ mod tests {
 
     #[test]
     fn nothing_one_and_the_same_point_twice_can_be_fitted() {
-        let mut gaussian = Gaussian::new(Weights { axes: vec![1.0], noise: 0.0 }.clamped(), 1);
+        let mut gaussian = Gaussian::new(Weights { axes: vec![1.0], noise: 0.0 }.clamped());
         gaussian.fit(&[]);
         assert!(predict(&gaussian, 0.5).0.is_finite());
         gaussian.push(&[0.5]);

@@ -1,4 +1,8 @@
 //! `model`: learns how time depends on the axes, and asks where most is to be gained.
+//!
+//! A Gaussian process over log2 of the times, expected improvement, and how likely a point is to run at all. When it stops
+//! getting anywhere, every other question goes to a part of the space that differs from the best in one setting: the best
+//! point often needs the opposite value of a switch whose first trials were bad.
 
 use super::donors::{Advice, Donor};
 use super::gaussian::{Gaussian, Weights};
@@ -6,416 +10,371 @@ use super::tried::Tried;
 use super::{RandomNumbers, SearchSpace, Seen, Strategy, exact_math};
 use std::sync::Arc;
 
-/// Research settings.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct ModelSettings {
-    pub initial: usize,
-    pub smooth: u32,
-    pub weight: f64,
-    pub prior: f64,
-    pub proposals: usize,
-    pub pool: usize,
-    pub fresh: usize,
-    pub leaders: usize,
-    pub squeeze: f64,
-    pub quantile: f64,
-    pub noise: f64,
-    pub spread: usize,
-    pub mh: f64,
-    pub xi: f64,
-    pub rankc: f64,
-    pub cap: usize,
-    pub climb: usize,
-    pub boost: f64,
-    pub ridge: f64,
-    pub advised: usize,
-    pub follow: usize,
-    pub listed: usize,
-    pub niche: usize,
-    pub narrow: usize,
-    pub stale: usize,
-}
+/// Points measured before the model is asked; each the farthest from the others of [`SPREAD_DRAWS`] drawn.
+const FIRST_LOOKS: usize = 8;
+const SPREAD_DRAWS: usize = 10;
+/// What an axis is expected to matter, and how surely: weights a factor of four off are one deviation off.
+const WEIGHT: f64 = 0.5;
+const WEIGHT_DOUBLINGS: f64 = 2.0;
+/// The noise expected, as a share of the variance.
+const NOISE: f64 = 0.001;
+/// Other weights tried with every question.
+const PROPOSALS: usize = 4;
+/// Weights are judged by at most this many observations, the better half always among them.
+const JUDGED_BY: usize = 64;
+/// Other weights must be this much more likely, or every question would decompose the covariance anew.
+const MORE_LIKELY: f64 = 0.1;
+/// Times slower than the median count this much of their distance: how bad a bad point is matters little.
+const SQUEEZED: f64 = 0.3;
+/// Observations the model holds; beyond that the best [`KEPT_BEST`] and some of the others are kept.
+const MAX_OBSERVED: usize = 220;
+const KEPT_BEST: usize = 100;
+const KEPT_OTHERS: usize = 60;
+/// Failures the model holds, the latest.
+const MAX_FAILED: usize = 120;
+/// Candidates kept from question to question, and drawn anew for each.
+const POOL: usize = 150;
+const FRESH: usize = 150;
+/// The neighbours of this many of the best points, and of the best candidates, are candidates.
+const LEADERS: usize = 4;
+const CLIMBED: usize = 2;
+/// Candidates whose uncertainty is computed exactly, at most.
+const EXACT: usize = 64;
+/// Answers without a new best after which every second question goes elsewhere.
+const PATIENCE: usize = 15;
+/// Weight of the belief, before anything was tried, that a point runs as often as others did.
+const RUNS_PRIOR: f64 = 0.3;
+/// With donors: their favourites measured first, that differ in so many axes, and favourites that are always candidates.
+const FOLLOWED: usize = 4;
+const APART: usize = 3;
+const ADVISED: usize = 100;
+/// How surely a donor's ratios hold here, in observations.
+const ADVICE_PRIOR: f64 = 4.0;
 
-impl Default for ModelSettings {
-    fn default() -> Self {
-        ModelSettings {
-            initial: 8,
-            smooth: 1,
-            weight: 0.5,
-            prior: 1.0,
-            proposals: 4,
-            pool: 200,
-            fresh: 200,
-            leaders: 4,
-            squeeze: 0.3,
-            quantile: 0.5,
-            noise: 0.001,
-            spread: 10,
-            mh: 0.0,
-            xi: 0.0,
-            rankc: 0.0,
-            cap: 64,
-            climb: 2,
-            boost: 0.0,
-            ridge: 4.0,
-            advised: 100,
-            follow: 4,
-            listed: 0,
-            niche: 0,
-            narrow: 99,
-            stale: 15,
-        }
-    }
-}
-
-impl ModelSettings {
-    /// Sets by name.
-    pub fn set(&mut self, name: &str, value: f64) {
-        match name {
-            "initial" => self.initial = value as usize,
-            "smooth" => self.smooth = value as u32,
-            "weight" => self.weight = value,
-            "prior" => self.prior = value,
-            "proposals" => self.proposals = value as usize,
-            "pool" => self.pool = value as usize,
-            "fresh" => self.fresh = value as usize,
-            "leaders" => self.leaders = value as usize,
-            "squeeze" => self.squeeze = value,
-            "quantile" => self.quantile = value,
-            "noise" => self.noise = value,
-            "spread" => self.spread = value as usize,
-            "mh" => self.mh = value,
-            "xi" => self.xi = value,
-            "cap" => self.cap = value as usize,
-            "niche" => self.niche = value as usize,
-            "narrow" => self.narrow = value as usize,
-            "ridge" => self.ridge = value,
-            "advised" => self.advised = value as usize,
-            "follow" => self.follow = value as usize,
-            "listed" => self.listed = value as usize,
-            "boost" => self.boost = value,
-            "stale" => self.stale = value as usize,
-            "climb" => self.climb = value as usize,
-            "rankc" => self.rankc = value,
-            _ => {}
-        }
-    }
-}
-
-/// Surrogate search.
+/// Search by a model of the space.
 #[derive(Clone, Debug)]
 pub struct Model {
     space: Arc<SearchSpace>,
-    settings: ModelSettings,
     numbers: RandomNumbers,
     tried: Tried,
-    /// Measured points and log2 of their times, in the order told.
+    /// Points the model holds and log2 of their times.
     observed: Vec<(usize, f64)>,
     failed: Vec<usize>,
     gaussian: Gaussian,
-    trial: Gaussian,
+    /// Holds a few observations to judge weights by.
+    judge: Gaussian,
+    /// Holds the failures, to tell how alike a point is to them.
+    failures: Gaussian,
+    /// Untried points that looked good, best first.
     pool: Vec<usize>,
+    best: Option<(usize, f64)>,
+    /// Answers since the best was found.
+    idle: usize,
     advice: Option<Advice>,
-    next_advice: usize,
-    coords: Vec<Vec<f64>>,
 }
+
+/// The observations as the model sees them: mean zero, deviation one, slow ones squeezed.
+struct Targets {
+    values: Vec<f64>,
+    /// The same without what the donors explain.
+    rest: Vec<f64>,
+    /// How much a doubling at the donors is worth here.
+    advice: f64,
+}
+
+/// A part of the space: one axis at one value.
+type Niche = (usize, u16);
 
 impl Model {
     /// A search of that seed.
-    pub fn new(space: Arc<SearchSpace>, seed: u64, settings: ModelSettings) -> Model {
-        let weights = vec![settings.weight; space.axes().len()];
-        let gaussian = Gaussian::new(Weights{axes:weights, noise: settings.noise}, settings.smooth);
-        let tried = Tried::new(space.len());
-        let coords = space
-            .axes()
-            .iter()
-            .map(|axis| {
-                let last = (axis.values.len().max(2) - 1) as f64;
-                axis.coordinates
-                    .iter()
-                    .enumerate()
-                    .map(|(i, c)| (1.0 - settings.rankc) * c + settings.rankc * i as f64 / last)
-                    .collect()
-            })
-            .collect();
+    pub fn new(space: Arc<SearchSpace>, seed: u64) -> Model {
+        let weights = Weights { axes: vec![WEIGHT; space.axes().len()], noise: NOISE };
+        let gaussian = Gaussian::new(weights);
         Model {
-            space,
-            settings,
             numbers: RandomNumbers::new(seed),
-            tried,
+            tried: Tried::new(space.len()),
+            space,
             observed: Vec::new(),
             failed: Vec::new(),
-            trial: gaussian.clone(),
+            judge: gaussian.clone(),
+            failures: gaussian.clone(),
             gaussian,
             pool: Vec::new(),
+            best: None,
+            idle: 0,
             advice: None,
-            next_advice: 0,
-            coords,
         }
     }
 
-    /// With donors.
-    pub fn warm(mut self, donors: &[Donor]) -> Model {
+    /// The same, starting from what others know of this kernel.
+    pub fn with_donors(mut self, donors: &[Donor]) -> Model {
         self.advice = Advice::new(&self.space, donors);
         self
     }
 
-    fn slowdown(&self, at: usize) -> f64 {
-        let s = self.advice.as_ref().map_or(0.0, |a| f64::from(a.slowdown[at]));
-        if s > 1.0 { 1.0 + 0.3 * (s - 1.0) } else { s }
+    /// Marks a point as asked for by someone else; false if it was asked before.
+    pub(super) fn take(&mut self, at: usize) -> bool {
+        self.tried.add(at)
     }
 
-    fn advised(&mut self) -> Option<usize> {
-        let ranked = &self.advice.as_ref()?.ranked;
-        while let Some(at) = ranked.get(self.next_advice) {
-            self.next_advice += 1;
-            if !self.tried.has(*at) {
-                return Some(*at);
-            }
-        }
-        None
+    fn coordinates(&self, at: usize, coordinates: &mut Vec<f64>) {
+        let axes = self.space.digits(at).iter().zip(self.space.axes());
+        coordinates.clear();
+        coordinates.extend(axes.map(|(digit, axis)| axis.coordinates[usize::from(*digit)]));
     }
 
-    fn coordinates(&self, at: usize, into: &mut Vec<f64>) {
-        into.clear();
-        into.extend(self.space.digits(at).iter().zip(&self.coords).map(|(d, c)| c[usize::from(*d)]));
+    fn known(&self) -> impl Iterator<Item = usize> {
+        self.observed.iter().map(|(at, _)| *at).chain(self.failed.iter().copied())
     }
 
-    /// An untried point far from everything tried, among a few drawn.
-    fn spread(&mut self) -> Option<usize> {
-        let mut best: Option<(f64, usize)> = None;
-        for _ in 0..self.settings.spread.max(1) {
+    /// An untried point far from everything tried.
+    fn far_from_all(&mut self) -> Option<usize> {
+        let mut farthest: Option<(f64, usize)> = None;
+        for _ in 0..SPREAD_DRAWS {
             let at = self.tried.draw(&mut self.numbers)?;
-            let near = self
-                .observed
-                .iter()
-                .map(|(other, _)| *other)
-                .chain(self.failed.iter().copied())
-                .map(|other| self.distance(at, other))
-                .fold(f64::MAX, f64::min);
-            if best.is_none_or(|(far, _)| near > far) {
-                best = Some((near, at));
+            let near = self.known().map(|other| self.space.distance(at, other)).fold(f64::MAX, f64::min);
+            if farthest.is_none_or(|(far, _)| near > far) {
+                farthest = Some((near, at));
             }
         }
-        best.map(|(_, at)| at)
+        farthest.map(|(_, at)| at)
     }
 
-    fn distance(&self, one: usize, other: usize) -> f64 {
-        let mut sum = 0.0;
-        for ((a, b), c) in self.space.digits(one).iter().zip(self.space.digits(other)).zip(&self.coords) {
-            sum += (c[usize::from(*a)] - c[usize::from(*b)]).abs();
-        }
-        sum
+    /// The donors' favourite unlike anything tried; if there is none, any favourite.
+    fn favourite(&self) -> Option<usize> {
+        let ranked = &self.advice.as_ref()?.ranked;
+        let untried = || ranked.iter().copied().filter(|at| !self.tried.has(*at));
+        let unlike = |at: &usize| self.known().all(|other| self.space.differing(*at, other) >= APART);
+        untried().find(unlike).or_else(|| untried().next())
     }
 
-    fn values(&self) -> (Vec<f64>, Vec<f64>, f64) {
+    /// What the donors say of a point, in doublings above their best.
+    fn slowdown(&self, at: usize) -> f64 {
+        self.advice.as_ref().map_or(0.0, |advice| f64::from(advice.slowdown[at]))
+    }
+
+    fn targets(&self) -> Targets {
         let mut sorted: Vec<f64> = self.observed.iter().map(|(_, value)| *value).collect();
         sorted.sort_unstable_by(f64::total_cmp);
-        let knee = sorted[((sorted.len() - 1) as f64 * self.settings.quantile) as usize];
-        let squeezed: Vec<f64> = self
-            .observed
-            .iter()
-            .map(|(_, value)| if *value > knee { knee + (value - knee) * self.settings.squeeze } else { *value })
-            .collect();
-        let mean = squeezed.iter().sum::<f64>() / squeezed.len() as f64;
-        let var = squeezed.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / squeezed.len() as f64;
-        let scale = 1.0 / var.sqrt().max(1e-6);
-        let standard: Vec<f64> = squeezed.into_iter().map(|v| (v - mean) * scale).collect();
-        let s: Vec<f64> = self.observed.iter().map(|(at, _)| self.slowdown(*at) * scale).collect();
-        let sm = s.iter().sum::<f64>() / s.len() as f64;
-        let (mut xy, mut xx) = (self.settings.ridge, self.settings.ridge);
-        for (v, s) in standard.iter().zip(&s) {
-            xy += v * (s - sm);
-            xx += (s - sm) * (s - sm);
+        let median = sorted[(sorted.len() - 1) / 2];
+        let squeeze = |value: f64| if value > median { median + (value - median) * SQUEEZED } else { value };
+        let count = self.observed.len() as f64;
+        let mut values: Vec<f64> = self.observed.iter().map(|(_, value)| squeeze(*value)).collect();
+        let mean = values.iter().sum::<f64>() / count;
+        values.iter_mut().for_each(|value| *value -= mean);
+        let deviation = (values.iter().map(|value| value * value).sum::<f64>() / count).sqrt();
+        let scale = 1.0 / deviation.max(1e-6);
+        values.iter_mut().for_each(|value| *value *= scale);
+        // Donors that led nowhere for a while are not listened to until something better is found.
+        if self.advice.is_none() || self.idle > PATIENCE {
+            return Targets { rest: values.clone(), values, advice: 0.0 };
         }
-        let beta = (xy / xx).clamp(0.0, 1.2) * scale;
-        let rest = standard.iter().zip(&self.observed).map(|(v, (at, _))| v - beta * self.slowdown(*at)).collect();
-        (standard, rest, beta)
+        // How far the donors' ratios hold here: a regression drawn towards one.
+        let told: Vec<f64> = self.observed.iter().map(|(at, _)| self.slowdown(*at) * scale).collect();
+        let mean = told.iter().sum::<f64>() / count;
+        let (mut both, mut square) = (ADVICE_PRIOR, ADVICE_PRIOR);
+        for (value, told) in values.iter().zip(&told) {
+            both += value * (told - mean);
+            square += (told - mean) * (told - mean);
+        }
+        let slope = (both / square).clamp(0.0, 1.2);
+        let rest = values.iter().zip(&told).map(|(value, told)| value - slope * told).collect();
+        Targets { values, rest, advice: slope * scale }
     }
 
-    fn prior(&self, g: &Weights) -> f64 {
-        let base = exact_math::log2(self.settings.weight);
-        let mut sum = 0.0;
-        for w in &g.axes {
-            let d = exact_math::log2(*w) - base;
-            sum += d * d;
-        }
-        let dn = (exact_math::log2(g.noise) - exact_math::log2(self.settings.noise)) / 2.0;
-        -0.5 * self.settings.prior * (sum / 4.0 + dn * dn)
-    }
-
+    /// Tries other weights on some of the observations, keeps the likeliest, and fits all observations.
     fn learn(&mut self, values: &[f64]) {
-        let mut point = Vec::new();
+        let mut coordinates = Vec::new();
         for at in self.gaussian.len()..self.observed.len() {
-            self.coordinates(self.observed[at].0, &mut point);
-            self.gaussian.push(&point);
+            self.coordinates(self.observed[at].0, &mut coordinates);
+            self.gaussian.push(&coordinates);
         }
-        // subset
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_unstable_by(|a, b| values[*a].total_cmp(&values[*b]).then(a.cmp(b)));
-        let cap = self.settings.cap;
-        if order.len() > cap {
-            for i in cap / 2..cap {
-                let j = i + self.numbers.below(order.len() - i);
-                order.swap(i, j);
+        if order.len() > JUDGED_BY {
+            for place in JUDGED_BY / 2..JUDGED_BY {
+                let other = place + self.numbers.below(order.len() - place);
+                order.swap(place, other);
             }
-            order.truncate(cap);
+            order.truncate(JUDGED_BY);
         }
-        self.trial.clear();
-        let mut chosen = Vec::new();
-        for at in order {
-            self.coordinates(self.observed[at].0, &mut point);
-            self.trial.push(&point);
-            chosen.push(values[at]);
+        self.judge.clear();
+        for &at in &order {
+            self.coordinates(self.observed[at].0, &mut coordinates);
+            self.judge.push(&coordinates);
         }
+        let judged: Vec<f64> = order.iter().map(|&at| values[at]).collect();
         let mut weights = self.gaussian.weights().clone();
-        self.trial.set_weights(weights.clone());
-        let mut likely = self.trial.fit(&chosen) + self.prior(&weights);
+        self.judge.set_weights(weights.clone());
+        let mut likely = self.judge.fit(&judged) + belief(&weights);
         let mut changed = false;
-        for _ in 0..self.settings.proposals {
-            let mut other = weights.clone();
-            let which = self.numbers.below(other.axes.len() + 2);
-            let factor = exact_math::exp(self.numbers.normal());
-            if which < other.axes.len() {
-                other.axes[which] *= factor;
-            } else if which == other.axes.len() {
-                other.noise *= factor * factor;
-            } else {
-                let f = exact_math::exp(0.5 * self.numbers.normal());
-                other.axes.iter_mut().for_each(|w| *w *= f);
-            }
-            let other = other.clamped();
-            self.trial.set_weights(other.clone());
-            let also = self.trial.fit(&chosen) + self.prior(&other);
-            if also > likely + 0.1 || (self.settings.mh > 0.0 && self.numbers.unit() < exact_math::exp((also - likely) / self.settings.mh)) {
-                likely = also;
-                weights = other;
-                changed = true;
+        for _ in 0..PROPOSALS {
+            let other = propose(&weights, &mut self.numbers);
+            self.judge.set_weights(other.clone());
+            let also = self.judge.fit(&judged) + belief(&other);
+            if also > likely + MORE_LIKELY {
+                (likely, weights, changed) = (also, other, true);
             }
         }
         if changed {
+            // An axis that does not matter for the time may still decide whether a point runs.
+            let axes = weights.axes.iter().map(|weight| weight.max(WEIGHT)).collect();
+            self.failures.set_weights(Weights { axes, noise: NOISE });
             self.gaussian.set_weights(weights);
         }
         self.gaussian.fit(values);
     }
 
-    fn candidates(&mut self, niche: Option<(usize, u16)>) {
-        let tried = &self.tried;
-        let space = &self.space;
+    /// Fills the pool with untried points worth a look.
+    fn gather(&mut self, niche: Option<Niche>) {
+        let (space, tried) = (&self.space, &self.tried);
         let inside = |at: usize| niche.is_none_or(|(axis, digit)| space.digits(at)[axis] == digit);
         self.pool.retain(|at| !tried.has(*at));
-        self.pool.truncate(self.settings.pool);
-        let climb: Vec<usize> = self.pool.iter().take(self.settings.climb).copied().collect();
+        self.pool.truncate(POOL);
+        let mut centres: Vec<usize> = self.pool.iter().take(CLIMBED).copied().collect();
         let mut leaders: Vec<(f64, usize)> = self.observed.iter().map(|(at, value)| (*value, *at)).collect();
         leaders.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        for (_, at) in leaders.iter().take(self.settings.leaders) {
-            space.neighbours(*at, &mut self.pool);
-        }
+        centres.extend(leaders.iter().take(LEADERS).map(|(_, at)| *at));
         if niche.is_some() {
-            for (_, at) in leaders.iter().filter(|(_, at)| inside(*at)).take(self.settings.leaders) {
-                space.neighbours(*at, &mut self.pool);
-            }
+            centres.extend(leaders.iter().map(|(_, at)| *at).filter(|at| inside(*at)).take(LEADERS));
         }
-        for at in climb {
+        for at in centres {
             space.neighbours(at, &mut self.pool);
         }
-        for _ in 0..self.settings.fresh {
-            if let Some(at) = self.tried.draw(&mut self.numbers) {
-                self.pool.push(at);
-            }
+        for _ in 0..FRESH {
+            self.pool.extend(tried.draw(&mut self.numbers));
         }
         if let Some(advice) = &self.advice {
-            self.pool.extend(advice.ranked.iter().filter(|at| !tried.has(**at)).take(self.settings.advised));
+            self.pool.extend(advice.ranked.iter().filter(|at| !tried.has(**at)).take(ADVISED));
         }
         self.pool.sort_unstable();
         self.pool.dedup();
         self.pool.retain(|at| !tried.has(*at) && inside(*at));
     }
 
+    /// Another value of one axis of the best point, when nothing was found for a while.
+    fn niche(&mut self) -> Option<Niche> {
+        if self.idle <= PATIENCE || self.idle % 2 == 1 {
+            return None;
+        }
+        let own = self.space.digits(self.best?.0);
+        let values = |axis: usize| self.space.axes()[axis].values.len();
+        let axes: Vec<usize> = (0..own.len()).filter(|axis| values(*axis) > 1).collect();
+        let axis = *axes.get(self.numbers.below(axes.len()))?;
+        let digit = (usize::from(own[axis]) + 1 + self.numbers.below(values(axis) - 1)) % values(axis);
+        Some((axis, digit as u16))
+    }
+
     fn choose(&mut self) -> Option<usize> {
-        let (values, rest, beta) = self.values();
-        self.learn(&rest);
-        let newest = (0..values.len()).min_by(|a, b| values[*a].total_cmp(&values[*b])).unwrap_or(0);
-        let idle = values.len() - newest;
-        let wide = if idle > self.settings.stale && idle % 2 == 1 {
-            1.0 + self.settings.boost * ((idle - self.settings.stale) as f64 / 20.0).min(2.0)
-        } else {
-            1.0
-        };
-        let mut niche = None;
-        let mut best = values[newest];
-        if self.settings.niche > 0 && idle > self.settings.stale && idle % self.settings.niche == 0 {
-            let own = self.space.digits(self.observed[newest].0);
-            let axes: Vec<usize> = (0..own.len()).filter(|a| (2..=self.settings.narrow).contains(&self.space.axes()[*a].values.len())).collect();
-            if let Some(&axis) = axes.get(self.numbers.below(axes.len())) {
-                let len = self.space.axes()[axis].values.len();
-                let digit = (own[axis] as usize + 1 + self.numbers.below(len - 1)) % len;
-                niche = Some((axis, digit as u16));
-                best = self.observed.iter().zip(&values).filter(|((at, _), _)| usize::from(self.space.digits(*at)[axis]) == digit).map(|(_, v)| *v).fold(2.0, f64::min);
-            }
-        }
+        let targets = self.targets();
+        self.learn(&targets.rest);
+        let niche = self.niche();
         let kept = if niche.is_some() { std::mem::take(&mut self.pool) } else { Vec::new() };
-        self.candidates(niche);
-        let mut scored: Vec<(f64, usize)> = Vec::with_capacity(self.pool.len());
-        let (mut point, mut alike) = (Vec::new(), Vec::new());
-        let fails: Vec<Vec<f64>> = self
-            .failed
-            .iter()
-            .map(|at| {
-                let mut p = Vec::new();
-                self.coordinates(*at, &mut p);
-                p
-            })
-            .collect();
-        let share_ok = (self.observed.len() as f64 + 1.0) / (self.observed.len() + self.failed.len() + 1) as f64;
-        for &at in &self.pool {
-            self.coordinates(at, &mut point);
-            self.gaussian.alike(&point, self.observed.len(), &mut alike);
-            let mean = self.gaussian.mean_of(&alike) + beta * self.slowdown(at);
-            let variance = self.gaussian.variance_at_most(&alike);
-            let mut gain = exact_math::expected_improvement(best, mean, wide * variance.sqrt());
-            if !fails.is_empty() {
-                let ok: f64 = alike.iter().map(|k| k * k * k * k).sum();
-                let mut bad = 0.0;
-                for f in &fails {
-                    let mut d = 0.0;
-                    for ((a, b), w) in f.iter().zip(&point).zip(&self.gaussian.weights().axes) {
-                        d += w.max(self.settings.weight) * (a - b).abs();
-                    }
-                    bad += exact_math::exp(-4.0 * d);
-                }
-                let p = (0.3 * share_ok + ok) / (0.3 + ok + bad);
-                gain *= p;
-            }
-            scored.push((gain, at));
-        }
-        scored.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let mut sure = 0.0;
-        for i in 0..scored.len() {
-            let (most, at) = scored[i];
-            if most <= sure || i >= 64 {
-                break;
-            }
-            self.coordinates(at, &mut point);
-            self.gaussian.alike(&point, self.observed.len(), &mut alike);
-            let mean = self.gaussian.mean_of(&alike) + beta * self.slowdown(at);
-            let bound = self.gaussian.variance_at_most(&alike);
-            let before = exact_math::expected_improvement(best, mean, wide * bound.sqrt());
-            let variance = self.gaussian.variance_of(&mut alike);
-            let after = exact_math::expected_improvement(best, mean, wide * variance.sqrt());
-            scored[i].0 = if before > 0.0 { most * after / before } else { 0.0 };
-            sure = scored[i].0.max(sure);
-        }
-        scored.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        self.gather(niche);
+        // Within a niche the best of the niche is to be beaten; one that was never tried is entered anywhere.
+        let inside = |at: usize| niche.is_none_or(|(axis, digit)| self.space.digits(at)[axis] == digit);
+        let seen = self.observed.iter().zip(&targets.values).filter(|((at, _), _)| inside(*at));
+        let best = seen.map(|(_, value)| *value).fold(2.0, f64::min);
+        let mut gains = self.most_gains(best, &targets);
+        self.make_exact(best, &targets, &mut gains);
         self.pool.clear();
-        self.pool.extend(scored.iter().map(|(_, at)| *at));
-        let first = self.pool.first().copied();
+        self.pool.extend(gains.iter().map(|gain| gain.at));
+        let chosen = self.pool.first().copied();
         if niche.is_some() {
             self.pool = kept;
         }
-        first
+        chosen
     }
+
+    /// What each candidate could gain at most, best first.
+    fn most_gains(&self, best: f64, targets: &Targets) -> Vec<Gain> {
+        let (mut coordinates, mut alike, mut alike_failed) = (Vec::new(), Vec::new(), Vec::new());
+        let (ran, failed) = (self.observed.len() as f64, self.failed.len() as f64);
+        let share_ran = (ran + 1.0) / (ran + failed + 1.0);
+        let mut gains = Vec::with_capacity(self.pool.len());
+        for &at in &self.pool {
+            self.coordinates(at, &mut coordinates);
+            self.gaussian.alike(&coordinates, self.observed.len(), &mut alike);
+            let mean = self.gaussian.mean_of(&alike) + targets.advice * self.slowdown(at);
+            let deviation = self.gaussian.variance_at_most(&alike).sqrt();
+            let mut runs = 1.0;
+            if !self.failed.is_empty() {
+                // The fourth power: only points much alike tell whether a point runs.
+                let near = |alike: &[f64]| alike.iter().map(|one| (one * one) * (one * one)).sum::<f64>();
+                self.failures.alike(&coordinates, self.failed.len(), &mut alike_failed);
+                let (ran, failed) = (near(&alike), near(&alike_failed));
+                runs = (RUNS_PRIOR * share_ran + ran) / (RUNS_PRIOR + ran + failed);
+            }
+            let gain = runs * exact_math::expected_improvement(best, mean, deviation);
+            gains.push(Gain { gain, runs, mean, at });
+        }
+        sort(&mut gains);
+        gains
+    }
+
+    /// Computes gains exactly from the most promising on, until no other can be better; best first.
+    fn make_exact(&self, best: f64, targets: &Targets, gains: &mut [Gain]) {
+        let (mut coordinates, mut alike) = (Vec::new(), Vec::new());
+        let mut surely = 0.0;
+        for gain in gains.iter_mut().take(EXACT) {
+            if gain.gain <= surely {
+                break;
+            }
+            self.coordinates(gain.at, &mut coordinates);
+            self.gaussian.alike(&coordinates, targets.values.len(), &mut alike);
+            let deviation = self.gaussian.variance_of(&mut alike).sqrt();
+            gain.gain = gain.runs * exact_math::expected_improvement(best, gain.mean, deviation);
+            surely = gain.gain.max(surely);
+        }
+        sort(gains);
+    }
+
+    /// Keeps the best observations and an even choice of the others.
+    fn forget_some(&mut self) {
+        self.observed.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+        let others = self.observed.split_off(KEPT_BEST);
+        let step = others.len().div_ceil(KEPT_OTHERS).max(1);
+        self.observed.extend(others.into_iter().step_by(step));
+        self.gaussian.clear();
+    }
+}
+
+/// A candidate and what asking for it would gain.
+struct Gain {
+    gain: f64,
+    runs: f64,
+    mean: f64,
+    at: usize,
+}
+
+fn sort(gains: &mut [Gain]) {
+    gains.sort_unstable_by(|a, b| b.gain.total_cmp(&a.gain).then(a.at.cmp(&b.at)));
+}
+
+/// Logarithm of how likely weights are before anything was seen.
+fn belief(weights: &Weights) -> f64 {
+    let square = |value: f64, expected: f64| {
+        let off = (exact_math::log2(value) - exact_math::log2(expected)) / WEIGHT_DOUBLINGS;
+        off * off
+    };
+    let axes: f64 = weights.axes.iter().map(|weight| square(*weight, WEIGHT)).sum();
+    -0.5 * (axes + square(weights.noise, NOISE))
+}
+
+/// Other weights: of one axis, of the noise, or of all axes together.
+fn propose(weights: &Weights, numbers: &mut RandomNumbers) -> Weights {
+    let mut other = weights.clone();
+    let which = numbers.below(other.axes.len() + 2);
+    let amount = numbers.normal();
+    if which < other.axes.len() {
+        other.axes[which] *= exact_math::exp(amount);
+    } else if which == other.axes.len() {
+        other.noise *= exact_math::exp(2.0 * amount);
+    } else {
+        let factor = exact_math::exp(0.5 * amount);
+        other.axes.iter_mut().for_each(|weight| *weight *= factor);
+    }
+    other.clamped()
 }
 
 impl Strategy for Model {
@@ -427,16 +386,11 @@ impl Strategy for Model {
         if self.tried.is_full() {
             return None;
         }
-        let chosen = if self.advice.is_some() && self.tried.count() < self.settings.follow {
-            self.advised()
+        let first_looks = if self.advice.is_some() { FOLLOWED } else { FIRST_LOOKS };
+        let chosen = if self.tried.count() < first_looks {
+            self.favourite().or_else(|| self.far_from_all())
         } else if self.observed.len() < 2 {
-            self.spread()
-        } else if self.advice.is_some() {
-            if self.tried.count() % 4 == 3 && self.tried.count() < self.settings.listed { self.advised() } else { self.choose() }
-        } else if self.observed.len() < self.settings.initial.min(2)
-            || self.tried.count() < self.settings.initial
-        {
-            self.spread()
+            self.far_from_all()
         } else {
             self.choose()
         };
@@ -450,9 +404,24 @@ impl Strategy for Model {
             return;
         }
         self.tried.add(at);
-        match seen.time() {
-            Some(time) => self.observed.push((at, exact_math::log2(time))),
-            None => self.failed.push(at),
+        self.idle += 1;
+        let Some(time) = seen.time() else {
+            if self.failed.len() < MAX_FAILED {
+                let mut coordinates = Vec::new();
+                self.coordinates(at, &mut coordinates);
+                self.failures.push(&coordinates);
+                self.failed.push(at);
+            }
+            return;
+        };
+        let value = exact_math::log2(time);
+        if self.best.is_none_or(|(_, best)| value < best) {
+            self.best = Some((at, value));
+            self.idle = 0;
+        }
+        self.observed.push((at, value));
+        if self.observed.len() > MAX_OBSERVED {
+            self.forget_some();
         }
     }
 }

@@ -162,6 +162,15 @@ impl SearchSpace {
         self.digits(one).iter().zip(self.digits(other)).filter(|(a, b)| a != b).count()
     }
 
+    /// How far apart two points are: the sum over the axes, each from zero to one.
+    pub fn distance(&self, one: usize, other: usize) -> f64 {
+        let digits = self.digits(one).iter().zip(self.digits(other));
+        let apart = |((a, b), axis): ((&u16, &u16), &SearchAxis)| {
+            (axis.coordinates[usize::from(*a)] - axis.coordinates[usize::from(*b)]).abs()
+        };
+        digits.zip(&self.axes).map(apart).sum()
+    }
+
     /// The legal point of these named values, or the nearest: fewest axes that differ, then least far. Axes the donor does
     /// not have are free; names the space does not have are ignored. Absent if no name is an axis here.
     pub fn nearest(&self, named: &[(&str, u32)]) -> Option<usize> {
