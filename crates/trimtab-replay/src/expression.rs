@@ -60,7 +60,11 @@ enum Node {
 
 impl Expression {
     /// Reads a constraint over these axes; `fixed` are names with one value.
-    pub fn parse(text: &str, axes: &[String], fixed: &[(String, f64)]) -> Result<Expression, ExpressionError> {
+    pub fn parse(
+        text: &str,
+        axes: &[String],
+        fixed: &[(String, f64)],
+    ) -> Result<Expression, ExpressionError> {
         let mut parser = Parser { text, at: 0, axes, fixed, depth: 0 };
         let root = parser.either()?;
         parser.skip_spaces();
@@ -356,13 +360,16 @@ impl Parser<'_> {
         }
         self.skip_spaces();
         let rest = self.rest();
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len());
+        let end =
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len());
         let token = rest[..end].to_string();
         if token.is_empty() {
             return self.wrong("a number, an axis or `(` expected");
         }
         if token.starts_with(|c: char| c.is_ascii_digit()) {
-            let Ok(value) = token.parse::<f64>() else { return self.wrong(format!("`{token}` is not a number")) };
+            let Ok(value) = token.parse::<f64>() else {
+                return self.wrong(format!("`{token}` is not a number"));
+            };
             self.at += end;
             return Ok(Node::Number(value));
         }
@@ -437,7 +444,7 @@ mod tests {
             ("c == 1", "`c` is no axis"),
             ("(a", "`)` expected"),
             ("a in 3", "a list"),
-            ("a in (3", "a number"),
+            ("a in (3", "`,` or `)` expected"),
             ("min()", "of nothing"),
             ("1.2.3", "not a number"),
         ] {

@@ -84,14 +84,17 @@ fn table(directory: &Path, file: &str) -> Result<(PathBuf, String), ReadError> {
     let path = if beside.exists() { beside } else { directory.join(file) };
     let failed = |source| ReadError::File { path: path.clone(), source };
     let mut content = String::new();
-    GzDecoder::new(std::fs::File::open(&path).map_err(failed)?).read_to_string(&mut content).map_err(failed)?;
+    GzDecoder::new(std::fs::File::open(&path).map_err(failed)?)
+        .read_to_string(&mut content)
+        .map_err(failed)?;
     Ok((path, content))
 }
 
 fn read_recording(directory: &Path, index: &Path, entry: &Value) -> Result<Recording, ReadError> {
     let name = text(entry, "space", index)?;
     let bad = |reason: String| wrong(index, 0, format!("{name}: {reason}"));
-    let params = entry.get("params").and_then(Value::as_object).ok_or_else(|| bad("no `params`".to_string()))?;
+    let params =
+        entry.get("params").and_then(Value::as_object).ok_or_else(|| bad("no `params`".to_string()))?;
     let (path, content) = table(directory, &text(entry, "csv", index)?)?;
     let header: Vec<&str> = content.lines().next().unwrap_or_default().split(',').collect();
     let status = header.iter().position(|column| *column == "status");

@@ -3,8 +3,8 @@
 use crate::{Outcome, Recording};
 use trimtab_core::{
     Bench, Bytes, Custom, Decline, Device, DeviceFacts, DeviceKind, Failure, FailureKind, Fingerprint, Flops,
-    KernelId, KernelInfo, KernelVersion, MAX_NAME_BYTES, Nanos, Operation, Point, Problem, ProblemError, Rates,
-    Sample, Space, State, VariantClass, Work,
+    KernelId, KernelInfo, KernelVersion, MAX_NAME_BYTES, Nanos, Operation, Point, Problem, ProblemError,
+    Rates, Sample, Space, State, VariantClass, Work,
 };
 
 const NS_PER_MS: f64 = 1e6;
@@ -109,7 +109,8 @@ impl Device for RecordedDevice {
             };
             self.recorded.iter().filter_map(rate).fold(1.0, f64::max)
         };
-        let (flops_per_s, bytes_per_s) = (best(|recording| recording.flops), best(|recording| recording.bytes));
+        let (flops_per_s, bytes_per_s) =
+            (best(|recording| recording.flops), best(|recording| recording.bytes));
         Rates {
             flops_per_s,
             lanes: 1,
@@ -139,7 +140,8 @@ impl Device for RecordedDevice {
     }
 
     fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
-        self.get(kernel, problem).map_or_else(|| Space::new(vec![], vec![]), |recorded| recorded.space.clone())
+        self.get(kernel, problem)
+            .map_or_else(|| Space::new(vec![], vec![]), |recorded| recorded.space.clone())
     }
 
     fn work(&self, kernel: KernelId, problem: &Problem, _point: &Point) -> Work {
@@ -159,7 +161,8 @@ impl Device for RecordedDevice {
         if !self.recorded.iter().any(|recorded| recorded.problem == *problem) {
             return Err(Decline::because("nothing was recorded of this problem"));
         }
-        let launched = self.recorded.iter().map(|recorded| vec![0u32; recorded.recording.rows.len()]).collect();
+        let launched =
+            self.recorded.iter().map(|recorded| vec![0u32; recorded.recording.rows.len()]).collect();
         Ok(Box::new(RecordedBench { device: self, problem: *problem, launched }))
     }
 }
@@ -183,7 +186,13 @@ struct RecordedBench<'a> {
 }
 
 impl Bench for RecordedBench<'_> {
-    fn run(&mut self, kernel: KernelId, point: &Point, iterations: u32, timeout: Nanos) -> Result<Sample, Failure> {
+    fn run(
+        &mut self,
+        kernel: KernelId,
+        point: &Point,
+        iterations: u32,
+        timeout: Nanos,
+    ) -> Result<Sample, Failure> {
         let untried = || Failure::new(FailureKind::Untried, "nothing was recorded of this point");
         let recorded = self.device.get(kernel, &self.problem).ok_or_else(untried)?;
         let row = recorded.row(point).ok_or_else(untried)?;
@@ -202,10 +211,66 @@ impl Bench for RecordedBench<'_> {
         *launched = launched.wrapping_add(iterations).max(1);
         let elapsed = Nanos((batch_ms * NS_PER_MS) as u64);
         if elapsed > timeout {
-            return Err(Failure::new(FailureKind::TimedOut, format!("recorded as {elapsed}, allowed {timeout}")));
+            return Err(Failure::new(
+                FailureKind::TimedOut,
+                format!("recorded as {elapsed}, allowed {timeout}"),
+            ));
         }
         let compile_ms = recording.rows[row].compile_ms.filter(|_| first);
         let compiled_in = compile_ms.map(|compile_ms| Nanos((compile_ms * NS_PER_MS) as u64));
         Ok(Sample { elapsed, iterations, interference: None, energy_uj: None, compiled_in })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::tests::small;
+    use trimtab_core::Device;
+
+    const KERNEL: KernelId = KernelId(0);
+    const PATIENT: Nanos = Nanos(u64::MAX);
+
+    #[test]
+    fn a_recorded_point_takes_the_recorded_time_in_recorded_order() {
+        let device = RecordedDevice::new(vec![small()]).unwrap();
+        let problem = device.problems().next().unwrap();
+        assert_eq!(problem.to_string(), "custom.small:64x32");
+        let mut bench = device.bench(&problem, PATIENT).unwrap();
+        let point = Point::new(&[1, 1]);
+        let mut run = |iterations| bench.run(KERNEL, &point, iterations, PATIENT).unwrap();
+        let first = run(1);
+        assert_eq!((first.elapsed, first.compiled_in), (Nanos(1_800_000), Some(Nanos(7_000_000))));
+        let second = run(1);
+        assert_eq!((second.elapsed, second.compiled_in), (Nanos(2_200_000), None));
+        assert_eq!(run(5).elapsed, Nanos(9_800_000));
+        let mut again = device.bench(&problem, PATIENT).unwrap();
+        assert_eq!(again.run(KERNEL, &point, 1, PATIENT), Ok(first));
+    }
+
+    #[test]
+    fn recorded_failures_unknown_points_and_time_outs_are_reported() {
+        let device = RecordedDevice::new(vec![small()]).unwrap();
+        let problem = device.problems().next().unwrap();
+        let mut bench = device.bench(&problem, PATIENT).unwrap();
+        let mut kind =
+            |point: &[u32], timeout| bench.run(KERNEL, &Point::new(point), 1, timeout).unwrap_err().kind;
+        assert_eq!(kind(&[4, 4], PATIENT), FailureKind::Compile);
+        assert_eq!(kind(&[9, 9], PATIENT), FailureKind::Untried);
+        assert_eq!(kind(&[1, 1], Nanos(1000)), FailureKind::TimedOut);
+        assert_eq!(device.verify(KERNEL, &problem, &Point::new(&[1, 1]), PATIENT), Ok(()));
+        assert!(device.verify(KERNEL, &problem, &Point::new(&[4, 4]), PATIENT).is_err());
+    }
+
+    #[test]
+    fn problems_that_were_not_recorded_are_declined() {
+        let device = RecordedDevice::new(vec![small()]).unwrap();
+        let problem = device.problems().next().unwrap();
+        let other: Problem = "custom.other:64x32".parse().unwrap();
+        assert!(device.declines(KERNEL, &problem).is_none() && device.declines(KERNEL, &other).is_some());
+        assert!(device.bench(&other, PATIENT).is_err() && device.space(KERNEL, &other).points().is_empty());
+        assert_eq!(device.space(KERNEL, &problem).points().len(), 12);
+        assert_eq!(device.facts().kind, DeviceKind::Recorded);
+        assert!((device.rates().flops_per_s - 1000.0 / 2e-3).abs() < 1.0);
     }
 }

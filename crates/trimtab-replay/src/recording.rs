@@ -140,7 +140,8 @@ impl Recording {
 
     /// How many points of all combinations of values are legal.
     pub fn count_legal(&self) -> u64 {
-        if self.axes.is_empty() || self.axes.len() > MAX_AXES || self.axes.iter().any(|a| a.values.is_empty()) {
+        if self.axes.is_empty() || self.axes.len() > MAX_AXES || self.axes.iter().any(|a| a.values.is_empty())
+        {
             return 0;
         }
         let mut positions = vec![0usize; self.axes.len()];
@@ -161,5 +162,68 @@ impl Recording {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Twelve points of two axes; one fails; times 1 to 12 ms, two repeats each, 10 % apart.
+    pub(crate) fn small() -> Recording {
+        let mut rows = Vec::new();
+        for a in 1..=4u32 {
+            for b in [1, 2, 4] {
+                let time = f64::from(a * 3 + b) * 0.5;
+                let timing = Timing { mean_ms: time, min_ms: time * 0.9, median_ms: time };
+                let failed = a == 4 && b == 4;
+                let outcome =
+                    if failed { Outcome::Failed(FailureKind::Compile) } else { Outcome::Ran(timing) };
+                rows.push(Row { point: Point::new(&[a, b]), outcome, compile_ms: Some(7.0) });
+            }
+        }
+        Recording {
+            name: "small__nothing".into(),
+            kernel: "small".into(),
+            variant: "v".into(),
+            device: "nothing".into(),
+            device_name: "Nothing 1".into(),
+            api: "none".into(),
+            sizes: vec![64, 32],
+            flops: 1000,
+            bytes: 2000,
+            axes: vec![
+                Axis { name: "a".into(), values: vec![1, 2, 3, 4] },
+                Axis { name: "b".into(), values: vec![1, 2, 4] },
+            ],
+            constraints: vec![Expression::parse("a * b <= 16", &["a".into(), "b".into()], &[]).unwrap()],
+            completeness: Completeness::Everything,
+            repeats: [9000, 11_000].repeat(rows.len()),
+            repeats_from: (0..=rows.len() as u32).map(|row| row * 2).collect(),
+            rows,
+        }
+    }
+
+    #[test]
+    fn repeats_come_in_recorded_order_and_begin_again() {
+        let recording = small();
+        assert_eq!(recording.repeat_count(0), 2);
+        let repeats: Vec<f64> = (0..3).filter_map(|repeat| recording.repeat_ms(0, repeat)).collect();
+        assert_eq!(repeats, [1.8, 2.2, 1.8]);
+        assert_eq!(recording.repeat_ms(11, 0), None);
+        assert_eq!((recording.repeat_ms(99, 0), recording.repeat_count(99)), (None, 0));
+        let without = Recording { repeats: vec![], repeats_from: vec![], ..recording };
+        assert_eq!(without.repeat_ms(0, 5), Some(2.0));
+    }
+
+    #[test]
+    fn legal_points_are_counted_over_all_combinations() {
+        let mut recording = small();
+        assert_eq!((recording.count_legal(), recording.optimum_ms()), (12, Some(2.0)));
+        let axes = ["a".to_string(), "b".to_string()];
+        recording.constraints.push(Expression::parse("a != b", &axes, &[]).unwrap());
+        assert_eq!(recording.count_legal(), 9);
+        recording.axes.clear();
+        assert_eq!(recording.count_legal(), 0);
     }
 }

@@ -46,8 +46,10 @@ pub struct Stats {
     pub median_evals_to_5pct: Option<usize>,
 }
 
-/// Replays a fresh strategy on the recording. With `noise` each measurement is one recorded repeat, drawn by that seed,
-/// and the choice is scored by its true time.
+/// Replays a fresh strategy on the recording.
+///
+/// With `noise` each measurement is one recorded repeat, drawn by that seed, and the choice is scored by its true time. A
+/// point that looks like a new best is then measured once more before it is believed; that costs an evaluation too.
 pub fn simulate(recording: &Recording, strategy: &mut dyn Strategy, evals: usize, noise: Option<u64>) -> Run {
     let optimum = recording.optimum_ms().unwrap_or(f64::NAN);
     let mut numbers = noise.map(RandomNumbers::new);
@@ -55,20 +57,31 @@ pub fn simulate(recording: &Recording, strategy: &mut dyn Strategy, evals: usize
     let mut fractions = Vec::with_capacity(evals);
     while fractions.len() < evals {
         let Some(at) = strategy.ask() else { break };
+        let score = |chosen: Option<(f64, f64)>| chosen.map_or(0.0, |(_, true_ms)| optimum / true_ms);
         let true_ms = recording.rows.get(at).and_then(|row| row.outcome.mean_ms());
-        let seen = match (&mut numbers, true_ms) {
-            (Some(numbers), Some(_)) => {
-                recording.repeat_ms(at, numbers.below(recording.repeat_count(at).max(1)))
-            }
-            _ => true_ms,
+        let Some(true_ms) = true_ms else {
+            strategy.tell(at, Seen::Failed);
+            fractions.push(score(chosen));
+            continue;
         };
-        strategy.tell(at, seen.map_or(Seen::Failed, Seen::Time));
-        if let (Some(seen), Some(true_ms)) = (seen, true_ms)
-            && chosen.is_none_or(|(best, _)| seen < best)
-        {
-            chosen = Some((seen, true_ms));
+        let better = |ms: f64| chosen.is_none_or(|(best, _)| ms < best);
+        let mut seen_ms = true_ms;
+        if let Some(numbers) = &mut numbers {
+            let mut measure = || {
+                let repeat = numbers.below(recording.repeat_count(at).max(1));
+                recording.repeat_ms(at, repeat).unwrap_or(true_ms)
+            };
+            seen_ms = measure();
+            if better(seen_ms) && chosen.is_some() && fractions.len() + 1 < evals {
+                fractions.push(score(chosen));
+                seen_ms = 0.5 * (seen_ms + measure());
+            }
         }
-        fractions.push(chosen.map_or(0.0, |(_, true_ms)| optimum / true_ms));
+        strategy.tell(at, Seen::Time(seen_ms));
+        if better(seen_ms) {
+            chosen = Some((seen_ms, true_ms));
+        }
+        fractions.push(score(chosen));
     }
     Run { fractions }
 }
@@ -98,4 +111,48 @@ pub fn donor_of(recording: &Recording) -> Donor {
         time: row.outcome.mean_ms(),
     });
     Donor { points: points.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::tests::small;
+    use trimtab_tune::search::{SearchSpace, strategy};
+
+    #[test]
+    fn a_search_is_scored_by_the_best_so_far_and_failures_cost_an_evaluation() {
+        let recording = small();
+        let space = std::sync::Arc::new(SearchSpace::new(&recording.space()));
+        let mut sweep = strategy("sweep", &space, 0, &[]).unwrap();
+        let run = simulate(&recording, sweep.as_mut(), 100, None);
+        assert_eq!(run.fractions.len(), recording.rows.len());
+        assert!(run.fractions.is_sorted() && run.after(100) == 1.0 && run.after(0) == 0.0);
+        let first = run.evals_to_5pct().unwrap();
+        assert!(run.after(first) >= NEAR && run.after(first - 1) < NEAR);
+    }
+
+    #[test]
+    fn noise_is_the_same_for_the_same_seed_and_scored_by_true_times() {
+        let recording = small();
+        let space = std::sync::Arc::new(SearchSpace::new(&recording.space()));
+        let run =
+            |noise| simulate(&recording, strategy("random", &space, 7, &[]).unwrap().as_mut(), 12, noise);
+        assert_eq!(run(Some(1)), run(Some(1)));
+        let optimum = recording.optimum_ms().unwrap();
+        for fraction in run(Some(2)).fractions {
+            let known = |time: f64| (optimum / time - fraction).abs() < 1e-12;
+            assert!(fraction == 0.0 || recording.rows.iter().filter_map(|r| r.outcome.mean_ms()).any(known));
+        }
+    }
+
+    #[test]
+    fn statistics_are_over_seeds() {
+        let run = |fractions: &[f64]| Run { fractions: fractions.to_vec() };
+        let runs = [run(&[0.5, 0.96]), run(&[0.99, 1.0]), run(&[0.2, 0.3])];
+        let first = stats(&runs, 1);
+        assert_eq!((first.median_fraction, first.share_within_5pct), (0.5, 1.0 / 3.0));
+        let second = stats(&runs, 2);
+        assert_eq!((second.median_fraction, second.median_evals_to_5pct, second.seeds), (0.96, Some(2), 3));
+        assert_eq!(stats(&[], 1).mean_fraction, 0.0);
+    }
 }

@@ -14,7 +14,8 @@ pub(crate) fn log2(value: f64) -> f64 {
     }
     let bits = value.to_bits();
     let mut exponent = ((bits >> MANTISSA_BITS) as i64) - EXPONENT_BIAS;
-    let mut mantissa = f64::from_bits((bits & ((1 << MANTISSA_BITS) - 1)) | ((EXPONENT_BIAS as u64) << MANTISSA_BITS));
+    let mut mantissa =
+        f64::from_bits((bits & ((1 << MANTISSA_BITS) - 1)) | ((EXPONENT_BIAS as u64) << MANTISSA_BITS));
     if mantissa > std::f64::consts::SQRT_2 {
         mantissa *= 0.5;
         exponent += 1;
@@ -78,7 +79,10 @@ mod tests {
     #[test]
     fn the_functions_agree_with_the_platform() {
         for value in [1e-300, 1e-9, 0.5, 0.7, 1.0, 1.4142, 1.5, 2.0, 3.0, 1e3, 1e18, 1e300] {
-            assert!((log2(value) - f64::log2(value)).abs() < 1e-12 * f64::log2(value).abs().max(1.0), "{value}");
+            assert!(
+                (log2(value) - f64::log2(value)).abs() < 1e-12 * f64::log2(value).abs().max(1.0),
+                "{value}"
+            );
         }
         for value in [-699.0, -30.0, -1.0, -0.3, 0.0, 0.2, 1.0, 5.5, 100.0] {
             assert!((exp(value) / f64::exp(value) - 1.0).abs() < 1e-8, "{value}: {}", exp(value));

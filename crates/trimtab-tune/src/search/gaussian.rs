@@ -227,7 +227,10 @@ mod tests {
         gaussian.fit(&[1.0, 3.0, 2.0]);
         for (at, value) in [(0.0, 1.0), (0.5, 3.0), (1.0, 2.0)] {
             let (mean, variance, most) = predict(&gaussian, at);
-            assert!((mean - value).abs() < 1e-3 && variance < 1e-4 && variance <= most + 1e-12, "{mean} {variance}");
+            assert!(
+                (mean - value).abs() < 1e-3 && variance < 1e-4 && variance <= most + 1e-12,
+                "{mean} {variance}"
+            );
         }
         let (mean, near, most_near) = predict(&gaussian, 0.25);
         let (_, far, most_far) = predict(&gaussian, 3.0);

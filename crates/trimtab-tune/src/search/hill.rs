@@ -88,10 +88,11 @@ impl Strategy for Hill {
     }
 
     fn ask(&mut self) -> Option<usize> {
-        if self.looks >= FIRST_LOOKS && self.here.is_none() {
-            if let Some((at, time)) = self.best {
-                self.stand(at, time);
-            }
+        if self.looks >= FIRST_LOOKS
+            && self.here.is_none()
+            && let Some((at, time)) = self.best
+        {
+            self.stand(at, time);
         }
         while let Some(at) = self.around.pop() {
             if self.tried.add(at) {

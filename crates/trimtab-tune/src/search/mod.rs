@@ -28,10 +28,10 @@ pub use hill::Hill;
 pub use model::Model;
 pub use natural::Natural;
 pub use policy::{ONE, Policy, reward};
-pub use sweep::Sweep;
 pub use random::Random;
 pub use random_numbers::RandomNumbers;
 pub use space::{SearchAxis, SearchSpace};
+pub use sweep::Sweep;
 
 use std::sync::Arc;
 

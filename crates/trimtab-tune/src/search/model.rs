@@ -19,11 +19,11 @@ const WEIGHT_DOUBLINGS: f64 = 2.0;
 /// The noise expected, as a share of the variance.
 const NOISE: f64 = 0.001;
 /// Other weights tried with every question.
-const PROPOSALS: usize = 4;
+const PROPOSALS: usize = 6;
 /// Weights are judged by at most this many observations, the better half always among them.
 const JUDGED_BY: usize = 64;
 /// Other weights must be this much more likely, or every question would decompose the covariance anew.
-const MORE_LIKELY: f64 = 0.1;
+const MORE_LIKELY: f64 = 0.02;
 /// Times slower than the median count this much of their distance: how bad a bad point is matters little.
 const SQUEEZED: f64 = 0.3;
 /// Observations the model holds; beyond that the best [`KEPT_BEST`] and some of the others are kept.
@@ -44,12 +44,9 @@ const EXACT: usize = 64;
 const PATIENCE: usize = 15;
 /// Weight of the belief, before anything was tried, that a point runs as often as others did.
 const RUNS_PRIOR: f64 = 0.3;
-/// With donors: their favourites measured first, that differ in so many axes, and favourites that are always candidates.
+/// With donors: their favourites measured first, and favourites that are always candidates.
 const FOLLOWED: usize = 4;
-const APART: usize = 3;
 const ADVISED: usize = 100;
-/// How surely a donor's ratios hold here, in observations.
-const ADVICE_PRIOR: f64 = 4.0;
 
 /// Search by a model of the space.
 #[derive(Clone, Debug)]
@@ -78,8 +75,8 @@ struct Targets {
     values: Vec<f64>,
     /// The same without what the donors explain.
     rest: Vec<f64>,
-    /// How much a doubling at the donors is worth here.
-    advice: f64,
+    /// How much a doubling at each donor is worth here; empty when they are not listened to.
+    advice: Vec<f64>,
 }
 
 /// A part of the space: one axis at one value.
@@ -112,11 +109,6 @@ impl Model {
         self
     }
 
-    /// Marks a point as asked for by someone else; false if it was asked before.
-    pub(super) fn take(&mut self, at: usize) -> bool {
-        self.tried.add(at)
-    }
-
     fn coordinates(&self, at: usize, coordinates: &mut Vec<f64>) {
         let axes = self.space.digits(at).iter().zip(self.space.axes());
         coordinates.clear();
@@ -140,17 +132,15 @@ impl Model {
         farthest.map(|(_, at)| at)
     }
 
-    /// The donors' favourite unlike anything tried; if there is none, any favourite.
+    /// The donors' favourite that was not tried.
     fn favourite(&self) -> Option<usize> {
-        let ranked = &self.advice.as_ref()?.ranked;
-        let untried = || ranked.iter().copied().filter(|at| !self.tried.has(*at));
-        let unlike = |at: &usize| self.known().all(|other| self.space.differing(*at, other) >= APART);
-        untried().find(unlike).or_else(|| untried().next())
+        self.advice.as_ref()?.ranked.iter().copied().find(|at| !self.tried.has(*at))
     }
 
-    /// What the donors say of a point, in doublings above their best.
-    fn slowdown(&self, at: usize) -> f64 {
-        self.advice.as_ref().map_or(0.0, |advice| f64::from(advice.slowdown[at]))
+    /// What the donors, each with its weight, say of a point.
+    fn advised(&self, at: usize, weights: &[f64]) -> f64 {
+        let Some(advice) = &self.advice else { return 0.0 };
+        weights.iter().zip(&advice.slowdowns).map(|(weight, donor)| weight * f64::from(donor[at])).sum()
     }
 
     fn targets(&self) -> Targets {
@@ -166,20 +156,14 @@ impl Model {
         let scale = 1.0 / deviation.max(1e-6);
         values.iter_mut().for_each(|value| *value *= scale);
         // Donors that led nowhere for a while are not listened to until something better is found.
-        if self.advice.is_none() || self.idle > PATIENCE {
-            return Targets { rest: values.clone(), values, advice: 0.0 };
-        }
-        // How far the donors' ratios hold here: a regression drawn towards one.
-        let told: Vec<f64> = self.observed.iter().map(|(at, _)| self.slowdown(*at) * scale).collect();
-        let mean = told.iter().sum::<f64>() / count;
-        let (mut both, mut square) = (ADVICE_PRIOR, ADVICE_PRIOR);
-        for (value, told) in values.iter().zip(&told) {
-            both += value * (told - mean);
-            square += (told - mean) * (told - mean);
-        }
-        let slope = (both / square).clamp(0.0, 1.2);
-        let rest = values.iter().zip(&told).map(|(value, told)| value - slope * told).collect();
-        Targets { values, rest, advice: slope * scale }
+        let Some(advice) = self.advice.as_ref().filter(|_| self.idle <= PATIENCE) else {
+            return Targets { rest: values.clone(), values, advice: Vec::new() };
+        };
+        let places: Vec<usize> = self.observed.iter().map(|(at, _)| *at).collect();
+        let weights = advice.weights(&places, &values, scale);
+        let rest =
+            values.iter().zip(&places).map(|(value, at)| value - self.advised(*at, &weights)).collect();
+        Targets { values, rest, advice: weights }
     }
 
     /// Tries other weights on some of the observations, keeps the likeliest, and fits all observations.
@@ -295,7 +279,7 @@ impl Model {
         for &at in &self.pool {
             self.coordinates(at, &mut coordinates);
             self.gaussian.alike(&coordinates, self.observed.len(), &mut alike);
-            let mean = self.gaussian.mean_of(&alike) + targets.advice * self.slowdown(at);
+            let mean = self.gaussian.mean_of(&alike) + self.advised(at, &targets.advice);
             let deviation = self.gaussian.variance_at_most(&alike).sqrt();
             let mut runs = 1.0;
             if !self.failed.is_empty() {

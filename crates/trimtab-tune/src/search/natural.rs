@@ -87,7 +87,8 @@ impl Strategy for Natural {
     }
 
     fn ask(&mut self) -> Option<usize> {
-        let drawn = if self.told.len() < FIRST_LOOKS || self.policies.is_empty() { None } else { self.draw() };
+        let drawn =
+            if self.told.len() < FIRST_LOOKS || self.policies.is_empty() { None } else { self.draw() };
         let at = drawn.or_else(|| self.tried.draw(&mut self.numbers))?;
         self.tried.add(at);
         Some(at)

@@ -24,7 +24,7 @@ impl RandomNumbers {
     }
 
     /// Any 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
         let result = b.wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let shifted = *b << 17;
@@ -40,12 +40,12 @@ impl RandomNumbers {
     /// A number below `limit`; zero for a limit of zero.
     pub fn below(&mut self, limit: usize) -> usize {
         // The high half of a product: off from uniform by less than limit / 2^64.
-        ((u128::from(self.next()) * limit as u128) >> 64) as usize
+        ((u128::from(self.bits()) * limit as u128) >> 64) as usize
     }
 
     /// A number from zero up to but not one, in steps of 2^-53: the same on every machine.
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
     /// Roughly normal, mean zero, deviation one: twelve uniform numbers, no function of the platform.
@@ -63,10 +63,10 @@ mod tests {
         let mut numbers = RandomNumbers::new(0);
         // The published first outputs of SplitMix64 for seed zero are the state.
         assert_eq!(numbers.state[..2], [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
-        let first: Vec<u64> = (0..3).map(|_| numbers.next()).collect();
+        let first: Vec<u64> = (0..3).map(|_| numbers.bits()).collect();
         let mut again = RandomNumbers::new(0);
-        assert_eq!(first, (0..3).map(|_| again.next()).collect::<Vec<_>>());
-        assert_ne!(first[0], RandomNumbers::new(1).next());
+        assert_eq!(first, (0..3).map(|_| again.bits()).collect::<Vec<_>>());
+        assert_ne!(first[0], RandomNumbers::new(1).bits());
     }
 
     #[test]

@@ -187,7 +187,8 @@ impl SearchSpace {
             return None;
         }
         if wanted.iter().all(|axis| axis.is_some_and(|(digit, _)| digit.is_some())) {
-            let digits: Vec<u16> = wanted.iter().filter_map(|axis| axis.and_then(|(digit, _)| digit)).collect();
+            let digits: Vec<u16> =
+                wanted.iter().filter_map(|axis| axis.and_then(|(digit, _)| digit)).collect();
             if let Some(at) = self.find(&digits) {
                 return Some(at);
             }
@@ -203,9 +204,10 @@ impl SearchSpace {
             }
             (differing, far)
         };
-        (0..self.len).map(|at| (distance(at), at)).min_by(|a, b| {
-            a.0.0.cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1))
-        }).map(|(_, at)| at)
+        (0..self.len)
+            .map(|at| (distance(at), at))
+            .min_by(|a, b| a.0.0.cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1)))
+            .map(|(_, at)| at)
     }
 }
 
