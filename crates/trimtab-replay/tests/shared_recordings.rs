@@ -33,11 +33,11 @@ fn constraints_of_shared_recordings_describe_their_rows() {
     }
 }
 
-fn compressed(directory: &Path, name: &str, text: &str) {
-    let file = std::fs::File::create(directory.join(name)).unwrap();
+fn compressed(directory: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    let file = std::fs::File::create(directory.join(name))?;
     let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
-    encoder.write_all(text.as_bytes()).unwrap();
-    encoder.finish().unwrap();
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish().map(|_| ())
 }
 
 const INDEX: &str = r#"[{"space": "s__d", "kernel": "s", "variant": "v", "device": "d", "device_name": "D", "api": "none",
@@ -49,8 +49,8 @@ const ROWS: &str = "a,b,status,time_ms,n\n4,1,ok,2.0,2\n4,2,compile_failed,,0\n8
 fn a_recording_is_read_with_its_repeats() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("index.json"), INDEX).unwrap();
-    compressed(directory.path(), "s.csv.gz", ROWS);
-    compressed(directory.path(), "r.csv.gz", "row,reps\n0,9000,11000\n2,10000,10000\n");
+    compressed(directory.path(), "s.csv.gz", ROWS).unwrap();
+    compressed(directory.path(), "r.csv.gz", "row,reps\n0,9000,11000\n2,10000,10000\n").unwrap();
     let recording = read_recordings(directory.path(), &["s__d"]).unwrap().remove(0);
     assert_eq!((recording.axes[0].name.as_str(), &recording.sizes[..]), ("a", &[8][..]));
     assert_eq!((recording.count_legal(), recording.rows.len()), (3, 3));
@@ -68,7 +68,7 @@ fn damaged_files_are_refused_with_the_place() {
     std::fs::write(directory.path().join("index.json"), "{").unwrap();
     assert!(matches!(read(), ReadError::Format { .. }));
     std::fs::write(directory.path().join("index.json"), INDEX).unwrap();
-    compressed(directory.path(), "r.csv.gz", "row,reps\n");
+    compressed(directory.path(), "r.csv.gz", "row,reps\n").unwrap();
     for (rows, part) in [
         ("a,b,time_ms\n", "no column `status`"),
         ("a,c,status,time_ms\n", "no axis `c`"),
@@ -77,7 +77,7 @@ fn damaged_files_are_refused_with_the_place() {
         ("a,b,status,time_ms\n4,1,ok,\n", "without a time"),
         ("a,b,status,time_ms\n4,1,odd,1\n", "unknown status"),
     ] {
-        compressed(directory.path(), "s.csv.gz", rows);
+        compressed(directory.path(), "s.csv.gz", rows).unwrap();
         let error = read().to_string();
         assert!(error.contains(part), "{error}");
     }
