@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_functions_agree_with_the_platform() {
-        for value in [1e-300, 1e-9, 0.5, 0.7, 1.0, 1.4142, 1.5, 2.0, 3.0, 1e3, 1e18, 1e300] {
+        for value in [1e-300, 1e-9, 0.5, 0.7, 1.0, 1.41, 1.5, 2.0, 3.0, 1e3, 1e18, 1e300] {
             assert!(
                 (log2(value) - f64::log2(value)).abs() < 1e-12 * f64::log2(value).abs().max(1.0),
                 "{value}"

@@ -47,6 +47,11 @@ const RUNS_PRIOR: f64 = 0.3;
 /// With donors: their favourites measured first, and favourites that are always candidates.
 const FOLLOWED: usize = 4;
 const ADVISED: usize = 100;
+/// With donors, every so many questions up to so many are about neighbours of the best only.
+const LOCAL_EVERY: usize = 3;
+const LOCAL_UNTIL: usize = 40;
+/// Answers without a new best after which donors are not listened to until there is one.
+const ADVICE_PATIENCE: usize = 15;
 
 /// Search by a model of the space.
 #[derive(Clone, Debug)]
@@ -68,6 +73,7 @@ pub struct Model {
     /// Answers since the best was found.
     idle: usize,
     advice: Option<Advice>,
+    local: Vec<usize>,
 }
 
 /// The observations as the model sees them: mean zero, deviation one, slow ones squeezed.
@@ -100,6 +106,7 @@ impl Model {
             best: None,
             idle: 0,
             advice: None,
+            local: Vec::new(),
         }
     }
 
@@ -156,7 +163,7 @@ impl Model {
         let scale = 1.0 / deviation.max(1e-6);
         values.iter_mut().for_each(|value| *value *= scale);
         // Donors that led nowhere for a while are not listened to until something better is found.
-        let Some(advice) = self.advice.as_ref().filter(|_| self.idle <= PATIENCE) else {
+        let Some(advice) = self.advice.as_ref().filter(|_| self.idle <= ADVICE_PATIENCE) else {
             return Targets { rest: values.clone(), values, advice: Vec::new() };
         };
         let places: Vec<usize> = self.observed.iter().map(|(at, _)| *at).collect();
@@ -230,6 +237,18 @@ impl Model {
         }
         if let Some(advice) = &self.advice {
             self.pool.extend(advice.ranked.iter().filter(|at| !tried.has(**at)).take(ADVISED));
+        }
+        if self.advice.is_some()
+            && self.tried.count() < LOCAL_UNTIL
+            && self.tried.count().is_multiple_of(LOCAL_EVERY)
+            && let Some((at, _)) = self.best
+        {
+            self.local.clear();
+            space.neighbours(at, &mut self.local);
+            if self.local.iter().any(|at| !tried.has(*at)) {
+                self.pool.clear();
+                self.pool.append(&mut self.local);
+            }
         }
         self.pool.sort_unstable();
         self.pool.dedup();
