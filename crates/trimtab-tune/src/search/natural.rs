@@ -15,6 +15,12 @@ const RATE: u32 = ONE / 8;
 const PRIOR_COUNT: i64 = 2;
 /// Rewards more than this below the best count as this much below: how bad a bad point is teaches nothing.
 const WORST: i64 = 3 << 16;
+/// After this many measurements half of the draws change a few axes of the best; before, fewer.
+const AROUND_FROM: usize = 12;
+const NEAR_AXES: usize = 2;
+/// The others are the likeliest of this many untried points. Drawing each axis by itself was worse than random where
+/// constraints make some values much rarer than others.
+const LOOKED_AT: usize = 8;
 /// Draws for one that is legal and new.
 const ATTEMPTS: usize = 60;
 
@@ -62,14 +68,18 @@ impl Natural {
         }
     }
 
-    /// A point drawn from the policies: every axis, or a few axes of the best changed.
+    /// The likeliest of a few untried points under the policies, or the best point with a few axes drawn from them.
     fn draw(&mut self) -> Option<usize> {
         let (best, _) = self.best?;
+        if self.numbers.below(self.told.len() + AROUND_FROM) >= self.told.len() {
+            let drawn: Vec<usize> =
+                (0..LOOKED_AT).filter_map(|_| self.tried.draw(&mut self.numbers)).collect();
+            return drawn.into_iter().max_by_key(|at| (self.likely(*at), std::cmp::Reverse(*at)));
+        }
         let mut digits = self.space.digits(best).to_vec();
-        for attempt in 0..ATTEMPTS {
+        for _ in 0..ATTEMPTS {
             digits.copy_from_slice(self.space.digits(best));
-            let near = attempt % 2 == 0;
-            for _ in 0..if near { 2 } else { digits.len() } {
+            for _ in 0..NEAR_AXES {
                 let axis = self.numbers.below(digits.len());
                 digits[axis] = self.policies[axis].at(self.numbers.below(ONE as usize) as u32) as u16;
             }
@@ -78,6 +88,12 @@ impl Natural {
             }
         }
         None
+    }
+
+    /// The logarithm of a point's probability under the policies, up to a constant.
+    fn likely(&self, at: usize) -> i64 {
+        let digits = self.space.digits(at).iter();
+        digits.zip(&self.policies).map(|(digit, policy)| policy.logarithms()[usize::from(*digit)]).sum()
     }
 }
 

@@ -45,6 +45,11 @@ impl Policy {
         &self.weights
     }
 
+    /// log2 of the weights in 16.16 fixed point up to a constant, the largest at zero: also of weights too small to show.
+    pub fn logarithms(&self) -> &[i64] {
+        &self.logarithms
+    }
+
     /// One step along the natural gradient. `rewards` are in 16.16 fixed point, one per candidate; so is `rate`.
     pub fn step(&mut self, rewards: &[i64], rate: u32) {
         let weighted = self.weights.iter().zip(rewards).map(|(w, r)| i128::from(*w) * i128::from(*r));
