@@ -73,6 +73,7 @@ pub struct Model {
     /// Answers since the best was found.
     idle: usize,
     advice: Option<Advice>,
+    /// Neighbours of the best, for as long as they are gathered.
     local: Vec<usize>,
 }
 

@@ -157,11 +157,6 @@ impl SearchSpace {
         digits
     }
 
-    /// In how many axes two points differ.
-    pub fn differing(&self, one: usize, other: usize) -> usize {
-        self.digits(one).iter().zip(self.digits(other)).filter(|(a, b)| a != b).count()
-    }
-
     /// How far apart two points are: the sum over the axes, each from zero to one.
     pub fn distance(&self, one: usize, other: usize) -> f64 {
         let digits = self.digits(one).iter().zip(self.digits(other));
