@@ -8,6 +8,7 @@ mod clock;
 mod race;
 mod rules;
 mod sandbox;
+pub mod search;
 mod stats;
 
 pub use budget::Budget;

@@ -1,0 +1,458 @@
+//! Constraints of a recorded space: Python-style expressions over its axes, read once and evaluated per point.
+//!
+//! Numbers are 64-bit floats: whole numbers below 2^53 are exact, and `/` is true division as in the recordings.
+
+use std::fmt;
+
+/// A constraint as it was written, and ready to be evaluated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expression {
+    text: String,
+    root: Node,
+}
+
+/// Why a constraint could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the constraint `{text}` cannot be read at byte {at}: {reason}")]
+pub struct ExpressionError {
+    text: String,
+    at: usize,
+    reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Or,
+    And,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Modulo,
+    Power,
+    Min,
+    Max,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    Unequal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Number(f64),
+    Axis(usize),
+    Not(Box<Node>),
+    Negate(Box<Node>),
+    Pair(Operator, Box<Node>, Box<Node>),
+    /// `a < b <= c`: every neighbouring pair holds.
+    Chain(Box<Node>, Vec<(Comparison, Node)>),
+    /// `a in (b, c)`, or its opposite.
+    In(Box<Node>, Vec<Node>, bool),
+}
+
+impl Expression {
+    /// Reads a constraint over these axes; `fixed` are names with one value.
+    pub fn parse(
+        text: &str,
+        axes: &[String],
+        fixed: &[(String, f64)],
+    ) -> Result<Expression, ExpressionError> {
+        let mut parser = Parser { text, at: 0, axes, fixed, depth: 0 };
+        let root = parser.either()?;
+        parser.skip_spaces();
+        if parser.at < text.len() {
+            return parser.wrong("something follows the end of the expression");
+        }
+        Ok(Expression { text: text.to_string(), root })
+    }
+
+    /// Whether it holds for these values of the axes.
+    pub fn holds(&self, values: &[u32]) -> bool {
+        truth(self.root.value(values))
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Zero is false; a value that does not exist (division by zero) makes a constraint fail.
+fn truth(value: f64) -> bool {
+    value != 0.0 && !value.is_nan()
+}
+
+fn number(truth: bool) -> f64 {
+    f64::from(u8::from(truth))
+}
+
+impl Comparison {
+    fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Comparison::Equal => left == right,
+            Comparison::Unequal => left != right,
+            Comparison::Less => left < right,
+            Comparison::LessOrEqual => left <= right,
+            Comparison::Greater => left > right,
+            Comparison::GreaterOrEqual => left >= right,
+        }
+    }
+}
+
+impl Node {
+    fn value(&self, values: &[u32]) -> f64 {
+        match self {
+            Node::Number(number) => *number,
+            Node::Axis(axis) => values.get(*axis).map_or(f64::NAN, |value| f64::from(*value)),
+            Node::Not(inner) => number(!truth(inner.value(values))),
+            Node::Negate(inner) => -inner.value(values),
+            Node::Pair(operator, left, right) => pair(*operator, left.value(values), || right.value(values)),
+            Node::Chain(first, rest) => {
+                let mut left = first.value(values);
+                for (comparison, next) in rest {
+                    let right = next.value(values);
+                    if !comparison.holds(left, right) {
+                        return 0.0;
+                    }
+                    left = right;
+                }
+                1.0
+            }
+            Node::In(inner, list, wanted) => {
+                let value = inner.value(values);
+                number(list.iter().any(|item| item.value(values) == value) == *wanted)
+            }
+        }
+    }
+}
+
+fn pair(operator: Operator, left: f64, right: impl Fn() -> f64) -> f64 {
+    match operator {
+        Operator::Or if truth(left) => left,
+        Operator::And if !truth(left) => 0.0,
+        Operator::Or | Operator::And => right(),
+        Operator::Add => left + right(),
+        Operator::Subtract => left - right(),
+        Operator::Multiply => left * right(),
+        Operator::Divide => left / right(),
+        Operator::FloorDivide => (left / right()).floor(),
+        // The sign of the divisor, as in Python.
+        Operator::Modulo => {
+            let divisor = right();
+            left - (left / divisor).floor() * divisor
+        }
+        Operator::Power => power(left, right()),
+        Operator::Min => left.min(right()),
+        Operator::Max => left.max(right()),
+    }
+}
+
+/// Whole powers by multiplication, so that they are the same on every machine; others do not exist.
+fn power(base: f64, exponent: f64) -> f64 {
+    if exponent.fract() != 0.0 || exponent.abs() > 64.0 {
+        return f64::NAN;
+    }
+    let product = (0..exponent.abs() as u32).fold(1.0, |product, _| product * base);
+    if exponent < 0.0 { 1.0 / product } else { product }
+}
+
+/// Parentheses nested deeper than this are refused rather than overflowing the stack.
+const MAX_DEPTH: u32 = 64;
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    axes: &'a [String],
+    fixed: &'a [(String, f64)],
+    depth: u32,
+}
+
+type Parsed = Result<Node, ExpressionError>;
+
+impl Parser<'_> {
+    fn wrong<T>(&self, reason: impl Into<String>) -> Result<T, ExpressionError> {
+        Err(ExpressionError { text: self.text.to_string(), at: self.at, reason: reason.into() })
+    }
+
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    fn skip_spaces(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    /// Takes this sign if it comes next.
+    fn sign(&mut self, sign: &str) -> bool {
+        self.skip_spaces();
+        let found = self.rest().starts_with(sign);
+        if found {
+            self.at += sign.len();
+        }
+        found
+    }
+
+    /// Takes this word if it comes next as a whole.
+    fn word(&mut self, word: &str) -> bool {
+        self.skip_spaces();
+        let next = self.rest().strip_prefix(word).map(|rest| rest.chars().next());
+        let found = next.is_some_and(|next| !next.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_'));
+        if found {
+            self.at += word.len();
+        }
+        found
+    }
+
+    fn either(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return self.wrong(format!("nested deeper than {MAX_DEPTH}"));
+        }
+        let mut left = self.both()?;
+        while self.word("or") {
+            left = Node::Pair(Operator::Or, Box::new(left), Box::new(self.both()?));
+        }
+        self.depth -= 1;
+        Ok(left)
+    }
+
+    fn both(&mut self) -> Parsed {
+        let mut left = self.negation()?;
+        while self.word("and") {
+            left = Node::Pair(Operator::And, Box::new(left), Box::new(self.negation()?));
+        }
+        Ok(left)
+    }
+
+    fn negation(&mut self) -> Parsed {
+        let mut inverted = false;
+        let mut any = false;
+        while self.word("not") {
+            inverted = !inverted;
+            any = true;
+        }
+        let inner = self.comparison()?;
+        Ok(match (any, inverted) {
+            (false, _) => inner,
+            (true, true) => Node::Not(Box::new(inner)),
+            (true, false) => Node::Not(Box::new(Node::Not(Box::new(inner)))),
+        })
+    }
+
+    fn comparison(&mut self) -> Parsed {
+        let first = self.sum()?;
+        for (word, wanted) in [("in", true), ("not in", false)] {
+            if self.word(word) {
+                return Ok(Node::In(Box::new(first), self.list()?, wanted));
+            }
+        }
+        let mut rest = Vec::new();
+        while let Some(comparison) = self.comparison_sign() {
+            rest.push((comparison, self.sum()?));
+        }
+        Ok(if rest.is_empty() { first } else { Node::Chain(Box::new(first), rest) })
+    }
+
+    fn comparison_sign(&mut self) -> Option<Comparison> {
+        [
+            ("==", Comparison::Equal),
+            ("!=", Comparison::Unequal),
+            ("<=", Comparison::LessOrEqual),
+            (">=", Comparison::GreaterOrEqual),
+            ("<", Comparison::Less),
+            (">", Comparison::Greater),
+        ]
+        .into_iter()
+        .find(|(sign, _)| self.sign(sign))
+        .map(|(_, comparison)| comparison)
+    }
+
+    fn list(&mut self) -> Result<Vec<Node>, ExpressionError> {
+        let close = if self.sign("(") {
+            ")"
+        } else if self.sign("[") {
+            "]"
+        } else {
+            return self.wrong("a list in ( ) or [ ] follows `in`");
+        };
+        let mut items = Vec::new();
+        while !self.sign(close) {
+            items.push(self.either()?);
+            if !self.sign(",") {
+                if self.sign(close) {
+                    break;
+                }
+                return self.wrong(format!("`,` or `{close}` expected"));
+            }
+        }
+        Ok(items)
+    }
+
+    fn sum(&mut self) -> Parsed {
+        let mut left = self.product()?;
+        loop {
+            let operator = if self.sign("+") {
+                Operator::Add
+            } else if self.sign("-") {
+                Operator::Subtract
+            } else {
+                return Ok(left);
+            };
+            left = Node::Pair(operator, Box::new(left), Box::new(self.product()?));
+        }
+    }
+
+    fn product(&mut self) -> Parsed {
+        let mut left = self.signed()?;
+        loop {
+            let operator = if self.sign("//") {
+                Operator::FloorDivide
+            } else if self.sign("*") {
+                Operator::Multiply
+            } else if self.sign("/") {
+                Operator::Divide
+            } else if self.sign("%") {
+                Operator::Modulo
+            } else {
+                return Ok(left);
+            };
+            left = Node::Pair(operator, Box::new(left), Box::new(self.signed()?));
+        }
+    }
+
+    fn signed(&mut self) -> Parsed {
+        if self.sign("-") {
+            self.depth += 1;
+            if self.depth > MAX_DEPTH {
+                return self.wrong(format!("nested deeper than {MAX_DEPTH}"));
+            }
+            let inner = self.signed()?;
+            self.depth -= 1;
+            return Ok(Node::Negate(Box::new(inner)));
+        }
+        let base = self.atom()?;
+        if self.sign("**") {
+            let exponent = self.signed()?;
+            return Ok(Node::Pair(Operator::Power, Box::new(base), Box::new(exponent)));
+        }
+        Ok(base)
+    }
+
+    fn atom(&mut self) -> Parsed {
+        if self.sign("(") {
+            let inner = self.either()?;
+            return if self.sign(")") { Ok(inner) } else { self.wrong("`)` expected") };
+        }
+        self.skip_spaces();
+        let rest = self.rest();
+        let end =
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len());
+        let token = rest[..end].to_string();
+        if token.is_empty() {
+            return self.wrong("a number, an axis or `(` expected");
+        }
+        if token.starts_with(|c: char| c.is_ascii_digit()) {
+            let Ok(value) = token.parse::<f64>() else {
+                return self.wrong(format!("`{token}` is not a number"));
+            };
+            self.at += end;
+            return Ok(Node::Number(value));
+        }
+        if let Some(axis) = self.axes.iter().position(|name| *name == token) {
+            self.at += end;
+            return Ok(Node::Axis(axis));
+        }
+        if let Some((_, value)) = self.fixed.iter().find(|(name, _)| *name == token) {
+            self.at += end;
+            return Ok(Node::Number(*value));
+        }
+        let operator = match token.as_str() {
+            "True" | "False" => {
+                self.at += end;
+                return Ok(Node::Number(number(token == "True")));
+            }
+            "min" => Operator::Min,
+            "max" => Operator::Max,
+            _ => return self.wrong(format!("`{token}` is no axis of the space")),
+        };
+        self.at += end;
+        let mut items = self.list()?.into_iter();
+        let Some(first) = items.next() else { return self.wrong(format!("`{token}` of nothing")) };
+        Ok(items.fold(first, |left, right| Node::Pair(operator, Box::new(left), Box::new(right))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Expression, ExpressionError> {
+        Expression::parse(text, &["a".to_string(), "b".to_string()], &[("fixed".to_string(), 5.0)])
+    }
+
+    #[test]
+    fn expressions_mean_what_they_mean_in_python() {
+        // a = 6, b = 4.
+        for (text, expected) in [
+            ("a * b == 24 and a > b", true),
+            ("not a > b", false),
+            ("not not a > b", true),
+            ("a == 0 or b == 4", true),
+            ("a or 1 / 0", true),
+            ("4 <= b < a <= 6", true),
+            ("4 < b < a", false),
+            ("a / b == 1.5", true),
+            ("a // b == 1 and a % b == 2", true),
+            ("-a // b == -2 and -a % b == 2", true),
+            ("-a ** 2 == -36 and 2 ** 3 ** 2 == 512", true),
+            ("a + b * 2 == 14 and (a + b) * 2 == 20", true),
+            ("a - b - 1 == 1", true),
+            ("a in (2, 4, 6) and b not in [1, 2]", true),
+            ("a in ()", false),
+            ("min(a, b, 9) == 4 and max(a, b) == 6", true),
+            ("fixed == 5 and True", true),
+            ("32 % ((a * b) / 3) == 0", true),
+            ("1 / 0 == 1 / 0 or 0 / 0", true),
+            ("0 / 0", false),
+            ("a != 6", false),
+        ] {
+            assert_eq!(parse(text).unwrap().holds(&[6, 4]), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_place() {
+        for (text, part) in [
+            ("", "byte 0"),
+            ("a +", "byte 3"),
+            ("a b", "something follows"),
+            ("c == 1", "`c` is no axis"),
+            ("(a", "`)` expected"),
+            ("a in 3", "a list"),
+            ("a in (3", "`,` or `)` expected"),
+            ("min()", "of nothing"),
+            ("1.2.3", "not a number"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let deep = format!("{}a{}", "(".repeat(100), ")".repeat(100));
+        assert!(parse(&deep).unwrap_err().to_string().contains("nested deeper"));
+        assert!(parse(&format!("{}a", "-".repeat(100_000))).is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! The published recordings, where they are present: every one is read, and its constraints describe its rows.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use trimtab_replay::{Completeness, Outcome, ReadError, read_recordings};
+
+/// The directory named by `TRIMTAB_RECORDINGS`, or where the project keeps them; they are never part of the repository.
+#[expect(clippy::disallowed_methods, reason = "a test may be told where its data is")]
+fn directory() -> Option<PathBuf> {
+    let named = std::env::var_os("TRIMTAB_RECORDINGS").map(PathBuf::from);
+    let directory = named.unwrap_or_else(|| PathBuf::from("/work/shared/data"));
+    directory.join("index.json").exists().then_some(directory)
+}
+
+#[test]
+fn constraints_of_shared_recordings_describe_their_rows() {
+    let Some(directory) = directory() else {
+        eprintln!("NOT RUN: no recordings; set TRIMTAB_RECORDINGS to a directory with index.json");
+        return;
+    };
+    let recordings = read_recordings(&directory, &[]).unwrap();
+    assert!(!recordings.is_empty());
+    for recording in &recordings {
+        assert!(
+            recording.rows.iter().all(|row| recording.is_legal(row.point.values())),
+            "{}",
+            recording.name
+        );
+        assert_eq!(recording.space().points().len(), recording.rows.len(), "{}", recording.name);
+        if recording.completeness == Completeness::Everything {
+            assert_eq!(recording.count_legal(), recording.rows.len() as u64, "{}", recording.name);
+        }
+    }
+}
+
+fn compressed(directory: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    let file = std::fs::File::create(directory.join(name))?;
+    let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish().map(|_| ())
+}
+
+const INDEX: &str = r#"[{"space": "s__d", "kernel": "s", "variant": "v", "device": "d", "device_name": "D", "api": "none",
+  "problem": {"op": "x", "n": 8, "flops": 10, "bytes": 20}, "params": {"b": [1, 2], "a": [4, 8]}, "fixed": {"f": 3},
+  "constraints": ["a * b <= 8 or f == 4"], "completeness": "bruteforce", "csv": "s.csv.gz", "reps_csv": "r.csv.gz"}]"#;
+const ROWS: &str = "a,b,status,time_ms,n\n4,1,ok,2.0,2\n4,2,compile_failed,,0\n8,1,ok,1.0,2\n";
+
+#[test]
+fn a_recording_is_read_with_its_repeats() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("index.json"), INDEX).unwrap();
+    compressed(directory.path(), "s.csv.gz", ROWS).unwrap();
+    compressed(directory.path(), "r.csv.gz", "row,reps\n0,9000,11000\n2,10000,10000\n").unwrap();
+    let recording = read_recordings(directory.path(), &["s__d"]).unwrap().remove(0);
+    assert_eq!((recording.axes[0].name.as_str(), &recording.sizes[..]), ("a", &[8][..]));
+    assert_eq!((recording.count_legal(), recording.rows.len()), (3, 3));
+    assert!(matches!(recording.rows[1].outcome, Outcome::Failed(_)));
+    assert_eq!((recording.repeat_ms(0, 1), recording.repeat_count(1)), (Some(2.2), 0));
+    let missing = read_recordings(directory.path(), &["other"]).unwrap_err().to_string();
+    assert!(missing.contains("no space `other`"), "{missing}");
+}
+
+#[test]
+fn damaged_files_are_refused_with_the_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let read = || read_recordings(directory.path(), &[]).unwrap_err();
+    assert!(matches!(read(), ReadError::File { .. }));
+    std::fs::write(directory.path().join("index.json"), "{").unwrap();
+    assert!(matches!(read(), ReadError::Format { .. }));
+    std::fs::write(directory.path().join("index.json"), INDEX).unwrap();
+    compressed(directory.path(), "r.csv.gz", "row,reps\n").unwrap();
+    for (rows, part) in [
+        ("a,b,time_ms\n", "no column `status`"),
+        ("a,c,status,time_ms\n", "no axis `c`"),
+        ("a,b,status,time_ms\n4,1,ok\n", "line 2: 3 cells"),
+        ("a,b,status,time_ms\n4,x,ok,1\n", "`x` is not a setting"),
+        ("a,b,status,time_ms\n4,1,ok,\n", "without a time"),
+        ("a,b,status,time_ms\n4,1,odd,1\n", "unknown status"),
+    ] {
+        compressed(directory.path(), "s.csv.gz", rows).unwrap();
+        let error = read().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Searching a space of settings: strategies that say which point to measure next and are told what came of it.
+//!
+//! Every strategy is deterministic by its seed on every machine, asks for no point twice, and ends when the space is spent.
+
+mod anneal;
+mod auto;
+mod donors;
+mod evolve;
+mod exact_math;
+mod gaussian;
+mod halving;
+mod hill;
+mod model;
+mod natural;
+mod policy;
+mod random;
+mod random_numbers;
+mod space;
+mod sweep;
+mod tried;
+
+pub use anneal::Anneal;
+pub use auto::Auto;
+pub use donors::{Donor, DonorPoint};
+pub use evolve::Evolve;
+pub use halving::Halving;
+pub use hill::Hill;
+pub use model::Model;
+pub use natural::Natural;
+pub use policy::{ONE, Policy, reward};
+pub use random::Random;
+pub use random_numbers::RandomNumbers;
+pub use space::{SearchAxis, SearchSpace};
+pub use sweep::Sweep;
+
+use std::sync::Arc;
+
+/// What came of measuring a point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Seen {
+    /// It took this long, in any unit as long as it is always the same.
+    Time(f64),
+    /// It could not be built, crashed, hung, or gave a wrong result.
+    Failed,
+}
+
+impl Seen {
+    /// The time, unless it failed. A time that is no positive number is a lie and counts as a failure.
+    pub fn time(self) -> Option<f64> {
+        match self {
+            Seen::Time(time) if time > 0.0 && time.is_finite() => Some(time),
+            _ => None,
+        }
+    }
+}
+
+/// A way of searching.
+pub trait Strategy {
+    /// The name on the command line.
+    fn name(&self) -> &'static str;
+    /// The position of the next point to measure, never one that was asked or told before; `None` when nothing is left.
+    fn ask(&mut self) -> Option<usize>;
+    /// What came of a point. Points nobody asked for are welcome: what is known already is not measured again.
+    fn tell(&mut self, at: usize, seen: Seen);
+}
+
+/// The strategies by name, the default first.
+pub const STRATEGIES: [&str; 9] =
+    ["auto", "model", "hill", "evolve", "anneal", "halving", "natural", "random", "sweep"];
+
+/// A fresh strategy of that name; `None` if there is none of that name. Only `auto` and `model` listen to donors.
+pub fn strategy(
+    name: &str,
+    space: &Arc<SearchSpace>,
+    seed: u64,
+    donors: &[Donor],
+) -> Option<Box<dyn Strategy>> {
+    let space = space.clone();
+    Some(match name {
+        "auto" => Box::new(Auto::new(space, seed, donors)),
+        "model" => Box::new(Model::new(space, seed).with_donors(donors)),
+        "hill" => Box::new(Hill::new(space, seed)),
+        "evolve" => Box::new(Evolve::new(space, seed)),
+        "anneal" => Box::new(Anneal::new(space, seed)),
+        "halving" => Box::new(Halving::new(space, seed)),
+        "natural" => Box::new(Natural::new(space, seed)),
+        "random" => Box::new(Random::new(&space, seed)),
+        "sweep" => Box::new(Sweep::new(&space)),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;
