@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use trimtab_core::LaunchError;
+use trimtab_core::{LaunchError, Nanos};
+use trimtab_tune::Stopwatch;
 
 /// Bytes of a staging buffer; larger operands move in chunks of this size.
 pub(crate) const CHUNK_BYTES: usize = 8 << 20;
@@ -23,6 +24,9 @@ pub enum TransferPath {
     /// Written and read in place; needs memory shared by processor and device.
     InPlace,
 }
+
+/// The longest another thread takes to hand over an answer that is there.
+const HANDED_OVER: Nanos = Nanos::from_millis(5_000);
 
 const PENDING: u8 = 0;
 const MAPPED: u8 = 1;
@@ -65,9 +69,22 @@ impl<'a> Mapping<'a> {
             self.buffer.buffer.unmap();
             return Err(LaunchError::Kernel(format!("the device did not answer within {LONGEST_LAUNCH}")));
         }
-        match self.state.load(Ordering::Acquire) {
-            MAPPED => Ok(Mapped(self.buffer)),
-            _ => Err(LaunchError::Kernel("a buffer could not be mapped".to_string())),
+        // Another thread's waiting may have taken our answer and be about to hand it over.
+        let watch = Stopwatch::start();
+        loop {
+            match self.state.load(Ordering::Acquire) {
+                MAPPED => return Ok(Mapped(self.buffer)),
+                PENDING if watch.elapsed() < HANDED_OVER => {
+                    open.poll();
+                    std::thread::yield_now();
+                }
+                state => {
+                    if state == PENDING {
+                        self.buffer.buffer.unmap();
+                    }
+                    return Err(LaunchError::Kernel("a buffer could not be mapped".to_string()));
+                }
+            }
         }
     }
 }
