@@ -180,7 +180,7 @@ pub struct Rates {
     pub cached_bytes_per_s: f64,
     /// The working set up to which `cached_bytes_per_s` holds.
     pub cached_up_to: Bytes,
-    /// Cost of handing work to another thread or queue and waiting for it.
+    /// Cost of handing work to another thread and waiting for it; on a GPU of one dispatch more in a submission.
     pub launch: Nanos,
     /// On a GPU: what one barrier of one workgroup costs, in nanoseconds of the whole device.
     pub barrier_ns: f64,

@@ -21,8 +21,8 @@ pub(crate) fn reasoning(problem: &Problem, adapter: &AdapterFacts, rates: &Rates
     let results = problem.operand_lens()[2];
     if rates.filled_by > results && results > 0 {
         lines.push(format!(
-            "{results} results do not fill the device, which takes {} invocations: kernels that split the work of a result \
-             come first",
+            "{results} results do not fill the device, which takes {} invocations: a kernel that does not split the work of a \
+             result leaves part of it idle",
             rates.filled_by
         ));
     }
@@ -41,8 +41,7 @@ fn kind(adapter: &AdapterFacts, rates: &Rates) -> String {
     };
     match adapter.class {
         AdapterClass::Software => format!(
-            "a software adapter: {barriers}, so kernels with few invocations that each do much, without workgroup memory, are \
-             tried first"
+            "a software adapter: {barriers}; the first setting of each kernel has few invocations that each do much"
         ),
         AdapterClass::Discrete | AdapterClass::Integrated | AdapterClass::Virtual | AdapterClass::Unknown => {
             let name = adapter.class.name();
