@@ -19,12 +19,10 @@ use trimtab_core::{
 };
 use trimtab_operands::Operands;
 use trimtab_operands::stand_ins;
-use trimtab_operands::{Expected, Reference};
+use trimtab_operands::{Expected, Reference, making_takes};
 use trimtab_operands::{Slice, SliceMut};
 use trimtab_tune::{Stopwatch, panic_message};
 
-/// Bytes a second at which operands are made: page faults included, measured 1.5 to 3 GB/s.
-const OPERAND_BYTES_PER_S: f64 = 1.5e9;
 /// Longest the end waits for a library to return from a measurement that was given up.
 const LIBRARY_PATIENCE: Nanos = Nanos::from_millis(20_000);
 /// Where Linux shows energy counters.
@@ -185,20 +183,6 @@ impl Drop for CpuDevice {
     }
 }
 
-/// Time to make operands and their reference result, roughly; only used to refuse what would break a budget.
-fn preparation(problem: &Problem) -> Nanos {
-    let operands = problem.operand_bytes().0 as f64 / OPERAND_BYTES_PER_S;
-    let reference_ns_per_element = match problem {
-        Problem::Matmul(p) => {
-            return Nanos::from_secs_f64(operands + 1e-9 * p.flops().min(20_000_000) as f64);
-        }
-        Problem::Elementwise(p) if p.op.is_function() => 15.0,
-        _ => 2.0,
-    };
-    let elements = problem.operand_lens().into_iter().max().unwrap_or(0) as f64;
-    Nanos::from_secs_f64(operands + 1e-9 * reference_ns_per_element * elements)
-}
-
 impl Reference for CpuDevice {
     fn compute(
         &self,
@@ -279,7 +263,7 @@ impl Device for CpuDevice {
             return Err(Failure::new(FailureKind::Launch, "the kernel declines the problem"));
         };
         // A large problem without a smaller stand-in is not checked ahead: it would take the caller's time and memory.
-        let preparation = preparation(&stand_in);
+        let preparation = making_takes(&stand_in);
         if preparation > timeout {
             let message =
                 format!("no small stand-in is taken, and checking {problem} takes about {preparation}");
@@ -292,7 +276,7 @@ impl Device for CpuDevice {
         if matches!(problem, Problem::Custom(_)) {
             return Err(Decline::because("operands of a custom problem are known to its owner only"));
         }
-        let preparation = preparation(problem);
+        let preparation = making_takes(problem);
         if preparation > limit {
             let reason =
                 format!("making operands would take about {preparation}, more than the {limit} allowed");

@@ -3,12 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod launch;
 mod operands;
 mod slice;
 mod standin;
 
 pub use check::{Expected, Reference, tolerance};
 pub use half::f16;
-pub use operands::{Data, Operands};
-pub use slice::{Element, Launch, Slice, SliceMut};
+pub use launch::Launch;
+pub use operands::{Data, Operands, making_takes};
+pub use slice::{Element, Slice, SliceMut};
 pub use standin::stand_ins;

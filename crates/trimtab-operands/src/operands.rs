@@ -2,10 +2,13 @@
 
 use crate::slice::{Element, Slice, SliceMut};
 use half::f16;
-use trimtab_core::{BinaryOp, DType, ElementwiseOp, Problem, ReduceOp, UnaryOp};
+use trimtab_core::{BinaryOp, DType, ElementwiseOp, Nanos, Problem, ReduceOp, UnaryOp};
 
 /// Elements of the pattern operands are filled with; prime, so that rows of no matrix start alike.
 const PATTERN: usize = 65_521;
+
+/// Bytes a second at which operands are made: page faults included, measured 1.5 to 3 GB/s.
+const OPERAND_BYTES_PER_S: f64 = 1.5e9;
 
 /// An owned operand.
 #[derive(Clone, Debug)]
@@ -137,6 +140,20 @@ impl Operands {
         }
         operands
     }
+}
+
+/// Time to make operands and their reference result, roughly; only used to refuse what would break a budget.
+pub fn making_takes(problem: &Problem) -> Nanos {
+    let operands = problem.operand_bytes().0 as f64 / OPERAND_BYTES_PER_S;
+    let reference_ns_per_element = match problem {
+        Problem::Matmul(p) => {
+            return Nanos::from_secs_f64(operands + 1e-9 * p.flops().min(20_000_000) as f64);
+        }
+        Problem::Elementwise(p) if p.op.is_function() => 15.0,
+        _ => 2.0,
+    };
+    let elements = problem.operand_lens().into_iter().max().unwrap_or(0) as f64;
+    Nanos::from_secs_f64(operands + 1e-9 * reference_ns_per_element * elements)
 }
 
 /// What values an operand takes.

@@ -1,7 +1,7 @@
 //! Element types and slices of them with the type erased: what passes between callers and devices.
 
 use half::f16;
-use trimtab_core::{DType, KernelId, LaunchError, Nanos, Point, Problem};
+use trimtab_core::DType;
 
 /// An input of some element type; `None` where the operation has no such operand.
 #[derive(Clone, Copy, Debug)]
@@ -29,37 +29,6 @@ pub enum SliceMut<'a> {
     F16(&'a mut [f16]),
     /// 32-bit integers.
     I32(&'a mut [i32]),
-}
-
-/// A device that runs kernels on operands in the caller's memory. What every device beside the processor offers callers.
-pub trait Launch: Send + Sync {
-    /// Computes; moves operands and result as needed. With `timed` the kernel's own time on the device, where it can tell.
-    #[expect(clippy::too_many_arguments, reason = "a launch is a kernel, its settings and three operands")]
-    fn launch(
-        &self,
-        kernel: KernelId,
-        problem: &Problem,
-        point: &Point,
-        lhs: Slice<'_>,
-        rhs: Slice<'_>,
-        out: SliceMut<'_>,
-        timed: bool,
-    ) -> Result<Option<Nanos>, LaunchError>;
-
-    /// How far its results may be from the reference, relative to the larger of the result and one.
-    fn tolerance(&self, problem: &Problem) -> f64;
-
-    /// Takes over speeds an earlier process measured, before they are asked for.
-    fn offer_speeds(&self, speeds: &str);
-
-    /// Its measured speeds for the next process, if any were measured since this was last asked.
-    fn speeds(&self) -> Option<String>;
-
-    /// Takes kernels built by an earlier process, before the first launch.
-    fn offer_built(&self, built: Vec<u8>);
-
-    /// The kernels built so far for the next process, if any were built since this was last asked.
-    fn built(&self) -> Option<Vec<u8>>;
 }
 
 /// A type tensors can hold.

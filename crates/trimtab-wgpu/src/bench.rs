@@ -7,11 +7,9 @@ use crate::open::lock;
 use crate::tolerance::tolerance;
 use std::sync::Arc;
 use trimtab_core::{Bench, Failure, FailureKind, KernelId, LaunchError, Nanos, Point, Problem, Sample};
-use trimtab_operands::{Expected, Operands};
+use trimtab_operands::{Expected, Operands, making_takes};
 use trimtab_tune::Stopwatch;
 
-/// Bytes a second at which operands are made in the processor's memory: page faults included, measured 1.5 to 3 GB/s.
-const OPERAND_BYTES_PER_S: f64 = 1.5e9;
 /// The longest a driver may compile at the first dispatch; 2 s were seen.
 const LONGEST_COMPILE: Nanos = Nanos::from_millis(10_000);
 
@@ -36,20 +34,9 @@ pub(crate) fn building_takes_longer(engine: &Engine, limit: Nanos) -> Option<Str
 
 /// Time to make operands, their reference result, and to move them, roughly; only used to refuse what would break a budget.
 pub(crate) fn preparation(engine: &Engine, problem: &Problem) -> Nanos {
-    let bytes = problem.operand_bytes().0 as f64;
-    let made = bytes / OPERAND_BYTES_PER_S;
-    let moved = engine.transfers().map_or(made, |transfers| transfers.handover(problem).as_secs_f64());
-    let reference = match problem {
-        Problem::Matmul(p) => 1e-9 * p.flops().min(20_000_000) as f64,
-        _ => {
-            let ns_per_element = match problem {
-                Problem::Elementwise(p) if p.op.is_function() => 15.0,
-                _ => 2.0,
-            };
-            1e-9 * ns_per_element * problem.operand_lens().into_iter().max().unwrap_or(0) as f64
-        }
-    };
-    Nanos::from_secs_f64(made + moved + reference)
+    let made = making_takes(problem);
+    let moved = engine.transfers().map_or(made, |transfers| transfers.handover(problem));
+    Nanos(made.0.saturating_add(moved.0))
 }
 
 /// Operands in both memories.
