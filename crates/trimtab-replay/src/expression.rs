@@ -56,6 +56,8 @@ enum Node {
     Chain(Box<Node>, Vec<(Comparison, Node)>),
     /// `a in (b, c)`, or its opposite.
     In(Box<Node>, Vec<Node>, bool),
+    /// The same with numbers alone, ascending: lists of thousands of points are written like this.
+    Among(Box<Node>, Vec<f64>, bool),
 }
 
 impl Expression {
@@ -135,6 +137,11 @@ impl Node {
             Node::In(inner, list, wanted) => {
                 let value = inner.value(values);
                 number(list.iter().any(|item| item.value(values) == value) == *wanted)
+            }
+            Node::Among(inner, numbers, wanted) => {
+                let value = inner.value(values);
+                let from = numbers.partition_point(|number| *number < value);
+                number((numbers.get(from) == Some(&value)) == *wanted)
             }
         }
     }
@@ -258,7 +265,13 @@ impl Parser<'_> {
         let first = self.sum()?;
         for (word, wanted) in [("in", true), ("not in", false)] {
             if self.word(word) {
-                return Ok(Node::In(Box::new(first), self.list()?, wanted));
+                let list = self.list()?;
+                let number = |node: &Node| if let Node::Number(number) = node { Some(*number) } else { None };
+                if let Some(mut numbers) = list.iter().map(number).collect::<Option<Vec<f64>>>() {
+                    numbers.sort_unstable_by(f64::total_cmp);
+                    return Ok(Node::Among(Box::new(first), numbers, wanted));
+                }
+                return Ok(Node::In(Box::new(first), list, wanted));
             }
         }
         let mut rest = Vec::new();

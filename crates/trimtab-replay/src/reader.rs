@@ -64,7 +64,7 @@ fn wrong(path: &Path, line: usize, reason: impl Into<String>) -> ReadError {
     ReadError::Format { path: path.to_path_buf(), line, reason: reason.into() }
 }
 
-fn read_index(directory: &Path) -> Result<(PathBuf, Vec<Value>), ReadError> {
+pub(crate) fn read_index(directory: &Path) -> Result<(PathBuf, Vec<Value>), ReadError> {
     let path = directory.join("index.json");
     let bytes = std::fs::read(&path).map_err(|source| ReadError::File { path: path.clone(), source })?;
     match serde_json::from_slice(&bytes) {
@@ -133,23 +133,23 @@ fn read_recording(directory: &Path, index: &Path, entry: &Value) -> Result<Recor
         None => (Vec::new(), Vec::new()),
     };
     let problem = entry.get("problem").cloned().unwrap_or_default();
-    let completeness = match entry.get("completeness").and_then(Value::as_str) {
-        Some("bruteforce") => Completeness::Everything,
-        _ => Completeness::Sample,
-    };
+    let completeness = entry.get("completeness").and_then(Value::as_str).unwrap_or_default();
     Ok(Recording {
         kernel: text(entry, "kernel", index)?,
         variant: text(entry, "variant", index)?,
         device: text(entry, "device", index)?,
         device_name: text(entry, "device_name", index)?,
         api: text(entry, "api", index)?,
+        op: problem.get("op").and_then(Value::as_str).unwrap_or_default().to_string(),
         sizes: sizes(&problem),
         flops: problem.get("flops").and_then(Value::as_u64).unwrap_or(0),
         bytes: problem.get("bytes").and_then(Value::as_u64).unwrap_or(0),
         name,
         axes,
+        fixed,
         constraints,
-        completeness,
+        completeness: Completeness::parse(completeness),
+        origin: entry.get("origin").and_then(Value::as_str).unwrap_or_default().to_string(),
         rows,
         repeats,
         repeats_from,
@@ -176,6 +176,7 @@ fn read_rows(path: &Path, content: &str, header: &[&str], status: usize) -> Resu
     let column = |name: &str| header.iter().position(|column| *column == name);
     let time = column("time_ms").ok_or_else(|| wrong(path, 1, "no column `time_ms`"))?;
     let (min, median, compile) = (column("min_ms"), column("median_ms"), column("compile_ms"));
+    let failure = column("failure");
     let mut rows = Vec::new();
     for (line, content) in content.lines().enumerate().skip(1) {
         let cells: Vec<&str> = content.split(',').collect();
@@ -195,7 +196,10 @@ fn read_rows(path: &Path, content: &str, header: &[&str], status: usize) -> Resu
                 Outcome::Ran(Timing { mean_ms, min_ms, median_ms: number(median).unwrap_or(mean_ms) })
             }
             "compile_failed" => Outcome::Failed(FailureKind::Compile),
-            "runtime_failed" | "failed" => Outcome::Failed(FailureKind::Launch),
+            "runtime_failed" | "failed" => {
+                let finer = failure.and_then(|at| FailureKind::parse(cells[at]));
+                Outcome::Failed(finer.unwrap_or(FailureKind::Launch))
+            }
             other => return Err(wrong(path, line + 1, format!("unknown status `{other}`"))),
         };
         rows.push(Row { point: Point::new(&values[..status]), outcome, compile_ms: number(compile) });

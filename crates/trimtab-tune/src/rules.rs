@@ -101,7 +101,7 @@ impl Rules {
     }
 
     /// Launches in a batch when one takes about `ns`.
-    pub(crate) fn iterations(&self, ns: f64) -> u32 {
+    pub fn iterations(&self, ns: f64) -> u32 {
         // The cast saturates; a launch of no measurable time gets the longest batch, which the next run corrects.
         ((self.batch_time().0 as f64 / ns.max(1.0)).ceil() as u32).max(1)
     }
