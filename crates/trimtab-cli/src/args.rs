@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use trimtab::core::{Nanos, Patience, Problem, ProblemError};
 use trimtab::{VARIABLES, parse_duration};
 
+/// The longest search that is simulated.
+const MOST_EVALUATIONS: usize = 100_000;
+
 const PROBLEMS: &str = "\
 Problems are written OPERATION:TYPE:SIZES, types are f32, f64, f16, i32:
   matmul:f32:512x256x128          m x n x k
@@ -31,7 +34,7 @@ pub struct Global {
     /// One JSON object a line instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// The device to use: cpu, gpu, gpu0, part of a name, or auto (for `wisdom`: the device whose facts are meant, also by fingerprint)
+    /// The device to use: cpu, gpu, gpu0, part of a name, or auto (for `wisdom`: the device whose facts are meant, also by fingerprint; for `recording import`: the device that was measured)
     #[arg(long, global = true, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Most threads a kernel may use
@@ -59,6 +62,15 @@ pub enum Command {
     /// Measure every rival of a problem side by side
     #[command(after_help = bench_examples())]
     Bench(Bench),
+    /// Measure the settings of kernels and write the times down as recordings, to be replayed anywhere
+    #[command(after_help = record_examples())]
+    Record(Record),
+    /// List recordings, and exchange them with other tuners as T4 results
+    #[command(subcommand, after_help = RECORDING_EXAMPLES)]
+    Recording(Recording),
+    /// Replay search strategies on recordings and say how near to the best setting they come
+    #[command(after_help = SIMULATE_EXAMPLES)]
+    Simulate(Simulate),
     /// Look at, carry and forget what is remembered
     #[command(subcommand, after_help = WISDOM_EXAMPLES)]
     Wisdom(Wisdom),
@@ -107,6 +119,105 @@ pub struct Bench {
     /// Time for all problems together
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub budget: Nanos,
+}
+
+#[derive(Args, Debug)]
+pub struct Record {
+    /// Problems to measure kernels on
+    #[arg(value_name = "PROBLEM", required = true)]
+    pub problems: Vec<String>,
+    /// Where recordings are kept; those of the same kernel, problem and device are replaced
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Only these kernels; without, all that have settings to choose among
+    #[arg(long, value_name = "KERNEL", value_delimiter = ',')]
+    pub kernel: Vec<String>,
+    /// Most settings of a kernel to measure, drawn at random where there are more [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub evals: Option<u32>,
+    /// Times each setting is measured
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repeats: u32,
+    /// Time for everything together
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    pub budget: Nanos,
+    /// Decides which settings are drawn, and their order
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Recording {
+    /// Print the recordings of a directory
+    List {
+        /// Where recordings are kept
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+    },
+    /// Take in T4 results, as Kernel Tuner and other tuners write them
+    Import {
+        /// The file to read; `-` for standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Where recordings are kept
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// The recording's name [default: what the file says, or kernel and device]
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+        /// The kernel that was measured: recordings of one kernel help each other [default: what the file says]
+        #[arg(long, value_name = "KERNEL")]
+        kernel: Option<String>,
+        /// The file has every legal setting, not a sample of them
+        #[arg(long)]
+        complete: bool,
+    },
+    /// Write a recording as T4 results
+    Export {
+        /// The recording
+        #[arg(value_name = "SPACE")]
+        space: String,
+        /// The file to write; standard output without one, or with `-`
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Where recordings are kept
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct Simulate {
+    /// Where recordings are kept: a directory with index.json
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Recordings to search; without, those in which every legal setting was measured
+    #[arg(long, value_name = "SPACE", value_delimiter = ',', num_args = 1..)]
+    pub space: Vec<String>,
+    /// Strategies to try [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1..)]
+    pub strategy: Vec<String>,
+    /// Report after so many settings measured
+    #[arg(long, value_name = "N", value_delimiter = ',', num_args = 1.., default_value = "20,50,100,200", value_parser = evaluations)]
+    pub evals: Vec<usize>,
+    /// Searches of each strategy on each recording
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub seeds: u64,
+    /// The first seed; the same seed is the same search everywhere
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// A measurement is one recorded repeat, not the mean of all; found settings are scored by their mean
+    #[arg(long)]
+    pub noise: bool,
+    /// Start from what these recordings teach; `others`: all of the same kernel on other devices
+    #[arg(long, value_name = "SPACE", value_delimiter = ',', num_args = 1..)]
+    pub warm_from: Vec<String>,
+    /// Also recordings of which only a sample was measured, or each setting once
+    #[arg(long, conflicts_with = "space")]
+    pub all: bool,
+    /// Draw quality against evaluations
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -178,6 +289,11 @@ fn duration(text: &str) -> Result<Nanos, String> {
     parse_duration(text).ok_or_else(|| "write a time with its unit, such as 500ms, 30s or 2m".to_string())
 }
 
+fn evaluations(text: &str) -> Result<usize, String> {
+    let number = text.parse::<usize>().ok().filter(|number| (1..=MOST_EVALUATIONS).contains(number));
+    number.ok_or_else(|| format!("write numbers from 1 to {MOST_EVALUATIONS}, such as 20,50,100,200"))
+}
+
 fn overview() -> String {
     let width = VARIABLES.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = "Environment:\n".to_string();
@@ -219,6 +335,31 @@ fn run_examples() -> String {
         "{PROBLEMS}\n\nExamples:\n  trimtab run matmul:f32:100x200x300\n  trimtab run matmul:f64:8x64x64x64:n,t --tune off"
     )
 }
+
+fn record_examples() -> String {
+    format!(
+        "One recording a kernel, problem and device. Settings are measured in turns, so that drift of the machine hits all \
+         alike; those that fail are recorded as that. When the budget ends, or with Ctrl-C, what was measured until then is \
+         kept.\n\n{PROBLEMS}\n\nExamples:\n  trimtab record matmul:f32:512x512x512 --data recordings\n  \
+         trimtab record matmul:f32:256x256x256 --device gpu --kernel gpu.matmul.blocked --repeats 30 --data recordings\n  \
+         trimtab simulate --data recordings"
+    )
+}
+
+const RECORDING_EXAMPLES: &str = "\
+Examples:
+  trimtab recording list --data recordings
+  trimtab recording import results.json --data recordings --kernel gemm --device rtx_3090 --complete
+  trimtab recording export gemm__rtx_3090 results.json --data recordings";
+
+const SIMULATE_EXAMPLES: &str = "\
+A search is scored by the best time recorded over the time of the best setting it found: 1 is the optimum. A setting that
+failed when it was recorded costs an evaluation too. What baseline.csv in the directory says of other tuners is shown beside.
+
+Examples:
+  trimtab simulate --data recordings
+  trimtab simulate --data recordings --strategy auto,random --evals 20,60,150 --seeds 100 --plot quality.svg
+  trimtab simulate --data recordings --strategy auto --warm-from others --noise --json | jq -c .medians";
 
 const WISDOM_EXAMPLES: &str = "\
 Examples:

@@ -1,10 +1,12 @@
-//! The `trimtab` command: devices, tune, explain, bench, wisdom, run. Decides nothing itself; the runtime does.
+//! The `trimtab` command: devices, tune, explain, bench, wisdom, run, record, simulate. Decides nothing itself; the runtime does.
 #![forbid(unsafe_code)]
 
 mod args;
 mod commands;
 mod failure;
+mod interrupt;
 mod output;
+mod plot;
 mod progress;
 mod representative;
 mod session;

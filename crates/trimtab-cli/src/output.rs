@@ -50,16 +50,16 @@ pub enum Align {
 
 /// Rows under headings. Columns in which every cell is empty are left out.
 pub struct Table {
-    columns: Vec<(&'static str, Align)>,
+    columns: Vec<(String, Align)>,
     rows: Vec<(bool, Vec<String>)>,
 }
 
 impl Table {
     /// A heading that begins with `>` stands right, like the numbers under it.
-    pub fn new(headings: &[&'static str]) -> Table {
-        let column = |heading: &&'static str| match heading.strip_prefix('>') {
-            Some(heading) => (heading, Align::Right),
-            None => (*heading, Align::Left),
+    pub fn new<T: AsRef<str>>(headings: &[T]) -> Table {
+        let column = |heading: &T| match heading.as_ref().strip_prefix('>') {
+            Some(heading) => (heading.to_string(), Align::Right),
+            None => (heading.as_ref().to_string(), Align::Left),
         };
         Table { columns: headings.iter().map(column).collect(), rows: Vec::new() }
     }
@@ -85,7 +85,7 @@ impl Table {
         let columns: Vec<(usize, usize)> = (0..self.columns.len())
             .map(|index| (index, self.rows.iter().map(|(_, cells)| width(&cells[index])).max().unwrap_or(0)))
             .filter(|&(_, widest)| widest > 0)
-            .map(|(index, widest)| (index, widest.max(width(self.columns[index].0))))
+            .map(|(index, widest)| (index, widest.max(width(&self.columns[index].0))))
             .collect();
         let render = |mark: &str, cells: &dyn Fn(usize) -> String| {
             let cells: Vec<String> = columns
@@ -99,7 +99,7 @@ impl Table {
         };
         let indent = if any_marked { "  " } else { "" };
         let total = columns.iter().map(|(_, width)| width + 2).sum::<usize>().saturating_sub(2);
-        let mut lines = vec![render(indent, &|index| self.columns[index].0.to_string())];
+        let mut lines = vec![render(indent, &|index| self.columns[index].0.clone())];
         lines.push(format!("{indent}{}", "─".repeat(total)));
         for (marked, cells) in &self.rows {
             let mark = if *marked { "▶ " } else { indent };

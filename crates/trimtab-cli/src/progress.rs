@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use trimtab::core::Problem;
 use trimtab::tune::Progress;
 
-/// A bar over problems; silent when standard error is not a terminal.
+/// A bar over problems or other work; silent when standard error is not a terminal.
 pub struct Bar(ProgressBar);
 
 impl Bar {
@@ -31,12 +31,19 @@ impl Bar {
         self.0.set_message(format!("{problem}: {} racing, {} runs{best}", progress.racing, progress.runs));
     }
 
+    /// Shows what is going on.
+    pub fn say(&self, text: impl FnOnce() -> String) {
+        if !self.0.is_hidden() {
+            self.0.set_message(text());
+        }
+    }
+
     /// Takes the bar away while something is written.
     pub fn around<R>(&self, write: impl FnOnce() -> R) -> R {
         self.0.suspend(write)
     }
 
-    /// One problem is finished.
+    /// One of them is finished.
     pub fn next(&self) {
         self.0.inc(1);
     }

@@ -7,7 +7,7 @@ use trimtab_core::{
 use trimtab_wisdom::Wisdom;
 
 /// A bench that leaves a note before a library's or a user's kernel first runs.
-pub(crate) struct Guarded<'a> {
+pub struct Guarded<'a> {
     bench: Box<dyn Bench + 'a>,
     wisdom: &'a Wisdom,
     device: &'a dyn Device,
@@ -16,7 +16,8 @@ pub(crate) struct Guarded<'a> {
 }
 
 impl<'a> Guarded<'a> {
-    pub(crate) fn new(
+    /// Guards a bench of that problem on that device, with notes in this wisdom.
+    pub fn new(
         bench: Box<dyn Bench + 'a>,
         problem: Problem,
         wisdom: &'a Wisdom,

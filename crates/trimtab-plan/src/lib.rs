@@ -16,6 +16,7 @@ mod planner;
 mod table;
 
 pub use cold::PlanError;
+pub use guard::Guarded;
 pub use plan::{Decision, Plan, Reason, Rival, Standing};
 pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
 pub use table::TermsId;

@@ -86,7 +86,7 @@ fn empty() -> Recording {
 #[test]
 fn what_is_written_is_read_again() {
     let directory = tempfile::tempdir().unwrap();
-    let recordings: Vec<Recording> = (0..200).map(drawn).collect();
+    let recordings: Vec<Recording> = (0..60).map(drawn).collect();
     assert!(
         recordings.iter().any(|r| r.repeat_count(0) == 0) && recordings.iter().any(|r| r.repeat_count(0) > 1)
     );

@@ -3,7 +3,10 @@
 mod bench;
 mod devices;
 mod explain;
+mod record;
+mod recording;
 mod run;
+mod simulate;
 mod tune;
 mod wisdom;
 
@@ -39,6 +42,12 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
             let problems = problems(&args.problems)?;
             bench::run(&Session::start(&cli.global)?, &problems, &args)
         }
+        Command::Record(args) => {
+            let problems = problems(&args.problems)?;
+            record::run(&Session::start(&cli.global)?, &problems, &args)
+        }
+        Command::Recording(command) => recording::run(&cli.global, &command),
+        Command::Simulate(args) => simulate::run(&cli.global, &args),
         Command::Wisdom(command) => wisdom::run(&cli.global, &command),
         Command::Run(args) => {
             let problem = problem(&args.problem)?;

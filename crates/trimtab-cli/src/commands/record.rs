@@ -1,0 +1,246 @@
+//! `trimtab record`: measures the settings of kernels on real devices and writes them down as recordings.
+
+use crate::args::Record;
+use crate::failure::{FAILED, bad_input};
+use crate::interrupt;
+use crate::output::{Table, time};
+use crate::progress::Bar;
+use crate::session::{Session, warn};
+use anyhow::Result;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use trimtab::core::{Device, KernelId, Nanos, Problem};
+use trimtab::plan::Guarded;
+use trimtab::tune::{Budget, Rules};
+use trimtab_replay::{Completeness, RecordRequest, Recorded, record, write_recordings};
+
+const NS_PER_MS: f64 = 1e6;
+
+/// A kernel with settings to choose among, on a problem.
+struct Job<'a> {
+    device: &'a dyn Device,
+    kernel: KernelId,
+    name: &'a str,
+    problem: Problem,
+}
+
+/// One recording.
+#[derive(Serialize)]
+struct RecordedView {
+    space: String,
+    kernel: String,
+    problem: String,
+    device: String,
+    device_name: String,
+    /// Legal settings.
+    points: usize,
+    /// Settings with a time or a failure.
+    rows: usize,
+    failed: usize,
+    /// Most samples of a setting.
+    repeats: usize,
+    completeness: &'static str,
+    /// Whether all that was wanted was measured.
+    finished: bool,
+    optimum_ms: Option<f64>,
+    optimum: BTreeMap<String, u32>,
+    #[serde(skip)]
+    optimum_name: String,
+    median_ms: Option<f64>,
+    #[serde(skip)]
+    device_id: String,
+}
+
+pub fn run(session: &Session, problems: &[Problem], args: &Record) -> Result<ExitCode> {
+    let jobs = jobs(session, problems, args)?;
+    let budget = Budget::time(args.budget);
+    let bar = Bar::new(jobs.len());
+    interrupt::watch();
+    let mut views = Vec::new();
+    let mut failed = false;
+    for (done, job) in jobs.iter().enumerate() {
+        if interrupt::asked() || budget.exhausted() {
+            break;
+        }
+        let share = Nanos(budget.left().0 / (jobs.len() - done) as u64);
+        let recorded = match measure(session, job, args, share, &bar) {
+            Ok(recorded) => recorded,
+            // One kernel that cannot be measured must not cost the others their recordings.
+            Err(reason) => {
+                bar.around(|| warn(&format!("{} was not recorded on {}: {reason}", job.name, job.problem)));
+                failed = true;
+                continue;
+            }
+        };
+        write_recordings(&args.data, std::slice::from_ref(&recorded.recording))?;
+        let view = view(job, &recorded);
+        bar.around(|| {
+            if let Some((count, first)) = &recorded.untried {
+                warn(&format!(
+                    "{}: {count} settings could not be tried and were left out: {first}",
+                    view.space
+                ));
+            }
+            if session.out.is_json() { session.out.object(&view) } else { Ok(()) }
+        })?;
+        views.push(view);
+        bar.next();
+    }
+    drop(bar);
+    // Notes about foreign code that ran well are taken back.
+    session.keep();
+    if !session.out.is_json() {
+        show(session, args, &views)?;
+    }
+    let missing = jobs.len() - views.len();
+    let stopped = if interrupt::asked() { "Ctrl-C" } else { "the budget" };
+    let cut = views.iter().filter(|view| !view.finished).count();
+    if missing + cut > 0 && (interrupt::asked() || budget.exhausted() || cut > 0) {
+        let hint = if interrupt::asked() { "" } else { "; give more with --budget" };
+        warn(&format!(
+            "{stopped} ended it: {cut} of {} recordings are cut short, {missing} were not begun{hint}",
+            jobs.len()
+        ));
+    }
+    let code = if failed || interrupt::asked() || views.is_empty() { FAILED } else { 0 };
+    Ok(ExitCode::from(code))
+}
+
+/// Every kernel that takes one of the problems and has settings.
+fn jobs<'a>(session: &'a Session, problems: &[Problem], args: &Record) -> Result<Vec<Job<'a>>> {
+    let mut all = Vec::new();
+    for problem in problems {
+        if matches!(problem, Problem::Custom(_)) {
+            return Err(bad_input(format!("{problem} runs only in the program whose choice it is")));
+        }
+        for device in session.runtime.devices() {
+            for (at, info) in device.kernels().iter().enumerate() {
+                let kernel = KernelId(at as u32);
+                let takes =
+                    info.operation == problem.operation() && device.declines(kernel, problem).is_none();
+                if takes && device.space(kernel, problem).points().len() > 1 {
+                    all.push(Job { device: device.as_ref(), kernel, name: &info.name, problem: *problem });
+                }
+            }
+        }
+    }
+    let mut known: Vec<&str> = all.iter().map(|job| job.name).collect();
+    known.sort_unstable();
+    known.dedup();
+    if known.is_empty() {
+        let texts: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        return Err(bad_input(format!(
+            "no kernel here that takes {} has settings to choose among",
+            texts.join(", ")
+        )));
+    }
+    if let Some(unknown) = args.kernel.iter().find(|name| !known.contains(&name.trim())) {
+        return Err(bad_input(format!("--kernel {unknown}: there are {}", known.join(", "))));
+    }
+    all.retain(|job| args.kernel.is_empty() || args.kernel.iter().any(|name| name.trim() == job.name));
+    Ok(all)
+}
+
+fn measure(
+    session: &Session,
+    job: &Job<'_>,
+    args: &Record,
+    share: Nanos,
+    bar: &Bar,
+) -> Result<Recorded, String> {
+    let facts = job.device.facts();
+    let info = &job.device.kernels()[job.kernel.0 as usize];
+    let wisdom = session.runtime.wisdom();
+    let budget = Budget::time(share);
+    let bench = job.device.bench(&job.problem, share).map_err(|decline| decline.to_string())?;
+    let mut bench = Guarded::new(bench, job.problem, wisdom, job.device);
+    let request = RecordRequest {
+        kernel: job.kernel,
+        problem: job.problem,
+        evals: args.evals.map_or(usize::MAX, |evals| evals as usize),
+        repeats: args.repeats,
+        seed: args.seed,
+        rules: Rules::careful(),
+        crashed: wisdom.crashed(&facts.fingerprint.0, &info.name, &info.version.0),
+        origin: format!("trimtab record {}, kernel version {}", env!("CARGO_PKG_VERSION"), info.version),
+    };
+    let mut progress = |progress: trimtab_replay::RecordProgress| {
+        let (runs, planned) = (progress.runs, progress.planned);
+        bar.say(|| format!("{} on {}, {}: {runs} of {planned} runs", job.name, facts.id, job.problem));
+    };
+    let recorded = record(job.device, &mut bench, &request, &budget, &interrupt::asked, &mut progress);
+    match (&recorded.untried, recorded.recording.rows.is_empty()) {
+        (Some((_, failure)), true) => Err(failure.to_string()),
+        (None, true) => Err("it was stopped before anything was measured".to_string()),
+        _ => Ok(recorded),
+    }
+}
+
+fn view(job: &Job<'_>, recorded: &Recorded) -> RecordedView {
+    let recording = &recorded.recording;
+    let times: Vec<f64> = recording.rows.iter().filter_map(|row| row.outcome.mean_ms()).collect();
+    let optimum_ms = recording.optimum_ms();
+    let best =
+        recording.rows.iter().find(|row| row.outcome.mean_ms().is_some_and(|ms| Some(ms) == optimum_ms));
+    let optimum_name = best.map(|row| recording.space().name(&row.point)).unwrap_or_default();
+    RecordedView {
+        space: recording.name.clone(),
+        kernel: recording.kernel.clone(),
+        problem: job.problem.to_string(),
+        device: recording.device.clone(),
+        device_name: recording.device_name.clone(),
+        points: recorded.legal,
+        rows: recording.rows.len(),
+        failed: recording.rows.len() - times.len(),
+        repeats: (0..recording.rows.len()).map(|row| recording.repeat_count(row)).max().unwrap_or(0),
+        completeness: recording.completeness.name(),
+        finished: recorded.finished && recorded.untried.is_none(),
+        optimum_ms,
+        optimum: crate::output::axes(&optimum_name),
+        optimum_name,
+        median_ms: trimtab::tune::median(&times),
+        device_id: job.device.facts().id.clone(),
+    }
+}
+
+fn show(session: &Session, args: &Record, views: &[RecordedView]) -> Result<()> {
+    let out = &session.out;
+    let mut table = Table::new(&[
+        "kernel",
+        "problem",
+        "device",
+        ">settings",
+        ">failed",
+        ">repeats",
+        ">median",
+        ">best",
+        "best setting",
+    ]);
+    let everything = Completeness::Everything.name();
+    for view in views {
+        let rows = match view.completeness == everything {
+            true => view.rows.to_string(),
+            false => format!("{} of {}", view.rows, view.points),
+        };
+        table.row(vec![
+            view.kernel.clone(),
+            view.problem.clone(),
+            view.device_id.clone(),
+            rows,
+            view.failed.to_string(),
+            view.repeats.to_string(),
+            view.median_ms.map(|ms| time(ms * NS_PER_MS)).unwrap_or_default(),
+            view.optimum_ms.map(|ms| time(ms * NS_PER_MS)).unwrap_or_default(),
+            view.optimum_name.clone(),
+        ]);
+    }
+    let data = args.data.display();
+    if table.is_empty() {
+        return out.line("nothing was recorded");
+    }
+    out.table(&table)?;
+    out.line("")?;
+    let recordings = if views.len() == 1 { "recording" } else { "recordings" };
+    out.line(format!("{} {recordings} in {data}; replay with: trimtab simulate --data {data}", views.len()))
+}

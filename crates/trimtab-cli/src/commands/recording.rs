@@ -1,0 +1,164 @@
+//! `trimtab recording`: lists recordings, and exchanges them with other tuners as T4 results.
+
+use crate::args::{Global, Recording as Asked};
+use crate::failure::bad_input;
+use crate::output::{Output, Table, time};
+use crate::session::warn;
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use trimtab_replay::{
+    Imported, ReadError, Recording, T4Names, list_recordings, read_recordings, read_t4, write_recordings,
+    write_t4,
+};
+
+const NS_PER_MS: f64 = 1e6;
+
+#[derive(Serialize)]
+struct View {
+    space: String,
+    kernel: String,
+    variant: String,
+    device: String,
+    device_name: String,
+    api: String,
+    axes: usize,
+    rows: usize,
+    failed: usize,
+    completeness: &'static str,
+    optimum_ms: Option<f64>,
+}
+
+pub fn run(global: &Global, asked: &Asked) -> Result<ExitCode> {
+    let out = Output::new(global.json);
+    match asked {
+        Asked::List { data } => list(&out, data)?,
+        Asked::Import { file, data, name, kernel, complete } => {
+            let names = T4Names {
+                name: name.clone(),
+                kernel: kernel.clone(),
+                device: global.device.clone(),
+                complete: *complete,
+            };
+            import(&out, file, data, &names)?;
+        }
+        Asked::Export { space, file, data } => export(&out, space, file.as_deref(), data)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads recordings by name, all without names; what is missing or damaged is wrong input, told with what there is.
+pub fn read(data: &Path, wanted: &[&str]) -> Result<Vec<Recording>> {
+    let told = |error: ReadError| match error {
+        ReadError::File { path, source } => {
+            let what = format!("{} cannot be read: {source}", path.display());
+            bad_input(format!("{what}; --data is a directory with index.json, as `trimtab record` makes one"))
+        }
+        other => bad_input(other.to_string()),
+    };
+    let known = list_recordings(data).map_err(told)?;
+    if let Some(unknown) = wanted.iter().find(|name| !known.iter().any(|known| known == *name)) {
+        let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
+        return Err(bad_input(format!(
+            "there is no recording `{unknown}` in {}; there are: {known}",
+            data.display()
+        )));
+    }
+    read_recordings(data, wanted).map_err(told)
+}
+
+fn view(recording: &Recording) -> View {
+    let rows = recording.rows.len();
+    View {
+        space: recording.name.clone(),
+        kernel: recording.kernel.clone(),
+        variant: recording.variant.clone(),
+        device: recording.device.clone(),
+        device_name: recording.device_name.clone(),
+        api: recording.api.clone(),
+        axes: recording.axes.len(),
+        rows,
+        failed: rows - recording.rows.iter().filter(|row| row.outcome.mean_ms().is_some()).count(),
+        completeness: recording.completeness.name(),
+        optimum_ms: recording.optimum_ms(),
+    }
+}
+
+fn list(out: &Output, data: &Path) -> Result<()> {
+    let recordings = read(data, &[])?;
+    let mut table =
+        Table::new(&["space", "kernel", "device", ">axes", ">settings", ">failed", "completeness", ">best"]);
+    for recording in &recordings {
+        let view = view(recording);
+        if out.is_json() {
+            out.object(&view)?;
+        } else {
+            table.row(vec![
+                view.space,
+                view.kernel,
+                view.device_name,
+                view.axes.to_string(),
+                view.rows.to_string(),
+                view.failed.to_string(),
+                view.completeness.to_string(),
+                view.optimum_ms.map(|ms| time(ms * NS_PER_MS)).unwrap_or_default(),
+            ]);
+        }
+    }
+    match (out.is_json(), table.is_empty()) {
+        (true, _) => Ok(()),
+        (false, true) => out.line("no recordings"),
+        (false, false) => out.table(&table),
+    }
+}
+
+fn import(out: &Output, file: &Path, data: &Path, names: &T4Names) -> Result<()> {
+    let shown = file.display();
+    let mut text = String::new();
+    let read = match file == Path::new("-") {
+        true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
+        false => std::fs::read_to_string(file).map(|content| text = content),
+    };
+    read.map_err(|error| bad_input(format!("{shown} cannot be read: {error}")))?;
+    let Imported { recording, illegal } =
+        read_t4(&text, names).map_err(|error| bad_input(format!("{shown}: {error}")))?;
+    write_recordings(data, std::slice::from_ref(&recording)).map_err(|error| match error {
+        trimtab_replay::WriteError::Unfit { .. } => bad_input(format!("{error}; name it with --name")),
+        other => other.into(),
+    })?;
+    if illegal > 0 {
+        warn(&format!("{illegal} results outside the constraints were left out"));
+    }
+    if recording.kernel == "imported" && names.kernel.is_none() {
+        warn(
+            "the file does not say which kernel it is about: give it with --kernel, so that recordings of it are found",
+        );
+    }
+    let view = view(&recording);
+    if out.is_json() {
+        return out.object(&view);
+    }
+    let sample = match view.completeness {
+        "bruteforce" => "",
+        _ => ", taken for a sample (--complete if every legal one is there)",
+    };
+    let (rows, failed) = (view.rows, view.failed);
+    out.line(format!("{}: {rows} settings, {failed} failed{sample}, in {}", view.space, data.display()))
+}
+
+fn export(out: &Output, space: &str, file: Option<&Path>, data: &Path) -> Result<()> {
+    let recording = read(data, &[space])?.remove(0);
+    let text = write_t4(&recording).to_string();
+    let Some(file) = file.filter(|file| *file != Path::new("-")) else {
+        let mut stdout = std::io::stdout().lock();
+        writeln!(stdout, "{text}")?;
+        return Ok(());
+    };
+    std::fs::write(file, text + "\n").with_context(|| format!("writing {}", file.display()))?;
+    if out.is_json() {
+        return out.object(&view(&recording));
+    }
+    out.line(format!("{} results of {space} in {}", recording.rows.len(), file.display()))
+}

@@ -1,0 +1,109 @@
+//! Many searches of many strategies on many recordings, on all cores; the result does not depend on how many there are.
+
+use crate::progress::Bar;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use trimtab::tune::Stopwatch;
+use trimtab::tune::search::{Donor, SearchSpace, Seen, Strategy, strategy};
+use trimtab_replay::{Recording, Run, simulate};
+
+/// What to replay.
+pub struct Searches<'a> {
+    pub recordings: &'a [&'a Recording],
+    /// What each recording's searches may learn from.
+    pub donors: &'a [Vec<Donor>],
+    pub strategies: &'a [String],
+    pub evals: usize,
+    pub seeds: Range<u64>,
+    pub noise: bool,
+}
+
+/// All searches of a strategy on a recording, by seed.
+pub struct Replayed {
+    pub space: usize,
+    pub strategy: usize,
+    pub runs: Vec<Run>,
+    /// How long each question for the next point took.
+    pub ask_ns: Vec<u32>,
+}
+
+/// Times every question of the strategy inside.
+struct Timed {
+    inside: Box<dyn Strategy>,
+    ask_ns: Vec<u32>,
+}
+
+impl Strategy for Timed {
+    fn name(&self) -> &'static str {
+        self.inside.name()
+    }
+
+    fn ask(&mut self) -> Option<usize> {
+        let watch = Stopwatch::start();
+        let at = self.inside.ask();
+        self.ask_ns.push(u32::try_from(watch.elapsed().0).unwrap_or(u32::MAX));
+        at
+    }
+
+    fn tell(&mut self, at: usize, seen: Seen) {
+        self.inside.tell(at, seen);
+    }
+}
+
+impl Searches<'_> {
+    /// Replays every strategy on every recording with every seed, each from a fresh start.
+    pub fn replay(&self, threads: Option<u32>) -> Vec<Replayed> {
+        let spaces: Vec<Arc<SearchSpace>> =
+            self.recordings.iter().map(|recording| Arc::new(SearchSpace::new(&recording.space()))).collect();
+        let seeds = (self.seeds.end - self.seeds.start) as usize;
+        let cells = self.recordings.len() * self.strategies.len();
+        let bar = Bar::new(cells * seeds);
+        let next = AtomicUsize::new(0);
+        let found: Mutex<Vec<Option<(Run, Vec<u32>)>>> = Mutex::new(vec![None; cells * seeds]);
+        let worker = || loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= cells * seeds {
+                return;
+            }
+            let (cell, seed) = (at / seeds, self.seeds.start + (at % seeds) as u64);
+            let (space, name) =
+                (cell / self.strategies.len(), &self.strategies[cell % self.strategies.len()]);
+            bar.say(|| format!("{name} on {}", self.recordings[space].name));
+            let run = self.search(space, &spaces[space], name, seed);
+            found.lock().unwrap_or_else(PoisonError::into_inner)[at] = run;
+            bar.next();
+        };
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let threads = threads.map_or(cores, |threads| threads as usize).clamp(1, (cells * seeds).max(1));
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(worker);
+            }
+            worker();
+        });
+        drop(bar);
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut found = found.into_iter();
+        let replayed = (0..cells).map(|cell| {
+            let (runs, asked): (Vec<Run>, Vec<Vec<u32>>) = found.by_ref().take(seeds).flatten().unzip();
+            let (space, strategy) = (cell / self.strategies.len(), cell % self.strategies.len());
+            Replayed { space, strategy, runs, ask_ns: asked.concat() }
+        });
+        replayed.collect()
+    }
+
+    /// One search; nothing if there is no strategy of that name.
+    fn search(
+        &self,
+        space: usize,
+        indexed: &Arc<SearchSpace>,
+        name: &str,
+        seed: u64,
+    ) -> Option<(Run, Vec<u32>)> {
+        let inside = strategy(name, indexed, seed, &self.donors[space])?;
+        let mut timed = Timed { inside, ask_ns: Vec::with_capacity(self.evals.min(indexed.len())) };
+        let run = simulate(self.recordings[space], &mut timed, self.evals, self.noise.then_some(seed));
+        Some((run, timed.ask_ns))
+    }
+}
