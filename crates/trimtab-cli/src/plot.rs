@@ -39,7 +39,7 @@ const BOTTOM: f64 = 56.0;
 /// Curves start low by chance; the scale begins where the lowest is after so many steps.
 const SETTLED: usize = 5;
 /// About so many lines of the grid across.
-const TICKS: f64 = 8.0;
+const TICKS: f64 = 10.0;
 
 /// The scale: values to places.
 struct Scale {
@@ -216,6 +216,6 @@ mod tests {
 
     #[test]
     fn ticks_are_round_numbers() {
-        assert_eq!([7.0, 30.0, 200.0, 1000.0, 17.0].map(tick), [1.0, 5.0, 50.0, 200.0, 5.0]);
+        assert_eq!([7.0, 30.0, 200.0, 1000.0, 17.0].map(tick), [1.0, 5.0, 20.0, 100.0, 2.0]);
     }
 }

@@ -248,8 +248,10 @@ fn sizes(problem: &str) -> Vec<u64> {
     parts.split(['x', ',']).filter_map(|size| size.parse().ok()).take(MAX_SIZES).collect()
 }
 
-/// A device's name in small letters, words joined by one `_`.
+/// A device's name in small letters, words joined by one `_`, without the driver's remarks in parentheses at its end.
 fn short_name(name: &str) -> String {
+    let end = name.rfind('(').filter(|at| *at > 0 && name.ends_with(')')).unwrap_or(name.len());
+    let name = &name[..end];
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_")
 }
@@ -336,6 +338,13 @@ mod tests {
         assert!((3..=4).contains(&early.recording.rows.len()));
         let never = of(&device, &request, &Budget::recorded(Nanos(0)), u64::MAX);
         assert!(never.recording.rows.is_empty() && !never.finished);
+    }
+
+    #[test]
+    fn devices_have_short_names() {
+        let names =
+            ["llvmpipe (LLVM 15.0.6, 256 bits)", "Intel(R) Xeon(R) CPU @ 2.20GHz", "(R)", "AMD RX-6600"];
+        assert_eq!(names.map(short_name), ["llvmpipe", "intel_r_xeon_r_cpu_2_20ghz", "r", "amd_rx_6600"]);
     }
 
     #[test]

@@ -1,24 +1,26 @@
-//! The published recordings, where they are present: every one is read, and its constraints describe its rows.
+//! Recordings as they are kept: ours in the repository, published ones where they are present, and damaged ones.
+#![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use trimtab_replay::{Completeness, Outcome, ReadError, read_recordings};
+use std::sync::Arc;
+use trimtab_replay::{Completeness, Outcome, ReadError, read_recordings, simulate};
+use trimtab_tune::search::{STRATEGIES, SearchSpace, strategy};
+
+/// Our own recordings: kernels of this project, made by `trimtab record`.
+fn ours() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
+}
 
 /// The directory named by `TRIMTAB_RECORDINGS`, or where the project keeps them; they are never part of the repository.
 #[expect(clippy::disallowed_methods, reason = "a test may be told where its data is")]
-fn directory() -> Option<PathBuf> {
+fn published() -> PathBuf {
     let named = std::env::var_os("TRIMTAB_RECORDINGS").map(PathBuf::from);
-    let directory = named.unwrap_or_else(|| PathBuf::from("/work/shared/data"));
-    directory.join("index.json").exists().then_some(directory)
+    named.unwrap_or_else(|| PathBuf::from("/work/shared/data"))
 }
 
-#[test]
-fn constraints_of_shared_recordings_describe_their_rows() {
-    let Some(directory) = directory() else {
-        eprintln!("NOT RUN: no recordings; set TRIMTAB_RECORDINGS to a directory with index.json");
-        return;
-    };
-    let recordings = read_recordings(&directory, &[]).unwrap();
+fn constraints_describe_rows(directory: &Path) {
+    let recordings = read_recordings(directory, &[]).unwrap();
     assert!(!recordings.is_empty());
     for recording in &recordings {
         assert!(
@@ -29,6 +31,43 @@ fn constraints_of_shared_recordings_describe_their_rows() {
         assert_eq!(recording.space().points().len(), recording.rows.len(), "{}", recording.name);
         if recording.completeness == Completeness::Everything {
             assert_eq!(recording.count_legal(), recording.rows.len() as u64, "{}", recording.name);
+        }
+    }
+}
+
+#[test]
+fn constraints_of_our_recordings_describe_their_rows() {
+    constraints_describe_rows(&ours());
+}
+
+#[test]
+#[ignore = "needs published recordings: run with --ignored where TRIMTAB_RECORDINGS names a directory with index.json"]
+fn constraints_of_published_recordings_describe_their_rows() {
+    constraints_describe_rows(&published());
+}
+
+#[test]
+fn our_recordings_are_of_two_devices_with_repeats_and_small() {
+    let recordings = read_recordings(&ours(), &[]).unwrap();
+    let mut devices: Vec<&str> = recordings.iter().map(|recording| recording.device.as_str()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    assert_eq!(devices.len(), 2, "{devices:?}");
+    assert!(recordings.iter().all(|recording| recording.repeat_count(0) >= 5 && recording.rows.len() >= 9));
+    assert!(recordings.iter().any(|recording| recording.completeness == Completeness::Sample));
+    let files = |directory: PathBuf| std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let bytes = files(ours()).chain(files(ours().join("spaces"))).map(|file| file.metadata().unwrap().len());
+    assert!(bytes.sum::<u64>() < 100_000);
+}
+
+#[test]
+fn every_strategy_finds_the_optimum_of_our_recordings_when_it_may_try_everything() {
+    for recording in read_recordings(&ours(), &[]).unwrap() {
+        let space = Arc::new(SearchSpace::new(&recording.space()));
+        for name in STRATEGIES {
+            let mut strategy = strategy(name, &space, 5, &[]).unwrap();
+            let run = simulate(&recording, strategy.as_mut(), recording.rows.len(), None);
+            assert_eq!(run.after(recording.rows.len()), 1.0, "{name} on {}", recording.name);
         }
     }
 }
