@@ -156,7 +156,7 @@ pub enum Recording {
     },
     /// Take in T4 results, as Kernel Tuner and other tuners write them
     Import {
-        /// The file to read; `-` for standard input
+        /// The file to read, compressed or not; `-` for standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Where recordings are kept

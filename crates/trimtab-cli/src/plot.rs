@@ -78,9 +78,15 @@ pub fn svg(plot: &Plot) -> String {
     text.push_str("<g clip-path=\"url(#inside)\" fill=\"none\" stroke-linejoin=\"round\">\n");
     // The first is drawn last, above the others.
     for (at, curve) in plot.curves.iter().enumerate().rev() {
-        let points = curve.values.iter().enumerate();
-        let points: Vec<String> = points
-            .map(|(step, value)| format!("{:.1},{:.1}", scale.x(step as f64 + 1.0), scale.y(*value)))
+        // Places on a level line between others say nothing.
+        let turns = |step: &usize| {
+            let value = |at: Option<usize>| at.and_then(|at| curve.values.get(at));
+            let here = value(Some(*step));
+            here != value(step.checked_sub(1)) || here != value(Some(*step + 1))
+        };
+        let points: Vec<String> = (0..curve.values.len())
+            .filter(turns)
+            .map(|step| format!("{:.1},{:.1}", scale.x(step as f64 + 1.0), scale.y(curve.values[step])))
             .collect();
         let style = stroke(at);
         // Writing to a string never fails.

@@ -5,11 +5,16 @@
 
 use crate::recording::{Axis, Completeness, Outcome, Recording, Row, Timing};
 use crate::{Expression, file_name};
+use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use trimtab_core::{FailureKind, MAX_AXES, MAX_SIZES, Point};
 
 /// The version of the schema that is written.
 const VERSION: &str = "1.0.0";
+/// How a compressed file begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Why T4 results could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,10 +54,16 @@ pub struct Imported {
     pub illegal: usize,
 }
 
-/// Reads T4 results. Fields nobody here knows are passed over.
-pub fn read_t4(text: &str, names: &T4Names) -> Result<Imported, T4Error> {
+/// Reads T4 results, compressed or not. Fields nobody here knows are passed over.
+pub fn read_t4(bytes: &[u8], names: &T4Names) -> Result<Imported, T4Error> {
+    let mut unpacked = Vec::new();
+    if bytes.starts_with(&GZIP) {
+        let failed = |error| T4Error::Text(format!("cannot be decompressed: {error}"));
+        GzDecoder::new(bytes).read_to_end(&mut unpacked).map_err(failed)?;
+    }
+    let bytes = if bytes.starts_with(&GZIP) { unpacked.as_slice() } else { bytes };
     let value: Value =
-        serde_json::from_str(text).map_err(|error| T4Error::Text(format!("not JSON: {error}")))?;
+        serde_json::from_slice(bytes).map_err(|error| T4Error::Text(format!("not JSON: {error}")))?;
     let results = value.get("results").and_then(Value::as_array);
     let results = results.ok_or_else(|| {
         let what = "no list `results`: not a T4 results file";
@@ -69,7 +80,7 @@ pub fn read_t4(text: &str, names: &T4Names) -> Result<Imported, T4Error> {
     let axis_names = axis_names(results)?;
     let mut rows: Vec<Row> = Vec::new();
     let mut repeats: Vec<Vec<f64>> = Vec::new();
-    let mut places = std::collections::BTreeMap::new();
+    let mut places = BTreeMap::new();
     let mut illegal = 0;
     for (at, result) in results.iter().enumerate() {
         let wrong = |reason: String| T4Error::Entry { number: at + 1, reason };
@@ -189,7 +200,7 @@ fn number(value: &Value, path: &[&str]) -> Option<f64> {
     path.iter().try_fold(value, |value, key| value.get(key))?.as_f64()
 }
 
-/// The axes in the order of the first result; every result must have the same.
+/// The axes of the first result, by name; every result must have the same.
 fn axis_names(results: &[Value]) -> Result<Vec<String>, T4Error> {
     let first = results.first().and_then(|result| result.get("configuration")).and_then(Value::as_object);
     let names: Vec<String> = first.map(|first| first.keys().cloned().collect()).unwrap_or_default();
@@ -334,8 +345,9 @@ fn assemble(
         repeats: Vec::new(),
         repeats_from: Vec::new(),
     };
-    let whole = recording.combinations() == Some(recording.rows.len() as u64);
-    if !names.complete && !(whole && known.is_none()) {
+    // A file that says nothing of it is complete if nothing can be missing.
+    let whole = known.is_none() && recording.combinations() == Some(recording.rows.len() as u64);
+    if !(names.complete || whole) {
         return Ok(recording);
     }
     let legal: Vec<Point> = recording.rows.iter().map(|row| row.point).collect();
@@ -367,8 +379,7 @@ fn axes(metadata: &Value, names: Vec<String>, rows: Vec<Row>) -> (Vec<Axis>, Vec
         return (axes, rows.into_iter().map(turned).collect());
     }
     let values = |at: usize| {
-        let occurring: std::collections::BTreeSet<u32> =
-            rows.iter().map(|row| row.point.values()[at]).collect();
+        let occurring: BTreeSet<u32> = rows.iter().map(|row| row.point.values()[at]).collect();
         occurring.into_iter().collect()
     };
     let axes = names.iter().enumerate().map(|(at, name)| Axis { name: name.clone(), values: values(at) });

@@ -51,6 +51,8 @@ pub fn write_recordings(directory: &Path, recordings: &[Recording]) -> Result<()
     }
     let spaces = directory.join("spaces");
     std::fs::create_dir_all(&spaces).map_err(|source| WriteError::File { path: spaces.clone(), source })?;
+    // Two processes that add to one index would lose what the other added. Where directories cannot be locked they may.
+    let lock = std::fs::File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
     let index = directory.join("index.json");
     let mut entries = if index.exists() { read_index(directory)?.1 } else { Vec::new() };
     for recording in recordings {
@@ -69,7 +71,9 @@ pub fn write_recordings(directory: &Path, recordings: &[Recording]) -> Result<()
     }
     // One space a line: a change of one recording is a change of one line.
     let lines: Vec<String> = entries.iter().map(Value::to_string).collect();
-    write_whole(&index, format!("[\n{}\n]\n", lines.join(",\n")).as_bytes())
+    let written = write_whole(&index, format!("[\n{}\n]\n", lines.join(",\n")).as_bytes());
+    drop(lock);
+    written
 }
 
 /// A name that is safe as a file name everywhere: other characters become `_`.

@@ -80,7 +80,7 @@ fn named(mut recording: Recording, name: &str) -> Recording {
 /// A recording of one point: what the fields that only the crate itself sets start from.
 fn empty() -> Recording {
     let text = json!({"results": [{"configuration": {"a": 1}, "times": {}, "invalidity": "compile"}]});
-    read_t4(&text.to_string(), &T4Names::default()).unwrap().recording
+    read_t4(text.to_string().as_bytes(), &T4Names::default()).unwrap().recording
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn what_is_exported_as_t4_is_imported_again_but_for_crashes() {
             continue;
         }
         let text = write_t4(&recording).to_string();
-        let imported = read_t4(&text, &T4Names::default()).unwrap();
+        let imported = read_t4(text.as_bytes(), &T4Names::default()).unwrap();
         for (row, read) in recording.rows.iter_mut().zip(&imported.recording.rows) {
             // T4 has one word for launches that fail and processes that die.
             if row.outcome == Outcome::Failed(FailureKind::Crashed) {
@@ -137,6 +137,19 @@ fn writing_replaces_the_recording_of_that_name_and_keeps_the_others() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert!(left.len() == 2 && left.contains(&"index.json".to_string()), "{left:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn writers_at_the_same_time_lose_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for seed in 0..8 {
+            let path = directory.path();
+            scope.spawn(move || write_recordings(path, &[drawn(seed)]).unwrap());
+        }
+    });
+    assert_eq!(read_recordings(directory.path(), &[]).unwrap().len(), 8);
 }
 
 #[test]
@@ -221,7 +234,10 @@ const KERNEL_TUNER: &str = r#"{"results": [
 #[test]
 fn results_as_kernel_tuner_writes_them_are_read() {
     let names = T4Names { kernel: Some("conv".into()), device: Some("card".into()), ..T4Names::default() };
-    let imported = read_t4(KERNEL_TUNER, &names).unwrap();
+    let imported = read_t4(KERNEL_TUNER.as_bytes(), &names).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, KERNEL_TUNER.as_bytes()).unwrap();
+    assert_eq!(read_t4(&encoder.finish().unwrap(), &names).unwrap(), imported);
     let recording = imported.recording;
     assert_eq!((imported.illegal, recording.rows.len(), recording.name.as_str()), (1, 3, "conv__card"));
     assert_eq!(recording.completeness, Completeness::Sample);
@@ -234,7 +250,7 @@ fn results_as_kernel_tuner_writes_them_are_read() {
     assert_eq!(recording.rows[1].outcome, Outcome::Failed(FailureKind::Compile));
     let micro = recording.rows[2].outcome.mean_ms().unwrap();
     assert!((micro - 0.3).abs() < 1e-12 && (recording.repeat_ms(2, 1).unwrap() - 0.35).abs() < 1e-4);
-    let whole = read_t4(KERNEL_TUNER, &T4Names { complete: true, ..names }).unwrap().recording;
+    let whole = read_t4(KERNEL_TUNER.as_bytes(), &T4Names { complete: true, ..names }).unwrap().recording;
     assert_eq!((whole.completeness, whole.count_legal()), (Completeness::Everything, 3));
 }
 
@@ -250,6 +266,7 @@ fn wrong_results_are_refused_with_their_number_and_what_to_do() {
     ]});
     for (text, part) in [
         ("nonsense".to_string(), "not JSON"),
+        ("\u{1f}\u{8b}".to_string(), "not JSON"),
         ("{}".to_string(), "no list `results`"),
         (json!({"cache": {}}).to_string(), "cache file of Kernel Tuner"),
         (json!({"results": []}).to_string(), "the list is empty"),
@@ -279,9 +296,11 @@ fn wrong_results_are_refused_with_their_number_and_what_to_do() {
             "result 2: the parameter `b` is not in the first result",
         ),
     ] {
-        let error = read_t4(&text, &T4Names::default()).unwrap_err().to_string();
+        let error = read_t4(text.as_bytes(), &T4Names::default()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
+    let damaged = read_t4(&[0x1f, 0x8b, 0, 0], &T4Names::default()).unwrap_err().to_string();
+    assert!(damaged.contains("cannot be decompressed"), "{damaged}");
 }
 
 #[test]
@@ -289,7 +308,7 @@ fn times_are_read_in_their_unit() {
     for (unit, ms) in [("s", 2000.0), ("ms", 2.0), ("us", 0.002), ("µs", 0.002), ("ns", 2e-6), ("", 0.002)] {
         let text = json!({"metadata": {"timeunit": "microseconds"}, "results": [{"configuration": {"a": 1},
             "times": {"runtimes": [1.0, 3.0]}, "measurements": [{"name": "time", "value": 2.0, "unit": unit}]}]});
-        let recording = read_t4(&text.to_string(), &T4Names::default()).unwrap().recording;
+        let recording = read_t4(text.to_string().as_bytes(), &T4Names::default()).unwrap().recording;
         let found = recording.rows[0].outcome.mean_ms().unwrap();
         assert!((found / ms - 1.0).abs() < 1e-12, "{unit}: {found}");
         assert_eq!(recording.repeat_ms(0, 1), Some(found * 1.5), "{unit}");

@@ -169,7 +169,13 @@ fn measure(
         let (runs, planned) = (progress.runs, progress.planned);
         bar.say(|| format!("{} on {}, {}: {runs} of {planned} runs", job.name, facts.id, job.problem));
     };
-    let recorded = record(job.device, &mut bench, &request, &budget, &interrupt::asked, &mut progress);
+    let mut recorded = record(job.device, &mut bench, &request, &budget, &interrupt::asked, &mut progress);
+    // Two cards of one model are two devices.
+    let twin = |other: &&std::sync::Arc<dyn Device>| other.facts().name == facts.name;
+    if session.runtime.devices().iter().filter(twin).count() > 1 {
+        recorded.recording.device.push_str(&format!("_{}", facts.id));
+        recorded.recording.name.push_str(&format!("_{}", facts.id));
+    }
     match (&recorded.untried, recorded.recording.rows.is_empty()) {
         (Some((_, failure)), true) => Err(failure.to_string()),
         (None, true) => Err("it was stopped before anything was measured".to_string()),

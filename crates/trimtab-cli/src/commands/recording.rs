@@ -116,14 +116,14 @@ fn list(out: &Output, data: &Path) -> Result<()> {
 
 fn import(out: &Output, file: &Path, data: &Path, names: &T4Names) -> Result<()> {
     let shown = file.display();
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let read = match file == Path::new("-") {
-        true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
-        false => std::fs::read_to_string(file).map(|content| text = content),
+        true => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
+        false => std::fs::read(file).map(|content| bytes = content),
     };
     read.map_err(|error| bad_input(format!("{shown} cannot be read: {error}")))?;
     let Imported { recording, illegal } =
-        read_t4(&text, names).map_err(|error| bad_input(format!("{shown}: {error}")))?;
+        read_t4(&bytes, names).map_err(|error| bad_input(format!("{shown}: {error}")))?;
     write_recordings(data, std::slice::from_ref(&recording)).map_err(|error| match error {
         trimtab_replay::WriteError::Unfit { .. } => bad_input(format!("{error}; name it with --name")),
         other => other.into(),

@@ -73,6 +73,7 @@ pub fn run(global: &Global, args: &Simulate) -> Result<ExitCode> {
     let recordings = recordings(args)?;
     let spaces = chosen(args, &recordings)?;
     let donors: Vec<Vec<Donor>> = spaces.iter().map(|space| donors(args, space, &recordings)).collect();
+    doubts(args, &spaces, &donors);
     let mut budgets = args.evals.clone();
     budgets.sort_unstable();
     budgets.dedup();
@@ -181,6 +182,18 @@ fn donors(args: &Simulate, space: &Recording, recordings: &[Recording]) -> Vec<D
         other.name != space.name && (named(other) || elsewhere)
     };
     recordings.iter().filter(gives).map(donor_of).collect()
+}
+
+/// What was asked for and will have no effect.
+fn doubts(args: &Simulate, spaces: &[&Recording], donors: &[Vec<Donor>]) {
+    for (space, donors) in spaces.iter().zip(donors) {
+        if !args.warm_from.is_empty() && donors.is_empty() {
+            warn(&format!("{}: no other recording to learn from, searched cold", space.name));
+        }
+        if args.noise && (0..space.rows.len()).all(|row| space.repeat_count(row) == 0) {
+            warn(&format!("{}: no repeats were recorded, searched without noise", space.name));
+        }
+    }
 }
 
 fn lines(known: &Replayed, spaces: &[String], strategies: &[String], budgets: &[usize]) -> Vec<Line> {

@@ -28,6 +28,9 @@ pub struct Replayed {
     pub ask_ns: Vec<u32>,
 }
 
+/// One search, and how long each of its questions took.
+type Searched = (Run, Vec<u32>);
+
 /// Times every question of the strategy inside.
 struct Timed {
     inside: Box<dyn Strategy>,
@@ -60,7 +63,7 @@ impl Searches<'_> {
         let cells = self.recordings.len() * self.strategies.len();
         let bar = Bar::new(cells * seeds);
         let next = AtomicUsize::new(0);
-        let found: Mutex<Vec<Option<(Run, Vec<u32>)>>> = Mutex::new(vec![None; cells * seeds]);
+        let found: Mutex<Vec<Option<Searched>>> = Mutex::new(vec![None; cells * seeds]);
         let worker = || loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= cells * seeds {
@@ -94,13 +97,7 @@ impl Searches<'_> {
     }
 
     /// One search; nothing if there is no strategy of that name.
-    fn search(
-        &self,
-        space: usize,
-        indexed: &Arc<SearchSpace>,
-        name: &str,
-        seed: u64,
-    ) -> Option<(Run, Vec<u32>)> {
+    fn search(&self, space: usize, indexed: &Arc<SearchSpace>, name: &str, seed: u64) -> Option<Searched> {
         let inside = strategy(name, indexed, seed, &self.donors[space])?;
         let mut timed = Timed { inside, ask_ns: Vec::with_capacity(self.evals.min(indexed.len())) };
         let run = simulate(self.recordings[space], &mut timed, self.evals, self.noise.then_some(seed));
