@@ -341,7 +341,7 @@ fn record_examples() -> String {
         "One recording a kernel, problem and device. Settings are measured in turns, so that drift of the machine hits all \
          alike; those that fail are recorded as that. When the budget ends, or with Ctrl-C, what was measured until then is \
          kept.\n\n{PROBLEMS}\n\nExamples:\n  trimtab record matmul:f32:512x512x512 --data recordings\n  \
-         trimtab record matmul:f32:256x256x256 --device gpu --kernel gpu.matmul.blocked --repeats 30 --data recordings\n  \
+         trimtab record transpose:f32:512x512 --device gpu --repeats 30 --data recordings\n  \
          trimtab simulate --data recordings"
     )
 }
@@ -353,13 +353,14 @@ Examples:
   trimtab recording export gemm__rtx_3090 results.json --data recordings";
 
 const SIMULATE_EXAMPLES: &str = "\
-A search is scored by the best time recorded over the time of the best setting it found: 1 is the optimum. A setting that
-failed when it was recorded costs an evaluation too. What baseline.csv in the directory says of other tuners is shown beside.
+A search is scored by the best time recorded over the time of the best setting it found: 1 is the optimum. \
+A setting that failed when it was recorded costs an evaluation too. What baseline.csv in the directory says of \
+other tuners is shown beside.
 
 Examples:
   trimtab simulate --data recordings
-  trimtab simulate --data recordings --strategy auto,random --evals 20,60,150 --seeds 100 --plot quality.svg
-  trimtab simulate --data recordings --strategy auto --warm-from others --noise --json | jq -c .medians";
+  trimtab simulate --data recordings --strategy auto,random --evals 20,60 --plot quality.svg
+  trimtab simulate --data recordings --strategy auto --warm-from others --json | jq .medians";
 
 const WISDOM_EXAMPLES: &str = "\
 Examples:

@@ -37,7 +37,7 @@ const RIGHT: f64 = 150.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 56.0;
 /// Curves start low by chance; the scale begins where the lowest is after so many steps.
-const SETTLED: usize = 5;
+const SETTLED: usize = 10;
 /// About so many lines of the grid across.
 const TICKS: f64 = 10.0;
 

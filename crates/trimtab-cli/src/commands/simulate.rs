@@ -313,15 +313,20 @@ fn show(out: &Output, lines: &[Line], total: &Total, budgets: &[usize]) -> Resul
         for &evals in budgets {
             let best = baseline.iter().find(|best| best.evals == evals);
             cells.push(best.map_or(String::new(), |best| {
-                totalled(best.median_fraction, best.mean_fraction, best.share_within_5pct)
+                let mean = best.mean_fraction.map_or("    –".to_string(), |mean| format!("{mean:.3}"));
+                let share = best.share_within_5pct.map_or("–".to_string(), percent);
+                format!("{:.3} {mean} {share:>5}", best.median_fraction)
             }));
         }
         table.row(cells);
     }
     out.table(&table)?;
     if let Some(baseline) = &total.baseline {
-        let named: Vec<String> =
-            baseline.iter().map(|best| format!("{} after {}", best.strategy, best.evals)).collect();
+        let named = baseline.iter().map(|best| match best.spaces == total.spaces.len() {
+            true => format!("{} after {}", best.strategy, best.evals),
+            false => format!("{} after {} on {} of them", best.strategy, best.evals, best.spaces),
+        });
+        let named: Vec<String> = named.collect();
         out.line(format!(
             "best baseline by median: {}; mean and share are the best of any",
             named.join(", ")

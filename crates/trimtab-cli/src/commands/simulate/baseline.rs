@@ -23,11 +23,13 @@ pub struct Baseline(Vec<Known>);
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Best {
     pub evals: usize,
+    /// Recordings it was tried on, of those searched here.
+    pub spaces: usize,
     /// The best by median.
     pub strategy: String,
     pub median_fraction: f64,
-    pub mean_fraction: f64,
-    pub share_within_5pct: f64,
+    pub mean_fraction: Option<f64>,
+    pub share_within_5pct: Option<f64>,
 }
 
 impl Baseline {
@@ -73,42 +75,47 @@ impl Baseline {
         Ok(Baseline(known))
     }
 
-    /// The best over these recordings, among strategies that were tried on every one of them.
+    /// The best over these recordings. Cold searches are compared with strategies that were tried on every one of them;
+    /// warm ones with those that learn from other devices, on the recordings for which there were any.
     pub fn best(&self, spaces: &[String], evals: usize, warm: bool) -> Option<Best> {
         let mut names: Vec<&str> = self.0.iter().map(|known| known.strategy.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         let mut best: Option<Best> = None;
-        for name in names.into_iter().filter(|name| warm || !name.starts_with(WARM)) {
+        for name in names.into_iter().filter(|name| name.starts_with(WARM) == warm) {
             let on = |space: &String| {
                 let is_it =
                     |known: &&Known| known.space == *space && known.strategy == name && known.evals == evals;
                 self.0.iter().find(is_it)
             };
-            let Some(its) = spaces.iter().map(on).collect::<Option<Vec<&Known>>>() else { continue };
+            let its: Vec<&Known> = spaces.iter().filter_map(on).collect();
             let all = |value: fn(&Known) -> f64| its.iter().map(|known| value(known)).collect::<Vec<f64>>();
+            let Some(middle) = median(&all(|known| known.median)) else { continue };
+            if !warm && its.len() < spaces.len() {
+                continue;
+            }
             let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
-            let middle = median(&all(|known| known.median)).unwrap_or(f64::NAN);
-            let found = Best {
+            let given = |value: f64| (!value.is_nan()).then_some(value);
+            let mut found = Best {
                 evals,
+                spaces: its.len(),
                 strategy: name.to_string(),
                 median_fraction: middle,
-                mean_fraction: mean(all(|known| known.mean)),
-                share_within_5pct: mean(all(|known| known.share)),
+                mean_fraction: given(mean(all(|known| known.mean))),
+                share_within_5pct: given(mean(all(|known| known.share))),
             };
-            best = Some(match best {
-                None => found,
-                Some(best) => Best {
-                    strategy: if middle > best.median_fraction { found.strategy } else { best.strategy },
-                    // The larger number wins over one that is none.
-                    median_fraction: best.median_fraction.max(middle),
-                    mean_fraction: best.mean_fraction.max(found.mean_fraction),
-                    share_within_5pct: best.share_within_5pct.max(found.share_within_5pct),
-                    evals,
-                },
-            });
+            if let Some(best) = best {
+                if best.median_fraction >= middle {
+                    (found.strategy, found.spaces, found.median_fraction) =
+                        (best.strategy, best.spaces, best.median_fraction);
+                }
+                let larger = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).max_by(f64::total_cmp);
+                found.mean_fraction = larger(found.mean_fraction, best.mean_fraction);
+                found.share_within_5pct = larger(found.share_within_5pct, best.share_within_5pct);
+            }
+            best = Some(found);
         }
-        best.filter(|best| best.median_fraction.is_finite())
+        best
     }
 }
 
@@ -118,7 +125,7 @@ mod tests {
 
     const TABLE: &str = "space,strategy,budget,seeds,median,mean,p10,p90,share_ge_0.95\n\
         a,one,20,51,0.5,0.6,0,0,0.1\na,two,20,51,0.7,0.5,0,0,0.3\nb,one,20,51,0.9,0.8,0,0,0.2\nb,two,20,51,0.8,0.7,0,0,0.0\n\
-        a,partial,20,51,1,1,0,0,1\na,transfer_x,20,51,0.99,0.99,0,0,1\nb,transfer_x,20,51,0.97,0.99,0,0,1\n";
+        a,partial,20,51,1,1,0,0,1\na,transfer_x,20,1,0.99,,,,\n";
 
     #[test]
     fn the_best_is_among_strategies_tried_on_all_recordings_and_warm_ones_only_for_warm_searches() {
@@ -126,8 +133,10 @@ mod tests {
         let spaces = ["a".to_string(), "b".to_string()];
         let cold = baseline.best(&spaces, 20, false).unwrap();
         assert_eq!((cold.strategy.as_str(), cold.median_fraction), ("two", 0.75));
-        assert_eq!((cold.mean_fraction, cold.share_within_5pct), (0.7, 0.15000000000000002));
-        assert_eq!(baseline.best(&spaces, 20, true).unwrap().strategy, "transfer_x");
+        assert!((cold.mean_fraction.unwrap() - 0.7).abs() < 1e-9);
+        assert!((cold.share_within_5pct.unwrap() - 0.15).abs() < 1e-9);
+        let warm = baseline.best(&spaces, 20, true).unwrap();
+        assert_eq!((warm.strategy.as_str(), warm.spaces, warm.mean_fraction), ("transfer_x", 1, None));
         assert_eq!(baseline.best(&spaces[..1], 20, false).unwrap().strategy, "partial");
         assert_eq!(baseline.best(&spaces, 50, false), None);
         assert_eq!(baseline.best(&["c".to_string()], 20, false), None);
