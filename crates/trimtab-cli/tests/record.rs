@@ -141,6 +141,24 @@ fn a_budget_that_ends_keeps_what_was_measured_and_says_so() {
     assert_eq!(output.status.success(), left > 0 && !errors.contains("was not recorded"), "{errors}");
 }
 
+#[test]
+fn a_recording_that_is_cut_short_does_not_replace_one_with_more() {
+    let place = tempfile::tempdir().unwrap();
+    let record = |more: &[&str]| {
+        let args = ["record", "matmul:f32:256x256x256", "--kernel", "cpu.matmul.small,cpu.matmul.blocked"];
+        run(&place, &[&args[..], more, &["--data", &data(&place)]].concat())
+    };
+    assert!(record(&["--repeats", "1"]).status.success());
+    let settings = || recorded(&place).iter().map(|recording| recording.rows.len()).collect::<Vec<_>>();
+    let before = settings();
+    for budget in ["20ms", "40ms", "80ms"] {
+        let output = record(&["--repeats", "10000", "--budget", budget]);
+        let errors = text(&output.stderr);
+        assert!(errors.contains("the budget ended it") || errors.contains("was not recorded"), "{errors}");
+        assert_eq!(settings(), before, "{errors}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_keeps_what_was_measured_and_says_so() {

@@ -9,13 +9,16 @@ use crate::session::{Session, warn};
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use trimtab::core::{Device, KernelId, Nanos, Problem};
 use trimtab::plan::Guarded;
 use trimtab::tune::{Budget, Rules};
-use trimtab_replay::{Completeness, RecordRequest, Recorded, record, write_recordings};
+use trimtab_replay::{Completeness, RecordRequest, Recorded, read_recordings, record, write_recordings};
 
 const NS_PER_MS: f64 = 1e6;
+/// Why nothing is there of a kernel that was begun.
+const STOPPED: &str = "it was stopped before anything was measured";
 
 /// A kernel with settings to choose among, on a problem.
 struct Job<'a> {
@@ -41,6 +44,8 @@ struct RecordedView {
     /// Most samples of a setting.
     repeats: usize,
     completeness: &'static str,
+    /// Settings that could not be tried, for reasons that are not theirs.
+    untried: usize,
     /// Whether all that was wanted was measured.
     finished: bool,
     optimum_ms: Option<f64>,
@@ -57,8 +62,7 @@ pub fn run(session: &Session, problems: &[Problem], args: &Record) -> Result<Exi
     let budget = Budget::time(args.budget);
     let bar = Bar::new(jobs.len());
     interrupt::watch();
-    let mut views = Vec::new();
-    let mut failed = false;
+    let (mut views, mut failed, mut cut) = (Vec::new(), 0, 0);
     for (done, job) in jobs.iter().enumerate() {
         if interrupt::asked() || budget.exhausted() {
             break;
@@ -69,10 +73,22 @@ pub fn run(session: &Session, problems: &[Problem], args: &Record) -> Result<Exi
             // One kernel that cannot be measured must not cost the others their recordings.
             Err(reason) => {
                 bar.around(|| warn(&format!("{} was not recorded on {}: {reason}", job.name, job.problem)));
-                failed = true;
+                cut += usize::from(reason == STOPPED);
+                failed += 1;
+                bar.next();
                 continue;
             }
         };
+        cut += usize::from(!recorded.finished);
+        if let Some(earlier) = richer(&args.data, &recorded) {
+            let name = &recorded.recording.name;
+            bar.around(|| {
+                warn(&format!("{name} was cut short; the earlier one with {earlier} settings is kept"))
+            });
+            failed += 1;
+            bar.next();
+            continue;
+        }
         write_recordings(&args.data, std::slice::from_ref(&recorded.recording))?;
         let view = view(job, &recorded);
         bar.around(|| {
@@ -93,18 +109,27 @@ pub fn run(session: &Session, problems: &[Problem], args: &Record) -> Result<Exi
     if !session.out.is_json() {
         show(session, args, &views)?;
     }
-    let missing = jobs.len() - views.len();
-    let stopped = if interrupt::asked() { "Ctrl-C" } else { "the budget" };
-    let cut = views.iter().filter(|view| !view.finished).count();
-    if missing + cut > 0 && (interrupt::asked() || budget.exhausted() || cut > 0) {
-        let hint = if interrupt::asked() { "" } else { "; give more with --budget" };
+    let missing = jobs.len() - views.len() - failed;
+    if missing + cut > 0 {
+        let (ended, hint) = match interrupt::asked() {
+            true => ("Ctrl-C", ""),
+            false => ("the budget", "; give more with --budget"),
+        };
+        let all = jobs.len();
         warn(&format!(
-            "{stopped} ended it: {cut} of {} recordings are cut short, {missing} were not begun{hint}",
-            jobs.len()
+            "{ended} ended it: of {all} recordings {cut} are cut short, {missing} were not begun{hint}"
         ));
     }
-    let code = if failed || interrupt::asked() || views.is_empty() { FAILED } else { 0 };
+    let code = if failed > 0 || interrupt::asked() || views.is_empty() { FAILED } else { 0 };
     Ok(ExitCode::from(code))
+}
+
+/// How many settings an earlier recording of the same has, if this one was cut short and has fewer.
+fn richer(data: &Path, recorded: &Recorded) -> Option<usize> {
+    let name = recorded.recording.name.as_str();
+    let earlier = read_recordings(data, &[name]).ok()?.pop()?;
+    let rows = earlier.rows.len();
+    (!recorded.finished && rows > recorded.recording.rows.len()).then_some(rows)
 }
 
 /// Every kernel that takes one of the problems and has settings.
@@ -178,7 +203,7 @@ fn measure(
     }
     match (&recorded.untried, recorded.recording.rows.is_empty()) {
         (Some((_, failure)), true) => Err(failure.to_string()),
-        (None, true) => Err("it was stopped before anything was measured".to_string()),
+        (None, true) => Err(STOPPED.to_string()),
         _ => Ok(recorded),
     }
 }
@@ -201,6 +226,7 @@ fn view(job: &Job<'_>, recorded: &Recorded) -> RecordedView {
         failed: recording.rows.len() - times.len(),
         repeats: (0..recording.rows.len()).map(|row| recording.repeat_count(row)).max().unwrap_or(0),
         completeness: recording.completeness.name(),
+        untried: recorded.untried.as_ref().map_or(0, |(count, _)| *count),
         finished: recorded.finished && recorded.untried.is_none(),
         optimum_ms,
         optimum: crate::output::axes(&optimum_name),
