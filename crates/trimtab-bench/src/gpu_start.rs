@@ -27,7 +27,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
         let problem = format!("matmul:f32:{size}x{size}x{size}").parse()?;
         let budget = TUNE_BUDGET;
         let request =
-            TuneRequest { patience: Patience::Measure, budget, session: budget, rules: Rules::careful() };
+            TuneRequest::new(Patience::Measure, budget);
         rt.tune(&problem, &request, &mut |_| ())?;
     }
     let (mut ours, mut by_hand) = (Vec::new(), Vec::new());

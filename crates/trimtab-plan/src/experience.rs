@@ -106,10 +106,20 @@ impl Experience {
         problem: &Problem,
         rival: &Rival,
     ) -> Option<Nanos> {
+        // Half of it: caches may serve what is counted as memory traffic.
+        self.at_roofline(devices, problem, rival).map(|time| Nanos(time.0 / 2))
+    }
+
+    /// The time of a rival's work at the device's full rates, if it tells its work.
+    pub(crate) fn at_roofline(
+        &self,
+        devices: &[Arc<dyn Device>],
+        problem: &Problem,
+        rival: &Rival,
+    ) -> Option<Nanos> {
         let device = devices.get(rival.device as usize)?;
         let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
-        // Half of it: caches may serve what is counted as memory traffic.
-        (!is_unknown(&rival.work)).then(|| Nanos(roof.estimate().time.0 / 2))
+        (!is_unknown(&rival.work)).then(|| roof.estimate().time)
     }
 
     /// Why a point must not run on any problem.
@@ -346,11 +356,11 @@ fn crashed(wisdom: &Wisdom, device: &dyn Device) -> FxHashMap<KernelId, Vec<Stri
 }
 
 /// A time with its energy, or how it failed.
-type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a str)>;
+pub(crate) type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a str)>;
 
 /// The most believable fact: a time, or a failure that is as new as every time. Times of live calls do not lift a failure:
 /// they are written down up to half a second later, that of the call that failed among them.
-fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
+pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. });
     let counts =
         |fact: &&Fact| failed(fact) || (*fact.key.condition != *LIVE && *fact.key.condition != *COMPILED);

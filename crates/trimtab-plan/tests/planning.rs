@@ -35,7 +35,7 @@ fn shown(planner: &Planner, size: u64) -> String {
 
 fn request(patience: Patience) -> TuneRequest {
     let budget = Nanos::from_millis(10_000);
-    TuneRequest { patience, budget, session: budget, rules: Rules::default() }
+    TuneRequest { rules: Rules::default(), ..TuneRequest::new(patience, budget) }
 }
 
 fn usual() -> Vec<Script> {
@@ -400,7 +400,7 @@ fn a_race_cut_short_is_taken_up_again_only_by_a_larger_session() {
     let tune = |budget: u64, session: u64| {
         let (budget, session) = (Nanos::from_millis(budget), Nanos::from_millis(session));
         let request =
-            TuneRequest { patience: Patience::Exhaustive, budget, session, rules: Rules::default() };
+            TuneRequest { session, rules: Rules::default(), ..TuneRequest::new(Patience::Exhaustive, budget) };
         planner.tune(&problem(8), TermsId::default(), &request, &mut |_| ()).unwrap()
     };
     let cut = tune(10, 100);
