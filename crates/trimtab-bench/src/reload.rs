@@ -15,7 +15,10 @@ const PROBLEMS: [&str; 4] =
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let request = TuneRequest { rules: Rules::default(), ..TuneRequest::new(Patience::Measure, Nanos::from_millis(2_000)) };
+    let request = TuneRequest {
+        rules: Rules::default(),
+        ..TuneRequest::new(Patience::Measure, Nanos::from_millis(2_000))
+    };
     let pass = || -> Result<(f64, f64, u32, Vec<String>)> {
         let stopwatch = Stopwatch::start();
         let rt = Runtime::builder().device("cpu").wisdom_dir(dir.path()).build()?;

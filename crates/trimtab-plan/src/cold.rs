@@ -4,12 +4,12 @@ use crate::experience::{Effort, Experience};
 use crate::field;
 use crate::guard::with_intent;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
-use crate::wanted::{PARTIAL, Wanted, how_found, remembered_as, satisfies};
+use crate::wanted::{PARTIAL, Wanted, found_by, how_found, remembered_as, satisfies};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, Device, DeviceKind, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem, Terms,
-    VariantClass,
+    Basis, Device, DeviceKind, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem,
+    Terms, VariantClass,
 };
 use trimtab_tune::{Budget, Progress, Rules, Stopwatch};
 use trimtab_wisdom::{FactKey, Outcome, Verdict, Wisdom};
@@ -104,6 +104,7 @@ impl Cold {
                     decision.reason = Reason::Remembered;
                     decision.complete = !verdict.patience.starts_with(PARTIAL);
                     decision.notes.extend(how_found(verdict));
+                    decision.ended_by = found_by(verdict).unwrap_or_default();
                     decision.spent = budget.spent();
                     return Ok(decision);
                 }

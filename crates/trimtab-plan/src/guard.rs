@@ -25,14 +25,7 @@ impl<'a> Guarded<'a> {
         wisdom: &'a Wisdom,
         device: &'a dyn Device,
     ) -> Guarded<'a> {
-        Guarded {
-            bench,
-            wisdom,
-            device,
-            problem,
-            started: FxHashSet::default(),
-            axes: FxHashMap::default(),
-        }
+        Guarded { bench, wisdom, device, problem, started: FxHashSet::default(), axes: FxHashMap::default() }
     }
 
     /// Whether a rival ran here already.

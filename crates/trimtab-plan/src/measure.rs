@@ -146,10 +146,11 @@ impl Cold {
             true => Vec::new(),
             false => self.searched(decision, device, &ask.wanted, SECOND_ROUND_POINTS),
         };
-        let shared = budget.left().0 / u64::from(turns);
+        let left = budget.left().0;
+        let shared = left / u64::from(turns);
         let run_off = if ask.accept_partial { 0 } else { shared / RUN_OFF_SHARE };
         let limits = Limits {
-            reserve: Nanos(budget.left().0 - shared + run_off),
+            reserve: Nanos(left - shared + run_off),
             evaluations: budget.evaluations_left().div_ceil(turns),
         };
         let before = budget.evaluated();
@@ -204,7 +205,9 @@ impl Cold {
         budget.aim(least);
         if least.is_none() {
             let id = &self.devices[device].facts().id;
-            decision.notes.push(format!("what is good enough is not known on {id}: no kernel tells its work"));
+            decision
+                .notes
+                .push(format!("what is good enough is not known on {id}: no kernel tells its work"));
         }
     }
 

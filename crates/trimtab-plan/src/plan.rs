@@ -224,7 +224,7 @@ impl Decision {
         }
     }
 
-    /// The strategy that searched settings for this decision, if one did or was asked to.
+    /// The strategy that searched settings for this decision or for the one remembered, if one did or was asked to.
     pub fn strategy(&self) -> Option<StrategyName> {
         self.ended_by.strategy
     }

@@ -44,7 +44,6 @@ pub(crate) struct Limits {
 
 /// One kernel being searched.
 struct Search {
-    kernel: KernelId,
     strategy: Box<dyn Strategy>,
     /// Its rivals by position in the space.
     members: Vec<usize>,
@@ -78,7 +77,8 @@ impl Cold {
             None => whole.min(wanted.evals.map_or(usize::MAX, |evals| evals.max(1) as usize)),
         };
         let mut counts: Vec<(KernelId, usize)> = Vec::new();
-        for rival in decision.rivals.iter().filter(|rival| rival.device as usize == device && is_open(rival)) {
+        for rival in decision.rivals.iter().filter(|rival| rival.device as usize == device && is_open(rival))
+        {
             match counts.last_mut() {
                 Some((kernel, count)) if *kernel == rival.kernel => *count += 1,
                 _ => counts.push((rival.kernel, 1)),
@@ -159,9 +159,7 @@ impl Cold {
             if let Some(ns) = seen.time().filter(|ns| *ns < search.best) {
                 (search.best, search.idle) = (ns, 0);
             }
-            if is_measured(&decision.rivals[index])
-                && best.is_none_or(|best| time(decision, index) < best)
-            {
+            if is_measured(&decision.rivals[index]) && best.is_none_or(|best| time(decision, index) < best) {
                 leader = Some(index);
             }
             if untried >= MAX_UNTRIED {
@@ -209,7 +207,7 @@ impl Cold {
                 strategy.tell(at, seen);
             }
         }
-        Some(Search { kernel, strategy, members, best, probed: 0, idle: 0 })
+        Some(Search { strategy, members, best, probed: 0, idle: 0 })
     }
 
     /// Measures one point: a single run shows whether it works and is anywhere near the best, then a batch or two.
@@ -245,8 +243,7 @@ impl Cold {
             return first;
         }
         let samples = if ask.accept_partial { 1 } else { PROBE_SAMPLES };
-        let rules =
-            Rules { min_samples: samples, max_samples: samples, confirm_samples: samples, ..light };
+        let rules = Rules { min_samples: samples, max_samples: samples, confirm_samples: samples, ..light };
         let mut again = race(bench, &candidates, None, &rules, budget, &mut tell);
         again.runs += first.runs;
         match again.rivals.first_mut() {
@@ -286,7 +283,9 @@ impl Cold {
                 format!(" until {MAX_UNTRIED} points in a row could not be tried")
             }
         };
-        decision.notes.push(format!("settings were searched by `{name}`: {evaluated} of {space} points measured{why}"));
+        decision
+            .notes
+            .push(format!("settings were searched by `{name}`: {evaluated} of {space} points measured{why}"));
     }
 }
 

@@ -46,7 +46,8 @@ impl FromStr for StrategyName {
 }
 
 fn strategies() -> String {
-    let shown = |name: &str| if name == "halving" { format!("{name} (also {RACE})") } else { name.to_string() };
+    let shown =
+        |name: &str| if name == "halving" { format!("{name} (also {RACE})") } else { name.to_string() };
     STRATEGIES.map(shown).join(", ")
 }
 

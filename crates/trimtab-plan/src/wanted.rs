@@ -92,14 +92,20 @@ pub(crate) fn satisfies(
     accept_partial || (spent > 0 && spent >= millis(session) && same)
 }
 
+/// The search that found the settings a verdict names, and what ended it, where there was one.
+pub(crate) fn found_by(verdict: &Verdict) -> Option<Wanted> {
+    match verdict.patience.strip_prefix(PARTIAL) {
+        Some(partial) => {
+            let strategy = partial.split_once(':')?.1.parse().ok();
+            Some(Wanted { strategy, ..Wanted::default() })
+        }
+        None => Wanted::read(&verdict.patience),
+    }
+}
+
 /// How the settings a verdict names were found, in words, where a search found them.
 pub(crate) fn how_found(verdict: &Verdict) -> Option<String> {
-    let Wanted { strategy, evals, good_enough } = match verdict.patience.strip_prefix(PARTIAL) {
-        Some(partial) => {
-            Wanted { strategy: partial.split_once(':')?.1.parse().ok(), ..Wanted::default() }
-        }
-        None => Wanted::read(&verdict.patience)?,
-    };
+    let Wanted { strategy, evals, good_enough } = found_by(verdict)?;
     let mut how = format!("settings were searched by `{}`", strategy?);
     if let Some(evals) = evals {
         how.push_str(&format!(", at most {evals} points measured"));
@@ -151,8 +157,11 @@ mod tests {
     #[test]
     fn more_evaluations_another_strategy_or_a_better_share_is_a_new_question() {
         let had = "search:hill:60:-";
-        assert!(enough(had, wanted(Some("hill"), Some(20), None)) && enough(had, wanted(None, Some(60), None)));
-        for more in [wanted(None, Some(61), None), wanted(None, None, None), wanted(Some("auto"), Some(5), None)]
+        assert!(
+            enough(had, wanted(Some("hill"), Some(20), None)) && enough(had, wanted(None, Some(60), None))
+        );
+        for more in
+            [wanted(None, Some(61), None), wanted(None, None, None), wanted(Some("auto"), Some(5), None)]
         {
             assert!(!enough(had, more), "{more:?}");
         }
@@ -170,7 +179,9 @@ mod tests {
         assert!(enough("measure", wanted(None, Some(1000), Some(0.9))));
         assert!(!enough("measure", wanted(Some("hill"), None, None)));
         assert!(enough("exhaustive", wanted(Some("hill"), None, None)));
-        assert!(!enough("estimate", wanted(None, None, None)) && !enough("nonsense", wanted(None, None, None)));
+        assert!(
+            !enough("estimate", wanted(None, None, None)) && !enough("nonsense", wanted(None, None, None))
+        );
     }
 
     #[test]
@@ -178,9 +189,13 @@ mod tests {
         let ended_by = Some(wanted(Some("hill"), None, None));
         let text = remembered_as(false, Patience::Measure, Nanos::from_millis(1000), ended_by);
         assert_eq!(text, "partial:1000:hill");
-        assert!(enough(&text, wanted(None, None, None)) && enough(&text, wanted(Some("hill"), Some(9), None)));
+        assert!(
+            enough(&text, wanted(None, None, None)) && enough(&text, wanted(Some("hill"), Some(9), None))
+        );
         assert!(!enough(&text, wanted(Some("auto"), None, None)));
-        assert!(!enough("partial:999:hill", wanted(None, None, None)) && !enough("partial:0", Wanted::default()));
+        assert!(
+            !enough("partial:999:hill", wanted(None, None, None)) && !enough("partial:0", Wanted::default())
+        );
         assert!(enough("partial:1000", wanted(None, None, None)));
     }
 

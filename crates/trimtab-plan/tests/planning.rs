@@ -399,8 +399,11 @@ fn a_race_cut_short_is_taken_up_again_only_by_a_larger_session() {
     let planner = planner(&device, &wisdom, Patience::Measure);
     let tune = |budget: u64, session: u64| {
         let (budget, session) = (Nanos::from_millis(budget), Nanos::from_millis(session));
-        let request =
-            TuneRequest { session, rules: Rules::default(), ..TuneRequest::new(Patience::Exhaustive, budget) };
+        let request = TuneRequest {
+            session,
+            rules: Rules::default(),
+            ..TuneRequest::new(Patience::Exhaustive, budget)
+        };
         planner.tune(&problem(8), TermsId::default(), &request, &mut |_| ()).unwrap()
     };
     let cut = tune(10, 100);

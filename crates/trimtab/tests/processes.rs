@@ -207,7 +207,10 @@ fn dies_once(role: &str, patience: Patience) {
     let decision = rt.explain(&problem).unwrap();
     let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
     assert!(rival.estimate().is_some(), "{role}: {rival:?}");
-    let request = TuneRequest { rules: Rules::default(), ..TuneRequest::new(Patience::Exhaustive, Nanos::from_millis(2_000)) };
+    let request = TuneRequest {
+        rules: Rules::default(),
+        ..TuneRequest::new(Patience::Exhaustive, Nanos::from_millis(2_000))
+    };
     rt.tune(&problem, &request, &mut |_| ()).unwrap();
     assert!(starts.load(Ordering::Relaxed) > 0, "{role}");
 }

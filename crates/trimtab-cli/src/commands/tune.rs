@@ -199,7 +199,8 @@ fn ratio(default: &[Option<f64>], chosen: &[Option<f64>]) -> Option<f64> {
 }
 
 fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
-    let mut table = Table::new(&["problem", "kernel", "point", ">time", ">vs default", ">points", ">runs", "reason"]);
+    let mut table =
+        Table::new(&["problem", "kernel", "point", ">time", ">vs default", ">points", ">runs", "reason"]);
     for tuned in results {
         let reason =
             if tuned.complete { tuned.reason.to_string() } else { format!("{}, cut short", tuned.reason) };
