@@ -23,9 +23,9 @@ fn tile_x(point: &Point) -> u32 {
 #[test]
 fn every_strategy_survives_points_that_fail_hang_and_lie() {
     let troubles: [(Trouble, FailureKind); 3] = [
-        (|point| (tile_x(point) % 2 == 0).then_some(FailureKind::Launch), FailureKind::Launch),
-        (|point| (tile_x(point) % 2 == 0).then_some(FailureKind::TimedOut), FailureKind::TimedOut),
-        (|point| (tile_x(point) % 2 == 0).then_some(FailureKind::Wrong), FailureKind::Wrong),
+        (|point| tile_x(point).is_multiple_of(2).then_some(FailureKind::Launch), FailureKind::Launch),
+        (|point| tile_x(point).is_multiple_of(2).then_some(FailureKind::TimedOut), FailureKind::TimedOut),
+        (|point| tile_x(point).is_multiple_of(2).then_some(FailureKind::Wrong), FailureKind::Wrong),
     ];
     for (trouble, kind) in troubles {
         for name in STRATEGIES {
@@ -38,7 +38,7 @@ fn every_strategy_survives_points_that_fail_hang_and_lie() {
             let facts = wisdom.all_facts();
             let told = |fact: &&trimtab_wisdom::Fact| matches!(&fact.outcome, Outcome::Failed { kind: failed, .. } if *failed == kind);
             let failed = facts.iter().filter(told).count();
-            let asked = machine.ran().iter().filter(|point| tile_x(point) % 2 == 0).count();
+            let asked = machine.ran().iter().filter(|point| tile_x(point).is_multiple_of(2)).count();
             assert!(failed > 0 && failed == asked, "{name} {kind:?}: {failed} of {asked} are remembered");
         }
     }

@@ -61,12 +61,12 @@ fn the_planner_comes_near_the_optimum_of_recorded_gpus_and_nearer_with_donors() 
         let others = recordings.iter().filter(|other| {
             other.name == recording.name && other.device != recording.device && other.sizes == recording.sizes
         });
-        let donors = others.map(|other| tuned(other, &wisdom, 200)).count();
+        let donors: Vec<f64> = others.map(|other| tuned(other, &wisdom, 200)).collect();
         eprint!("{} on {}: {alone:.3} after 100", recording.name, recording.device);
         cold.push(alone);
-        if donors > 0 {
+        if !donors.is_empty() {
             let started = tuned(recording, &wisdom, 20);
-            eprint!(", {started:.3} after 20 with {donors} donors");
+            eprint!(", {started:.3} after 20 with {} donors", donors.len());
             warm.push(started);
         }
         eprintln!();
