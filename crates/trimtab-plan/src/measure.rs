@@ -169,6 +169,13 @@ impl Cold {
             let evaluations = limits.evaluations.saturating_sub(budget.evaluated() - before);
             let limits = Limits { evaluations, ..limits };
             leader = self.search(decision, bench, device, &searched, leader, ask, budget, limits);
+            // As in a race, what is in force stays unless something is clearly faster.
+            let tied = |&incumbent: &usize| {
+                let slowest = leader.map_or(f64::INFINITY, |leader| pace(decision, leader))
+                    + (1.0 + ask.rules.indifference).log2();
+                bench.has_run(&decision.rivals[incumbent]) && pace(decision, incumbent) <= slowest
+            };
+            leader = incumbent.filter(tied).or(leader);
         }
         // Someone who asked for tuning waits for it: those too close to call run off side by side.
         if ask.accept_partial || self.is_good_enough(decision, leader, ask, budget) {

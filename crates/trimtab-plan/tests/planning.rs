@@ -416,6 +416,25 @@ fn a_race_cut_short_is_taken_up_again_only_by_a_larger_session() {
 }
 
 #[test]
+fn a_race_ends_when_the_best_is_good_enough_and_says_so() {
+    // By its work, 1000 bytes at a byte a nanosecond, nothing takes less than a microsecond.
+    let kernels = || vec![kernel("near", &[(1, 1_100)]), kernel("far", &[(1, 1_250)]), reference(5_000)];
+    let tune = |good_enough| {
+        let device = Scripted::new(kernels());
+        let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+        let asked = TuneRequest { good_enough, ..request(Patience::Measure) };
+        let decision = planner.tune(&problem(8), TermsId::default(), &asked, &mut |_| ()).unwrap();
+        assert!(decision.complete);
+        (decision.runs, decision.notes.clone())
+    };
+    let (runs, notes) = tune(Some(0.9));
+    assert_eq!(notes, ["good enough: 91 % of the roofline"]);
+    let (all, none) = tune(Some(0.95));
+    assert!(runs < all && none.is_empty(), "{runs} {all} {none:?}");
+    assert_eq!(tune(None), (all, vec![]));
+}
+
+#[test]
 fn an_import_counts_from_the_next_call_on_and_a_dry_run_changes_nothing() {
     let elsewhere = Arc::new(Wisdom::in_memory());
     planner(&Scripted::new(usual()), &elsewhere, Patience::Measure)

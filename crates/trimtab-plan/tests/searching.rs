@@ -5,8 +5,8 @@ mod recorded;
 
 use recorded::{Machine, recording, request};
 use std::sync::Arc;
-use trimtab_core::{Nanos, Patience};
-use trimtab_plan::{Reason, Settings, TermsId, TuneRequest};
+use trimtab_core::{Constraints, Device, Nanos, Patience, Terms};
+use trimtab_plan::{Planner, Reason, Settings, Standing, TermsId, TuneRequest};
 use trimtab_tune::search::STRATEGIES;
 use trimtab_wisdom::{Filter, Wisdom};
 
@@ -152,6 +152,60 @@ fn what_is_known_of_another_size_starts_the_search_too() {
     let decision = large.tune(&wisdom, &request(None, Some(20)));
     assert!(large.ran().into_iter().take(5).any(|point| point == donated.winner().unwrap().point));
     assert!(large.share(&decision) > small.share(&donated) - 0.01, "{:.3}", large.share(&decision));
+}
+
+#[test]
+fn a_kernel_that_falls_behind_is_given_up_and_the_others_get_its_evaluations() {
+    // Three times as slow throughout, and first in order of preference.
+    let mut slow = recording("x", 3000, 5.0);
+    (slow.name, slow.sizes) = ("slow".to_string(), vec![1000]);
+    let machine = Machine::with_kernels(vec![slow, recording("x", 1000, 5.0)], |_| None, None);
+    let decision = machine.tune(&fresh(), &request(None, Some(100)));
+    assert_eq!(&*decision.winner().unwrap().name, "kernel");
+    let (slow, fast) = (machine.ran_of(0), machine.ran_of(1));
+    assert!(slow <= 20 && fast >= 70 && slow + fast <= 100, "{slow} {fast}");
+}
+
+#[test]
+fn devices_share_the_evaluations() {
+    let machines = [Machine::new(recording("x", 1000, 5.0)), Machine::new(recording("y", 1000, 4.0))];
+    let devices = machines.iter().map(|machine| Arc::clone(machine) as Arc<dyn Device>).collect();
+    let planner = Planner::new(devices, fresh(), Settings::default(), Terms::default());
+    let problem = machines[0].problem();
+    let decision = planner.tune(&problem, TermsId::default(), &request(None, Some(60)), &mut |_| ()).unwrap();
+    let [x, y] = [0, 1].map(|at| machines[at].ran().len());
+    assert!(x + y == decision.evaluations as usize && x + y <= 60 && x >= 25 && y >= 25, "{x} {y}");
+}
+
+#[test]
+fn a_limit_on_latency_is_kept_by_what_a_search_finds() {
+    let machine = Machine::new(recording("x", 1000, 5.0));
+    let planner = machine.planner(&fresh());
+    let latency_max = Some(Nanos((machine.optimum_ns() * 1.3) as u64));
+    let constraints = Constraints { latency_max, ..Constraints::default() };
+    let terms = planner.terms(&Terms { constraints, ..Terms::default() }).unwrap();
+    let decision = planner.tune(&machine.problem(), terms, &request(None, Some(80)), &mut |_| ()).unwrap();
+    assert!(machine.share(&decision) > 1.0 / 1.3, "{:.3}", machine.share(&decision));
+    let out = decision.rivals.iter().filter(|rival| matches!(rival.standing, Standing::Excluded(_)));
+    assert!(out.count() > 20);
+}
+
+#[test]
+fn what_is_in_force_stays_if_nothing_clearly_faster_is_found() {
+    let machine = Machine::new(recording("x", 1000, 5.0));
+    let planner = machine.planner(&fresh());
+    let tune = |evals| {
+        let request = request(None, Some(evals));
+        planner.tune(&machine.problem(), TermsId::default(), &request, &mut |_| ()).unwrap()
+    };
+    let mut last = tune(60);
+    for evals in [120, 240] {
+        let next = tune(evals);
+        let gain = machine.share(&next) / machine.share(&last);
+        let same = next.winner().unwrap().point == last.winner().unwrap().point;
+        assert!(same || gain > 1.02, "{gain}");
+        last = next;
+    }
 }
 
 #[test]

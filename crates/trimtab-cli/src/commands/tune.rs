@@ -234,7 +234,8 @@ fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
         runs => format!("{runs} timed runs in {spent}"),
     };
     out.line(format!("{}, {effort}: {gain}", problems(results.len())))?;
-    let searched: Vec<&Tuned> = results.iter().filter(|tuned| tuned.strategy.is_some()).collect();
+    let is_searched = |tuned: &&Tuned| tuned.strategy.is_some() && tuned.evaluations > 0;
+    let searched: Vec<&Tuned> = results.iter().filter(is_searched).collect();
     if !searched.is_empty() {
         let mut names: Vec<&str> = searched.iter().filter_map(|tuned| tuned.strategy).collect();
         names.sort_unstable();
@@ -242,17 +243,22 @@ fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
         let points: u32 = searched.iter().map(|tuned| tuned.evaluations).sum();
         let space: usize = searched.iter().map(|tuned| tuned.space).sum();
         let (of, names) = (problems(searched.len()), names.join(", "));
-        out.line(format!("settings of {of} searched by {names}: {points} of {space} points measured now"))?;
+        out.line(format!("settings of {of} searched by {names}: {points} of {space} points measured"))?;
     }
     let cut = results.iter().filter(|tuned| !tuned.complete && tuned.measured > 0).count();
     if cut > 0 {
         out.line(format!("{} cut short by the budget: give more with --budget to finish", problems(cut)))?;
     }
     let mut notes: Vec<&String> = Vec::new();
-    for note in results.iter().flat_map(|tuned| &tuned.notes) {
-        let is_told = note.contains("ended the race") || note.starts_with("settings were searched");
-        if !notes.contains(&note) && !is_told {
-            notes.push(note);
+    for tuned in results {
+        let is_told = |note: &String| {
+            let searched = is_searched(&tuned) && note.starts_with("settings were searched");
+            note.contains("ended the race") || searched
+        };
+        for note in tuned.notes.iter().filter(|note| !is_told(note)) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
         }
     }
     for note in notes {

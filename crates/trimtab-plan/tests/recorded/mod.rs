@@ -61,8 +61,8 @@ pub type Trouble = fn(&Point) -> Option<FailureKind>;
 pub struct Machine {
     recorded: RecordedDevice,
     trouble: Trouble,
-    /// Points in the order they ran first, and how often each did.
-    ran: Mutex<(Vec<Point>, BTreeMap<Point, u32>)>,
+    /// Kernels and points in the order they ran first, and how often each did.
+    ran: Mutex<(Vec<(KernelId, Point)>, BTreeMap<(KernelId, Point), u32>)>,
     /// Only these points are legal, where given.
     only: Option<usize>,
 }
@@ -75,7 +75,12 @@ impl Machine {
 
     /// With trouble, and only the first so many points.
     pub fn rough(recording: Recording, trouble: Trouble, only: Option<usize>) -> Arc<Machine> {
-        let recorded = RecordedDevice::new(vec![recording]).unwrap();
+        Machine::with_kernels(vec![recording], trouble, only)
+    }
+
+    /// With several kernels for the same problem.
+    pub fn with_kernels(recordings: Vec<Recording>, trouble: Trouble, only: Option<usize>) -> Arc<Machine> {
+        let recorded = RecordedDevice::new(recordings).unwrap();
         Arc::new(Machine { recorded, trouble, ran: Mutex::default(), only })
     }
 
@@ -89,7 +94,12 @@ impl Machine {
 
     /// Points in the order they ran first.
     pub fn ran(&self) -> Vec<Point> {
-        self.ran.lock().unwrap().0.clone()
+        self.ran.lock().unwrap().0.iter().map(|(_, point)| *point).collect()
+    }
+
+    /// How many points of a kernel ran.
+    pub fn ran_of(&self, kernel: u32) -> usize {
+        self.ran.lock().unwrap().0.iter().filter(|(ran, _)| ran.0 == kernel).count()
     }
 
     pub fn runs(&self) -> u32 {
@@ -181,8 +191,8 @@ impl Bench for Rough<'_> {
     ) -> Result<Sample, Failure> {
         {
             let (order, counts) = &mut *self.machine.ran.lock().unwrap();
-            let count = counts.entry(*point).or_insert_with(|| {
-                order.push(*point);
+            let count = counts.entry((kernel, *point)).or_insert_with(|| {
+                order.push((kernel, *point));
                 0
             });
             *count += 1;
