@@ -57,12 +57,14 @@ pub fn recording(device: &str, size: u64, best_x: f64) -> Recording {
 /// What goes wrong with a point, if anything.
 pub type Trouble = fn(&Point) -> Option<FailureKind>;
 
+type Ran = (Vec<(KernelId, Point)>, BTreeMap<(KernelId, Point), u32>);
+
 /// A recorded device that keeps count of what ran, and on which things go wrong beyond what was recorded.
 pub struct Machine {
     recorded: RecordedDevice,
     trouble: Trouble,
     /// Kernels and points in the order they ran first, and how often each did.
-    ran: Mutex<(Vec<(KernelId, Point)>, BTreeMap<(KernelId, Point), u32>)>,
+    ran: Mutex<Ran>,
     /// Only these points are legal, where given.
     only: Option<usize>,
 }
