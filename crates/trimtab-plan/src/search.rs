@@ -17,8 +17,9 @@ use trimtab_core::{FailureKind, KernelId, Nanos, Objective, Space};
 use trimtab_tune::search::{SearchSpace, Seen, Strategy, strategy};
 use trimtab_tune::{Budget, Candidate, Progress, RaceReport, Raced, Rules, race};
 
-/// Kernels within this factor of the first round's best are searched: a default is often that far from the best point.
-const SEARCH_FACTOR: f64 = 4.0;
+/// Kernels within this factor of the first round's best are searched: in recorded spaces half of the points are three times
+/// as slow as the best, and a default may be one of the others.
+const SEARCH_FACTOR: f64 = 8.0;
 /// A kernel is given up if after so many of its points …
 const FAIR_TRIAL: u32 = 16;
 /// … its best is this many times slower than that of another.

