@@ -103,10 +103,13 @@ pub(crate) fn found_by(verdict: &Verdict) -> Option<Wanted> {
     }
 }
 
-/// How the settings a verdict names were found, in words, where a search found them.
+/// How the settings a verdict names were found, in words, where not everything was measured.
 pub(crate) fn how_found(verdict: &Verdict) -> Option<String> {
     let Wanted { strategy, evals, good_enough } = found_by(verdict)?;
-    let mut how = format!("settings were searched by `{}`", strategy?);
+    let mut how = match strategy {
+        Some(strategy) => format!("settings were searched by `{strategy}`"),
+        None => "settings were raced".to_string(),
+    };
     if let Some(evals) = evals {
         how.push_str(&format!(", at most {evals} points measured"));
     }
@@ -204,7 +207,7 @@ mod tests {
         let told = |text: &str| how_found(&verdict(text.to_string()));
         assert_eq!(told("measure"), None);
         assert_eq!(told("partial:35"), None);
-        assert_eq!(told("search:-:5:-"), None);
+        assert_eq!(told("search:-:5:-").unwrap(), "settings were raced, at most 5 points measured");
         assert_eq!(told("partial:35:auto").unwrap(), "settings were searched by `auto`");
         let all = told("search:hill:60:0.9").unwrap();
         assert_eq!(
