@@ -20,12 +20,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     let rt = Runtime::builder().device("cpu").wisdom_in_memory().no_blas().build()?;
     let add: Problem = format!("elementwise.add:f32:{LEN}").parse()?;
     let sum: Problem = format!("reduce.sum:f32:{LEN}").parse()?;
-    let request = TuneRequest {
-        patience: Patience::Measure,
-        budget: TUNE_BUDGET,
-        session: TUNE_BUDGET,
-        rules: Rules::default(),
-    };
+    let request = TuneRequest { rules: Rules::default(), ..TuneRequest::new(Patience::Measure, TUNE_BUDGET) };
     for problem in [&add, &sum] {
         rt.tune(problem, &request, &mut |_| ())?;
     }

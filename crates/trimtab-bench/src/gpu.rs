@@ -54,7 +54,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     let (mut gains, mut losses) = (Vec::new(), Vec::new());
     for text in PROBLEMS {
         let problem: Problem = text.parse()?;
-        let request = |patience, budget, rules| TuneRequest { patience, budget, session: budget, rules };
+        let request = |patience, budget, rules| TuneRequest { rules, ..TuneRequest::new(patience, budget) };
         let tuned = tuned_with.tune(
             &problem,
             &request(Patience::Measure, TUNE_BUDGET, Rules::careful()),

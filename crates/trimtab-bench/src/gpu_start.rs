@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use trimtab::core::{Nanos, Patience};
 use trimtab::plan::TuneRequest;
-use trimtab::tune::{Rules, Stopwatch, median};
+use trimtab::tune::{Stopwatch, median};
 use trimtab::{Runtime, Tensor};
 
 /// Starts of each, interleaved.
@@ -26,8 +26,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
         let size = by_hand::START_SIZE;
         let problem = format!("matmul:f32:{size}x{size}x{size}").parse()?;
         let budget = TUNE_BUDGET;
-        let request =
-            TuneRequest { patience: Patience::Measure, budget, session: budget, rules: Rules::careful() };
+        let request = TuneRequest::new(Patience::Measure, budget);
         rt.tune(&problem, &request, &mut |_| ())?;
     }
     let (mut ours, mut by_hand) = (Vec::new(), Vec::new());

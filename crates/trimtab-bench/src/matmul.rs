@@ -53,12 +53,7 @@ const ROUNDS: u32 = 20;
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let rt = Runtime::builder().device("cpu").wisdom_in_memory().build()?;
-    let request = TuneRequest {
-        patience: Patience::Measure,
-        budget: TUNE_BUDGET,
-        session: TUNE_BUDGET,
-        rules: Rules::careful(),
-    };
+    let request = TuneRequest::new(Patience::Measure, TUNE_BUDGET);
     let rules = Rules { min_samples: ROUNDS, max_samples: ROUNDS, ..Rules::thorough() };
     let mut ratios = Vec::new();
     let mut rivals: BTreeMap<String, Vec<f64>> = BTreeMap::new();

@@ -16,10 +16,8 @@ const PROBLEMS: [&str; 4] =
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let request = TuneRequest {
-        patience: Patience::Measure,
-        budget: Nanos::from_millis(2_000),
-        session: Nanos::from_millis(2_000),
         rules: Rules::default(),
+        ..TuneRequest::new(Patience::Measure, Nanos::from_millis(2_000))
     };
     let pass = || -> Result<(f64, f64, u32, Vec<String>)> {
         let stopwatch = Stopwatch::start();

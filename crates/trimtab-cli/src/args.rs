@@ -2,7 +2,8 @@
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
-use trimtab::core::{Nanos, Patience, Problem, ProblemError};
+use trimtab::core::{Nanos, Problem, ProblemError};
+use trimtab::plan::{StrategyName, TuneMode};
 use trimtab::{VARIABLES, parse_duration};
 
 /// The longest search that is simulated.
@@ -43,9 +44,9 @@ pub struct Global {
     /// Where measurements are kept, or off
     #[arg(long, global = true, value_name = "DIR")]
     pub wisdom_dir: Option<PathBuf>,
-    /// Effort for a new problem: off, estimate, measure, exhaustive
-    #[arg(long, global = true, value_name = "MODE", value_parser = patience)]
-    pub tune: Option<Patience>,
+    /// Effort for a new problem: off, estimate, measure, exhaustive; or a search strategy, which means measure with it
+    #[arg(long, global = true, value_name = "MODE", value_parser = mode)]
+    pub tune: Option<TuneMode>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -91,8 +92,17 @@ pub struct Tune {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub budget: Nanos,
     /// Race every legal setting of every kernel
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["strategy", "evals", "good_enough"])]
     pub exhaustive: bool,
+    /// How settings are searched: auto, model, hill, evolve, anneal, halving (also race), natural, random, sweep
+    #[arg(long, value_name = "NAME", value_parser = strategy)]
+    pub strategy: Option<StrategyName>,
+    /// Most settings measured per problem
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub evals: Option<u32>,
+    /// Ends when the best reaches this share of the device's roofline: 0.9 or 90%
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub good_enough: Option<f64>,
 }
 
 #[derive(Args, Debug)]
@@ -281,8 +291,21 @@ pub fn problem(text: &str) -> Result<Problem, ProblemError> {
     Problem::parse(text)
 }
 
-fn patience(text: &str) -> Result<Patience, String> {
-    text.parse::<Patience>().map_err(|error| error.to_string())
+fn mode(text: &str) -> Result<TuneMode, String> {
+    text.parse::<TuneMode>().map_err(|error| error.to_string())
+}
+
+fn strategy(text: &str) -> Result<StrategyName, String> {
+    text.parse::<StrategyName>().map_err(|error| error.to_string())
+}
+
+/// A share above zero and up to one, also in percent.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, whole) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number, 100.0));
+    let share = number.trim_end().parse::<f64>().ok().map(|number| number / whole);
+    share
+        .filter(|share| *share > 0.0 && *share <= 1.0)
+        .ok_or_else(|| "write a share above 0 and up to 1, such as 0.9 or 90%".to_string())
 }
 
 fn duration(text: &str) -> Result<Nanos, String> {
@@ -310,7 +333,8 @@ fn overview() -> String {
 fn tune_examples() -> String {
     format!(
         "A problem that is tuned already is not measured again.\n\n{PROBLEMS}\n\nExamples:\n  trimtab tune\n  \
-         trimtab tune --op reduce --op transpose\n  trimtab tune matmul:f32:1024x1024x1024 --budget 5s --exhaustive"
+         trimtab tune --op reduce --op transpose\n  trimtab tune matmul:f32:1024x1024x1024 --budget 5s --exhaustive\n  \
+         trimtab tune matmul:f32:1024x1024x1024 --strategy hill --evals 60"
     )
 }
 

@@ -33,8 +33,9 @@ impl Session {
         if let Some(threads) = global.threads {
             builder = builder.threads(threads);
         }
-        if let Some(patience) = global.tune {
-            builder = builder.patience(patience);
+        if let Some(mode) = global.tune {
+            builder = builder.patience(mode.patience);
+            builder = mode.strategy.into_iter().fold(builder, Builder::strategy);
         }
         builder = match &global.wisdom_dir {
             Some(dir) if is_off(&dir.to_string_lossy()) => builder.wisdom_in_memory(),

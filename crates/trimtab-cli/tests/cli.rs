@@ -118,7 +118,7 @@ fn a_wrong_environment_value_lists_the_right_ones_and_exits_with_2() {
         Outcome::of(machine.command(&["explain", SMALL]).env("TRIMTAB_TUNE", "fast").output().unwrap());
     assert_eq!(outcome.code, 2);
     expect![[r#"
-        error: TRIMTAB_TUNE=`fast` is not understood; use one of: off (also 0, false), estimate, measure, exhaustive
+        error: TRIMTAB_TUNE=`fast` is not understood; use one of: off (also 0, false), estimate, measure, exhaustive; or a search strategy: auto, model, hill, evolve, anneal, halving (also race), natural, random, sweep
     "#]]
     .assert_eq(&outcome.err);
 }
@@ -130,6 +130,11 @@ fn wrong_options_exit_with_2_and_say_what_to_give() {
         (vec!["--device", "gpu7", "devices"], "there are: auto, cpu"),
         (vec!["--threads", "0", "devices"], "1..="),
         (vec!["tune", "--budget", "soon"], "30s"),
+        (vec!["tune", "--strategy", "guess"], "auto, model, hill"),
+        (vec!["tune", "--evals", "0"], "1.."),
+        (vec!["tune", "--good-enough", "1.5"], "0.9 or 90%"),
+        (vec!["tune", "--exhaustive", "--evals", "3"], "--exhaustive"),
+        (vec!["tune", "--tune", "off", "--strategy", "hill"], "leave out --tune off"),
         (vec!["tune", "--op", "convolve"], "matmul, elementwise, reduce, transpose"),
         (vec!["wisdom", "forget"], "--all"),
         (vec!["wisdom", "import", "/dev/null"], "trimtab wisdom export"),
@@ -216,6 +221,22 @@ fn tuning_twice_measures_nothing_the_second_time_and_chooses_the_same() {
 }
 
 #[test]
+fn settings_can_be_searched_by_a_named_strategy_within_so_many_evaluations() {
+    let machine = Machine::new();
+    let ask = ["tune", SMALL, "--budget", "30s", "--strategy", "race", "--evals", "6", "--json"];
+    let first = machine.lines(&ask).remove(0);
+    assert_eq!(first["strategy"], "halving");
+    let points = first["evaluations"].as_u64().unwrap();
+    assert!((1..=6).contains(&points) && first["space"].as_u64().unwrap() > 6, "{first}");
+    let second = machine.lines(&ask).remove(0);
+    assert_eq!((&second["measured"], &second["evaluations"]), (&0.into(), &0.into()));
+    let explained = machine.ok(&["explain", SMALL]);
+    assert!(explained.contains("searched by `halving`, at most 6 points measured"), "{explained}");
+    let text = machine.ok(&["tune", SMALL, "--tune", "natural", "--evals", "9"]);
+    assert!(text.contains("settings of 1 problem searched by natural: "), "{text}");
+}
+
+#[test]
 fn tune_shows_a_table_and_where_it_is_remembered() {
     let machine = Machine::new();
     machine.tune(SMALL);
@@ -226,7 +247,7 @@ fn tune_shows_a_table_and_where_it_is_remembered() {
     // The columns' widths and the kernel's settings depend on the machine.
     assert_eq!(
         lines[0].split_whitespace().collect::<Vec<_>>().join(" "),
-        "problem kernel point time vs default runs reason"
+        "problem kernel point time vs default points runs reason"
     );
     assert!(
         lines[1].starts_with("matmul:f#:#x#x#  KERNEL") && lines[1].ends_with("#  remembered"),

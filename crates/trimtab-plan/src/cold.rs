@@ -4,20 +4,18 @@ use crate::experience::{Effort, Experience};
 use crate::field;
 use crate::guard::with_intent;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
+use crate::wanted::{PARTIAL, Wanted, found_by, how_found, remembered_as, satisfies};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem, Terms,
-    VariantClass,
+    Basis, Device, DeviceKind, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem,
+    Terms, VariantClass,
 };
 use trimtab_tune::{Budget, Progress, Rules, Stopwatch};
 use trimtab_wisdom::{FactKey, Outcome, Verdict, Wisdom};
 
 /// Longest the check of a rival on a small stand-in may take.
 const VERIFY_TIMEOUT: Nanos = Nanos::from_millis(50);
-/// The patience recorded with a verdict when the budget ended the race: this word, a colon, and the milliseconds of the
-/// tuning session it was part of; zero for a race within a call.
-const PARTIAL: &str = "partial:";
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +52,8 @@ pub(crate) struct Ask<'a> {
     pub session: Nanos,
     /// Whether a race the budget ended earlier is good enough.
     pub accept_partial: bool,
+    /// What is asked of a search.
+    pub wanted: Wanted,
     /// The plan in force, if any.
     pub in_force: Option<Plan>,
     pub rules: Rules,
@@ -87,7 +87,7 @@ impl Cold {
         if hurried && ask.accept_partial {
             ask.patience = ask.patience.min(Patience::Estimate);
         }
-        let mut budget = Budget::time(ask.budget);
+        let mut budget = self.budget(&ask);
         let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms);
         let signature = self.signature(&ask.problem, &rivals);
         let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
@@ -95,13 +95,16 @@ impl Cold {
         let remembered = verdict.as_ref().and_then(|verdict| self.find(&decision.rivals, verdict));
         // A verdict counts as long as the set of rivals is the same; in mode `off` as long as its winner exists.
         if let (Some(verdict), Some(index)) = (&verdict, remembered) {
-            let same = verdict.candidates == signature && satisfies(verdict, &ask);
+            let enough = satisfies(verdict, ask.patience, ask.session, ask.accept_partial, &ask.wanted);
+            let same = verdict.candidates == signature && enough;
             if same || ask.patience <= Patience::Estimate {
                 self.measured_only(&mut decision, &ask, index);
                 if decision.rivals[index].estimate().is_some() {
                     decision.chosen = index;
                     decision.reason = Reason::Remembered;
                     decision.complete = !verdict.patience.starts_with(PARTIAL);
+                    decision.notes.extend(how_found(verdict));
+                    decision.ended_by = found_by(verdict).unwrap_or_default();
                     decision.spent = budget.spent();
                     return Ok(decision);
                 }
@@ -123,7 +126,7 @@ impl Cold {
         }
         if with_model {
             // Rates and transfers are measured once per process at most: the machine's cost, not this problem's.
-            budget = Budget::time(ask.budget);
+            budget = self.budget(&ask);
         }
         let incumbent =
             remembered.or_else(|| ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan)));
@@ -133,7 +136,17 @@ impl Cold {
             Patience::Measure | Patience::Exhaustive => self.measure(&mut decision, ask, incumbent, &budget),
         };
         decision.spent = budget.spent();
+        decision.evaluations = budget.evaluated();
         outcome.map(|()| decision)
+    }
+
+    /// What a decision may cost. On recordings only reported time counts, so that it is the same on every machine.
+    fn budget(&self, ask: &Ask<'_>) -> Budget {
+        let recorded = self.devices.iter().all(|device| device.facts().kind == DeviceKind::Recorded);
+        let budget = if recorded { Budget::recorded(ask.budget) } else { Budget::time(ask.budget) };
+        budget
+            .evaluations(ask.wanted.evals.unwrap_or(u32::MAX))
+            .good_enough(ask.wanted.good_enough.unwrap_or(0.0))
     }
 
     /// The full record of what is known about a problem; nothing is run. The plan in force stays the chosen one, else
@@ -175,6 +188,8 @@ impl Cold {
             let note = "the set of rivals has changed since this was decided; the next call measures again";
             decision.notes.push(note.to_string());
         }
+        // A plan in force brings the notes of its own decision.
+        decision.notes.extend(verdict.as_ref().filter(|_| ask.in_force.is_none()).and_then(how_found));
         decision.complete = verdict.is_some_and(|verdict| !verdict.patience.starts_with(PARTIAL));
         decision.spent = stopwatch.elapsed();
         sort(&mut decision);
@@ -326,10 +341,8 @@ impl Cold {
 
     pub(crate) fn remember(&self, decision: &Decision, ask: &Ask<'_>) {
         let Some(winner) = decision.winner() else { return };
-        let patience = match decision.complete {
-            true => ask.patience.name().to_string(),
-            false => format!("{PARTIAL}{}", millis(ask.session)),
-        };
+        let ended_by = Some(decision.ended_by).filter(|ended_by| *ended_by != Wanted::default());
+        let patience = remembered_as(decision.complete, ask.patience, ask.session, ended_by);
         self.wisdom.decide(Verdict {
             device: field::machine(&self.devices),
             problem: ask.problem.to_string(),
@@ -359,21 +372,6 @@ pub(crate) fn fact_key(device: &dyn Device, problem: &Problem, rival: &Rival, co
         problem: problem.to_string(),
         point: rival.point_name.clone(),
         condition: condition.to_string(),
-    }
-}
-
-fn millis(time: Nanos) -> u64 {
-    time.0 / 1_000_000
-}
-
-fn satisfies(verdict: &Verdict, ask: &Ask<'_>) -> bool {
-    match verdict.patience.parse::<Patience>() {
-        Ok(patience) => patience >= ask.patience,
-        Err(_) => {
-            let session =
-                verdict.patience.strip_prefix(PARTIAL).and_then(|millis| millis.parse::<u64>().ok());
-            session.is_some_and(|spent| ask.accept_partial || (spent > 0 && spent >= millis(ask.session)))
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::plan::{Rival, Standing};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, DType, Device, Estimate, FailureKind, KernelId, Nanos, Point, Problem, Space, Terms,
+    Basis, DType, Device, Estimate, FailureKind, KernelId, Nanos, Point, Problem, Rates, Space, Terms,
 };
 use trimtab_model::{Fit, Observation, features, roofline};
 use trimtab_wisdom::{Fact, Outcome, Stats, Wisdom};
@@ -106,10 +106,20 @@ impl Experience {
         problem: &Problem,
         rival: &Rival,
     ) -> Option<Nanos> {
+        // Half of it: caches may serve what is counted as memory traffic.
+        self.at_roofline(devices, problem, rival).map(|time| Nanos(time.0 / 2))
+    }
+
+    /// The time of a rival's work at the device's full rates, if it tells its work.
+    pub(crate) fn at_roofline(
+        &self,
+        devices: &[Arc<dyn Device>],
+        problem: &Problem,
+        rival: &Rival,
+    ) -> Option<Nanos> {
         let device = devices.get(rival.device as usize)?;
         let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
-        // Half of it: caches may serve what is counted as memory traffic.
-        (!is_unknown(&rival.work)).then(|| Nanos(roof.estimate().time.0 / 2))
+        (!is_unknown(&rival.work)).then(|| roof.estimate().time)
     }
 
     /// Why a point must not run on any problem.
@@ -139,9 +149,8 @@ impl Experience {
 
     /// An estimate from other problems of the same kernel, or from its work alone; nothing for a kernel that says nothing
     /// about its work, or never finished, and was not measured anywhere.
-    fn by_others(&self, devices: &[Arc<dyn Device>], problem: &Problem, rival: &Rival) -> Option<Estimate> {
-        let device = &devices[rival.device as usize];
-        let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
+    fn by_others(&self, problem: &Problem, rival: &Rival, rates: &Rates) -> Option<Estimate> {
+        let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), rates);
         let Ok(mut known) = self.known.lock() else { return None };
         let entry =
             known.get_mut(&rival.device).and_then(|known| known.get_mut(&(rival.kernel, problem.dtype())));
@@ -249,6 +258,8 @@ impl Experience {
             devices.iter().map(|device| facts_by_rival(wisdom, device.as_ref(), &text)).collect();
         let crashed: Vec<FxHashMap<KernelId, Vec<String>>> =
             devices.iter().map(|device| crashed(wisdom, device.as_ref())).collect();
+        // Asked for once, and only if a rival needs them.
+        let mut rates: FxHashMap<u16, Rates> = FxHashMap::default();
         for rival in rivals {
             if matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_)) {
                 continue;
@@ -268,9 +279,12 @@ impl Experience {
                 rival.standing = Standing::Quarantined(what);
                 continue;
             }
-            let model = || match effort {
+            let mut model = || match effort {
                 Effort::Facts => None,
-                Effort::Model | Effort::Tune => self.by_others(devices, problem, rival),
+                Effort::Model | Effort::Tune => {
+                    let rates = rates.entry(rival.device).or_insert_with(|| devices[device].rates());
+                    self.by_others(problem, rival, rates)
+                }
             };
             rival.standing = match believed(facts) {
                 // What was too slow for a small budget gets another chance under a larger one.
@@ -346,11 +360,11 @@ fn crashed(wisdom: &Wisdom, device: &dyn Device) -> FxHashMap<KernelId, Vec<Stri
 }
 
 /// A time with its energy, or how it failed.
-type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a str)>;
+pub(crate) type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a str)>;
 
 /// The most believable fact: a time, or a failure that is as new as every time. Times of live calls do not lift a failure:
 /// they are written down up to half a second later, that of the call that failed among them.
-fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
+pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. });
     let counts =
         |fact: &&Fact| failed(fact) || (*fact.key.condition != *LIVE && *fact.key.condition != *COMPILED);

@@ -101,6 +101,13 @@ pub(crate) fn sort_of(problem: &Problem) -> String {
     sort
 }
 
+/// A number made of these texts, for a search that must be the same in every process and on every machine.
+pub(crate) fn seed(texts: &[&str]) -> u64 {
+    let mut seed = Fnv::new("trimtab search v1");
+    texts.iter().for_each(|text| seed.add(text));
+    seed.0
+}
+
 /// FNV-1a over separated strings: the same on every machine and in every version of trimtab that keeps the domain.
 struct Fnv(u64);
 

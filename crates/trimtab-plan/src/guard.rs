@@ -1,8 +1,9 @@
 //! Writes down the intent before foreign code runs for the first time, so that a crash is not repeated.
 
 use crate::plan::Rival;
+use rustc_hash::{FxHashMap, FxHashSet};
 use trimtab_core::{
-    Bench, Device, DeviceKind, Failure, KernelId, Nanos, Point, Problem, Sample, VariantClass,
+    Bench, Device, DeviceKind, Failure, KernelId, Nanos, Point, Problem, Sample, Space, VariantClass,
 };
 use trimtab_wisdom::Wisdom;
 
@@ -12,7 +13,9 @@ pub struct Guarded<'a> {
     wisdom: &'a Wisdom,
     device: &'a dyn Device,
     problem: Problem,
-    started: Vec<(KernelId, Point)>,
+    started: FxHashSet<(KernelId, Point)>,
+    /// Each kernel's axes, to name points: a space of many points is not built for every one of them.
+    axes: FxHashMap<KernelId, Space>,
 }
 
 impl<'a> Guarded<'a> {
@@ -23,7 +26,12 @@ impl<'a> Guarded<'a> {
         wisdom: &'a Wisdom,
         device: &'a dyn Device,
     ) -> Guarded<'a> {
-        Guarded { bench, wisdom, device, problem, started: Vec::new() }
+        Guarded { bench, wisdom, device, problem, started: FxHashSet::default(), axes: FxHashMap::default() }
+    }
+
+    /// Whether a rival ran here already.
+    pub(crate) fn has_run(&self, rival: &Rival) -> bool {
+        self.started.contains(&(rival.kernel, rival.point))
     }
 
     fn is_foreign(&self, kernel: KernelId) -> bool {
@@ -69,16 +77,18 @@ impl Bench for Guarded<'_> {
         iterations: u32,
         timeout: Nanos,
     ) -> Result<Sample, Failure> {
-        let first = !self.started.contains(&(kernel, *point));
+        let first = self.started.insert((kernel, *point));
         if !first || !self.is_foreign(kernel) {
             return self.bench.run(kernel, point, iterations, timeout);
         }
-        self.started.push((kernel, *point));
         let Some(info) = self.device.kernels().get(kernel.0 as usize) else {
             return self.bench.run(kernel, point, iterations, timeout);
         };
         let fingerprint = &self.device.facts().fingerprint.0;
-        let name = self.device.space(kernel, &self.problem).name(point);
+        let axes = self.axes.entry(kernel).or_insert_with(|| {
+            Space::new(self.device.space(kernel, &self.problem).axes().to_vec(), Vec::new())
+        });
+        let name = axes.name(point);
         self.wisdom.intend(fingerprint, &info.name, &info.version.0, &name);
         let outcome = self.bench.run(kernel, point, iterations, timeout);
         self.wisdom.done(fingerprint, &info.name, &info.version.0, &name);

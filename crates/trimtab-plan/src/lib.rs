@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod cold;
+mod donors;
 mod experience;
 mod feedback;
 mod field;
@@ -13,10 +14,14 @@ mod measure;
 mod offload;
 mod plan;
 mod planner;
+mod search;
+mod strategy_name;
 mod table;
+mod wanted;
 
 pub use cold::PlanError;
 pub use guard::Guarded;
 pub use plan::{Decision, Plan, Reason, Rival, Standing};
 pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
+pub use strategy_name::{StrategyName, TuneMode, UnknownMode, UnknownStrategy};
 pub use table::TermsId;

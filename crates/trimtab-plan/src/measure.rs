@@ -5,6 +5,7 @@ use crate::experience::{COMPILED, Effort};
 use crate::guard::Guarded;
 use crate::offload::is_open;
 use crate::plan::{Decision, Reason, Rival, Standing};
+use crate::search::Limits;
 use trimtab_core::{Basis, DeviceKind, Estimate, FailureKind, KernelId, Nanos, Objective, Patience};
 use trimtab_tune::{Budget, Candidate, RaceReport, Rules, StopReason, race};
 use trimtab_wisdom::{Outcome, Stats};
@@ -15,6 +16,8 @@ const FIRST_ROUND_POINTS: usize = 3;
 const SECOND_ROUND_FACTOR: f64 = 1.6;
 /// Most points of one kernel in the second round.
 const SECOND_ROUND_POINTS: usize = 48;
+/// The share of a device's time kept for the run-off when points are searched: one in so many.
+const RUN_OFF_SHARE: u64 = 4;
 /// Rivals within this factor of the best run off, …
 const RUN_OFF_FACTOR: f64 = 1.08;
 /// … at most so many of them, …
@@ -50,10 +53,12 @@ impl Cold {
         budget: &Budget,
     ) -> Result<(), PlanError> {
         let mut ask = ask;
+        decision.ended_by.strategy = ask.wanted.strategy;
         // One device at a time: each measures on operands of its own.
         let mut winners: Vec<usize> = Vec::new();
         let effort = if ask.accept_partial { Effort::Model } else { Effort::Tune };
-        for (turn, device) in self.device_order().into_iter().enumerate() {
+        let order = self.device_order();
+        for (turn, &device) in order.iter().enumerate() {
             if turn > 0 {
                 self.estimate_device(decision, device, effort);
             }
@@ -78,43 +83,20 @@ impl Cold {
                 decision.complete = false;
                 continue;
             }
-            let gpu = self.devices[device].facts().kind == DeviceKind::Gpu;
+            let kind = self.devices[device].facts().kind;
             let given = ask.rules.clone();
-            if gpu && !ask.accept_partial {
+            if kind == DeviceKind::Gpu && !ask.accept_partial {
                 ask.rules.batch_time_min = given.batch_time_min.max(GPU_BATCH);
                 ask.rules.ladder = GPU_LADDER;
             }
+            if kind == DeviceKind::Recorded {
+                // The clock of this machine has no part in it.
+                ask.rules.precision = ask.rules.precision.or(Some(Nanos(0)));
+            }
+            self.aim(decision, device, &ask, budget);
             let mut bench = Guarded::new(bench, ask.problem, &self.wisdom, self.devices[device].as_ref());
-            let first = self.first_round(decision, device, ask.patience, incumbent);
-            let Some(leader) = self.race(decision, &mut bench, &first, incumbent, &mut ask, budget) else {
-                continue;
-            };
-            let leader = if ask.patience == Patience::Exhaustive {
-                leader
-            } else {
-                let second = self.second_round(decision, device, &first, leader);
-                self.race(decision, &mut bench, &second, Some(leader), &mut ask, budget).unwrap_or(leader)
-            };
-            // Someone who asked for tuning waits for it: those too close to call run off side by side.
-            let last = if ask.accept_partial { vec![] } else { self.run_off(decision, device, gpu) };
-            let leader = if last.len() > 1 {
-                let rules = ask.rules.clone();
-                let least = if gpu { GPU_RUN_OFF_SAMPLES } else { RUN_OFF_SAMPLES };
-                let samples = least.max(rules.min_samples);
-                ask.rules = Rules {
-                    min_samples: samples,
-                    max_samples: samples.max(rules.max_samples),
-                    batch_time_min: match gpu {
-                        true => Nanos(rules.batch_time_min.0.saturating_mul(GPU_RUN_OFF)),
-                        false => rules.batch_time_min.max(RUN_OFF_BATCH),
-                    },
-                    ..rules
-                };
-                self.race(decision, &mut bench, &last, Some(leader), &mut ask, budget).unwrap_or(leader)
-            } else {
-                leader
-            };
-            winners.push(leader);
+            let turns = (order.len() - turn) as u32;
+            winners.extend(self.rounds(decision, &mut bench, device, turns, incumbent, &mut ask, budget));
             ask.rules = given;
         }
         // A rival whose estimate kept a limit may have broken it in the race.
@@ -146,6 +128,114 @@ impl Cold {
         Ok(())
     }
 
+    /// The rounds on one device: kernels against each other, then their points, then those too close to call. `turns` devices
+    /// are still to be measured, this one included.
+    #[expect(clippy::too_many_arguments, reason = "the same as a race, and where it is run")]
+    fn rounds(
+        &self,
+        decision: &mut Decision,
+        bench: &mut Guarded<'_>,
+        device: usize,
+        turns: u32,
+        incumbent: Option<usize>,
+        ask: &mut Ask<'_>,
+        budget: &Budget,
+    ) -> Option<usize> {
+        let exhaustive = ask.patience == Patience::Exhaustive;
+        let searched = match exhaustive {
+            true => Vec::new(),
+            false => self.searched(decision, device, &ask.wanted, SECOND_ROUND_POINTS),
+        };
+        let left = budget.left().0;
+        let shared = left / u64::from(turns);
+        let run_off = if ask.accept_partial { 0 } else { shared / RUN_OFF_SHARE };
+        let limits = Limits {
+            reserve: Nanos(left - shared + run_off),
+            evaluations: budget.evaluations_left().div_ceil(turns),
+        };
+        let before = budget.evaluated();
+        let first = self.first_round(decision, device, ask.patience, incumbent, &searched);
+        let mut leader = self.race(decision, bench, &first, incumbent, ask, budget);
+        if self.is_good_enough(decision, leader, ask, budget) {
+            return leader;
+        }
+        if let (Some(first_leader), false) = (leader, exhaustive) {
+            let second = self.second_round(decision, device, &first, first_leader, &searched);
+            if searched.is_empty() || second.len() > 1 {
+                leader = self.race(decision, bench, &second, leader, ask, budget).or(leader);
+            }
+        }
+        if !searched.is_empty() {
+            let evaluations = limits.evaluations.saturating_sub(budget.evaluated() - before);
+            let limits = Limits { evaluations, ..limits };
+            leader = self.search(decision, bench, device, &searched, leader, ask, budget, limits);
+            // As in a race, what is in force stays unless something is clearly faster.
+            let tied = |&incumbent: &usize| {
+                let slowest = leader.map_or(f64::INFINITY, |leader| pace(decision, leader))
+                    + (1.0 + ask.rules.indifference).log2();
+                bench.has_run(&decision.rivals[incumbent]) && pace(decision, incumbent) <= slowest
+            };
+            leader = incumbent.filter(tied).or(leader);
+        }
+        // Someone who asked for tuning waits for it: those too close to call run off side by side.
+        if ask.accept_partial || self.is_good_enough(decision, leader, ask, budget) {
+            return leader;
+        }
+        let gpu = self.devices[device].facts().kind == DeviceKind::Gpu;
+        let last = self.run_off(decision, device, gpu);
+        if last.len() < 2 {
+            return leader;
+        }
+        let rules = ask.rules.clone();
+        let least = if gpu { GPU_RUN_OFF_SAMPLES } else { RUN_OFF_SAMPLES };
+        let samples = least.max(rules.min_samples);
+        ask.rules = Rules {
+            min_samples: samples,
+            max_samples: samples.max(rules.max_samples),
+            batch_time_min: match gpu {
+                true => Nanos(rules.batch_time_min.0.saturating_mul(GPU_RUN_OFF)),
+                false => rules.batch_time_min.max(RUN_OFF_BATCH),
+            },
+            ..rules
+        };
+        self.race(decision, bench, &last, leader, ask, budget).or(leader)
+    }
+
+    /// Tells the budget how fast this device could do the problem, where someone asked for a share of that.
+    fn aim(&self, decision: &mut Decision, device: usize, ask: &Ask<'_>, budget: &Budget) {
+        if ask.wanted.good_enough.is_none() {
+            return;
+        }
+        let open = decision.rivals.iter().filter(|rival| rival.device as usize == device && is_open(rival));
+        let times = open.filter_map(|rival| self.experience.at_roofline(&self.devices, &ask.problem, rival));
+        let least = times.min().map(|time| time.0 as f64);
+        budget.aim(least);
+        if least.is_none() {
+            let id = &self.devices[device].facts().id;
+            decision
+                .notes
+                .push(format!("what is good enough is not known on {id}: no kernel tells its work"));
+        }
+    }
+
+    /// Whether the leader is as fast as was asked for; if so, the decision says so.
+    fn is_good_enough(
+        &self,
+        decision: &mut Decision,
+        leader: Option<usize>,
+        ask: &Ask<'_>,
+        budget: &Budget,
+    ) -> bool {
+        let estimate = leader.and_then(|leader| decision.rivals[leader].estimate());
+        let Some(ns) = estimate.map(|estimate| estimate.time.0 as f64) else { return false };
+        let Some(share) = budget.share_of_roofline(ns).filter(|_| budget.is_good_enough(ns)) else {
+            return false;
+        };
+        decision.ended_by.good_enough = ask.wanted.good_enough;
+        decision.notes.push(format!("good enough: {:.0} % of the roofline", share * 100.0));
+        true
+    }
+
     /// The expected time of the best rival if a few runs of it alone would use up a foreground budget.
     fn too_long(&self, decision: &Decision, device: usize, ask: &Ask<'_>, budget: &Budget) -> Option<Nanos> {
         let times = decision.rivals.iter().filter(|rival| rival.device as usize == device);
@@ -160,6 +250,7 @@ impl Cold {
         device: usize,
         patience: Patience,
         incumbent: Option<usize>,
+        searched: &[KernelId],
     ) -> Vec<usize> {
         let open = |index: &usize| {
             let rival = &decision.rivals[*index];
@@ -170,34 +261,47 @@ impl Cold {
         if patience == Patience::Exhaustive {
             return all;
         }
+        // The first of each kernel in the order of its author.
+        let mut defaults: Vec<usize> = Vec::new();
+        for &index in &all {
+            let kernel = decision.rivals[index].kernel;
+            if !defaults.iter().any(|&other| decision.rivals[other].kernel == kernel) {
+                defaults.push(index);
+            }
+        }
         // Stable: of equal estimates the one the kernel's author put first.
         all.sort_by(|&a, &b| total(&decision.rivals[a]).total_cmp(&total(&decision.rivals[b])));
         let mut chosen: Vec<usize> = Vec::new();
         for &index in &all {
             let rival = &decision.rivals[index];
             let same = chosen.iter().filter(|&&other| decision.rivals[other].kernel == rival.kernel).count();
-            if same < FIRST_ROUND_POINTS || incumbent == Some(index) {
+            // The points of a kernel that is searched are the strategy's business.
+            let most = if searched.contains(&rival.kernel) { 1 } else { FIRST_ROUND_POINTS };
+            if same < most || incumbent == Some(index) {
                 chosen.push(index);
             }
         }
-        for &index in &all {
-            let kernel = decision.rivals[index].kernel;
-            let first = all.iter().copied().filter(|&other| decision.rivals[other].kernel == kernel).min();
-            if first == Some(index) && !chosen.contains(&index) {
-                chosen.push(index);
-            }
-        }
+        defaults.retain(|index| !chosen.contains(index));
+        chosen.extend(defaults);
         chosen.sort_unstable();
         chosen
     }
 
-    /// The points of the kernels that came close, and the leader.
-    fn second_round(&self, decision: &Decision, device: usize, first: &[usize], leader: usize) -> Vec<usize> {
+    /// The points of the kernels that came close and are not searched, and the leader.
+    fn second_round(
+        &self,
+        decision: &Decision,
+        device: usize,
+        first: &[usize],
+        leader: usize,
+        searched: &[KernelId],
+    ) -> Vec<usize> {
         let limit = pace(decision, leader) + SECOND_ROUND_FACTOR.log2();
         let close: Vec<KernelId> = first
             .iter()
             .filter(|&&index| is_measured(&decision.rivals[index]) && pace(decision, index) <= limit)
             .map(|&index| decision.rivals[index].kernel)
+            .filter(|kernel| !searched.contains(kernel))
             .collect();
         let mut second = vec![leader];
         for (index, rival) in decision.rivals.iter().enumerate() {
@@ -246,6 +350,9 @@ impl Cold {
         ask: &mut Ask<'_>,
         budget: &Budget,
     ) -> Option<usize> {
+        let indices = &*self.affordable(decision, bench, indices, incumbent, ask, budget);
+        let fresh: Vec<usize> =
+            indices.iter().copied().filter(|&index| !bench.has_run(&decision.rivals[index])).collect();
         let candidates: Vec<Candidate> = indices
             .iter()
             .map(|&index| {
@@ -264,10 +371,15 @@ impl Cold {
                 Candidate { kernel: rival.kernel, point: rival.point, expected }
             })
             .collect();
-        let timeout = Nanos((ask.budget.0 / 4).clamp(1, TIMEOUT_MAX.0));
-        let rules = Rules { timeout: ask.rules.timeout.min(timeout), ..ask.rules.clone() };
+        let rules = Rules { timeout: timeout(ask), ..ask.rules.clone() };
         let incumbent = incumbent.and_then(|wanted| indices.iter().position(|&index| index == wanted));
-        let report = race(bench, &candidates, incumbent, &rules, budget, ask.progress);
+        // Points are counted here, each once however often it races.
+        let part = budget.part(Nanos::MAX);
+        let report = race(bench, &candidates, incumbent, &rules, &part, ask.progress);
+        budget.join(&part);
+        let started = fresh.into_iter().filter(|&index| bench.has_run(&decision.rivals[index]));
+        started.for_each(|_| budget.charge_evaluation());
+        decision.evaluations = budget.evaluated();
         decision.runs += report.runs;
         if matches!(report.stopped, StopReason::BudgetSpent) && !enough(&report, &candidates) {
             decision.complete = false;
@@ -280,8 +392,36 @@ impl Cold {
         report.winner.map(|winner| indices[winner])
     }
 
+    /// These rivals, without those the number of points asked for does not allow to start: the best estimates stay.
+    fn affordable(
+        &self,
+        decision: &mut Decision,
+        bench: &Guarded<'_>,
+        indices: &[usize],
+        incumbent: Option<usize>,
+        ask: &Ask<'_>,
+        budget: &Budget,
+    ) -> Vec<usize> {
+        let (known, mut fresh): (Vec<usize>, Vec<usize>) =
+            indices.iter().partition(|&&index| bench.has_run(&decision.rivals[index]));
+        let most = budget.evaluations_left() as usize;
+        if fresh.len() <= most {
+            return indices.to_vec();
+        }
+        let rank = |index: usize| (incumbent != Some(index), total(&decision.rivals[index]));
+        fresh.sort_by(|&a, &b| {
+            let (a, b) = (rank(a), rank(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
+        fresh.truncate(most);
+        decision.ended_by.evals = ask.wanted.evals;
+        let mut affordable = [known, fresh].concat();
+        affordable.sort_unstable();
+        affordable
+    }
+
     /// Writes a race into the decision, into experience and into wisdom.
-    fn note(&self, decision: &mut Decision, indices: &[usize], report: &RaceReport) {
+    pub(crate) fn note(&self, decision: &mut Decision, indices: &[usize], report: &RaceReport) {
         let problem = decision.problem;
         for raced in &report.rivals {
             let rival = &mut decision.rivals[indices[raced.candidate]];
@@ -311,6 +451,11 @@ impl Cold {
             }
         }
     }
+}
+
+/// The longest one run of a race may take.
+pub(crate) fn timeout(ask: &Ask<'_>) -> Nanos {
+    ask.rules.timeout.min(Nanos((ask.budget.0 / 4).clamp(1, TIMEOUT_MAX.0)))
 }
 
 /// How rivals of one device compare: handing over is the same for all of them and would hide their differences.

@@ -1,5 +1,7 @@
 //! The choice and the record behind it.
 
+use crate::strategy_name::StrategyName;
+use crate::wanted::Wanted;
 use std::fmt;
 use std::sync::Arc;
 use trimtab_core::{
@@ -195,6 +197,10 @@ pub struct Decision {
     pub spent: Nanos,
     /// Timed runs made for this decision.
     pub runs: u32,
+    /// Points measured for this decision.
+    pub evaluations: u32,
+    /// What searched settings, and what ended it before everything was measured.
+    pub(crate) ended_by: Wanted,
     /// What else there is to say: why nothing was measured, what was kept back.
     pub notes: Vec<String>,
 }
@@ -212,8 +218,21 @@ impl Decision {
             complete: true,
             spent: Nanos(0),
             runs: 0,
+            evaluations: 0,
+            ended_by: Wanted::default(),
             notes: Vec::new(),
         }
+    }
+
+    /// The strategy that searched settings for this decision or for the one remembered, if one did or was asked to.
+    pub fn strategy(&self) -> Option<StrategyName> {
+        self.ended_by.strategy
+    }
+
+    /// How many legal points the kernels that take the problem have together.
+    pub fn space(&self) -> usize {
+        let legal = |rival: &&Rival| !matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_));
+        self.rivals.iter().filter(legal).count()
     }
 
     /// The chosen rival.

@@ -5,7 +5,9 @@ use crate::experience::LIVE;
 use crate::feedback::{self, Feedback};
 use crate::field;
 use crate::plan::{Decision, Plan};
+use crate::strategy_name::StrategyName;
 use crate::table::{Table, TermsId};
+use crate::wanted::Wanted;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +40,8 @@ pub struct Settings {
     pub rules: Rules,
     /// Share by which a rival must be better before a plan in force is given up.
     pub switch_margin: f64,
+    /// The strategy for settings that are searched. With one named, kernels with few settings are searched too.
+    pub strategy: Option<StrategyName>,
 }
 
 impl Default for Settings {
@@ -47,6 +51,7 @@ impl Default for Settings {
             budget: DEFAULT_BUDGET,
             rules: Rules::default(),
             switch_margin: DEFAULT_SWITCH_MARGIN,
+            strategy: None,
         }
     }
 }
@@ -63,6 +68,29 @@ pub struct TuneRequest {
     pub session: Nanos,
     /// How the race is run.
     pub rules: Rules,
+    /// The strategy for settings that are searched; that of the planner's settings if absent. Not used by
+    /// [`Patience::Exhaustive`], which measures everything; nor are the next two.
+    pub strategy: Option<StrategyName>,
+    /// Most points measured.
+    pub evals: Option<u32>,
+    /// Ends when the best reaches this share of the speed that the device's rates allow for the work counted.
+    pub good_enough: Option<f64>,
+}
+
+impl TuneRequest {
+    /// A request that stands alone, with careful rules and nothing special asked of a search.
+    pub fn new(patience: Patience, budget: Nanos) -> TuneRequest {
+        let (strategy, evals, good_enough) = (None, None, None);
+        TuneRequest {
+            patience,
+            budget,
+            session: budget,
+            rules: Rules::careful(),
+            strategy,
+            evals,
+            good_enough,
+        }
+    }
 }
 
 /// Decisions by problem, and the problems in the order they came.
@@ -201,7 +229,16 @@ impl Planner {
     ) -> Result<Arc<Decision>, PlanError> {
         let _guard = self.inner.deciding.lock();
         let ask = self.ask(problem, terms, request.patience, progress);
+        let wanted = match request.patience {
+            Patience::Exhaustive => Wanted::default(),
+            _ => Wanted {
+                strategy: request.strategy.or(self.inner.settings.strategy),
+                evals: request.evals,
+                good_enough: request.good_enough,
+            },
+        };
         let ask = Ask {
+            wanted,
             budget: request.budget,
             session: request.session,
             rules: request.rules.clone(),
@@ -351,6 +388,10 @@ impl Planner {
             budget: settings.budget,
             session: Nanos(0),
             accept_partial: true,
+            wanted: Wanted {
+                strategy: settings.strategy.filter(|_| patience == Patience::Measure),
+                ..Wanted::default()
+            },
             in_force: self.in_force(problem, terms),
             rules: settings.rules.clone(),
             progress,

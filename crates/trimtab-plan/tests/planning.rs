@@ -35,7 +35,7 @@ fn shown(planner: &Planner, size: u64) -> String {
 
 fn request(patience: Patience) -> TuneRequest {
     let budget = Nanos::from_millis(10_000);
-    TuneRequest { patience, budget, session: budget, rules: Rules::default() }
+    TuneRequest { rules: Rules::default(), ..TuneRequest::new(patience, budget) }
 }
 
 fn usual() -> Vec<Script> {
@@ -399,8 +399,11 @@ fn a_race_cut_short_is_taken_up_again_only_by_a_larger_session() {
     let planner = planner(&device, &wisdom, Patience::Measure);
     let tune = |budget: u64, session: u64| {
         let (budget, session) = (Nanos::from_millis(budget), Nanos::from_millis(session));
-        let request =
-            TuneRequest { patience: Patience::Exhaustive, budget, session, rules: Rules::default() };
+        let request = TuneRequest {
+            session,
+            rules: Rules::default(),
+            ..TuneRequest::new(Patience::Exhaustive, budget)
+        };
         planner.tune(&problem(8), TermsId::default(), &request, &mut |_| ()).unwrap()
     };
     let cut = tune(10, 100);
@@ -410,6 +413,25 @@ fn a_race_cut_short_is_taken_up_again_only_by_a_larger_session() {
     let more = tune(60_000, 60_000);
     assert!(more.complete && more.runs > 0);
     assert_eq!(tune(60_000, 60_000).runs, 0);
+}
+
+#[test]
+fn a_race_ends_when_the_best_is_good_enough_and_says_so() {
+    // By its work, 1000 bytes at a byte a nanosecond, nothing takes less than a microsecond.
+    let kernels = || vec![kernel("near", &[(1, 1_100)]), kernel("far", &[(1, 1_250)]), reference(5_000)];
+    let tune = |good_enough| {
+        let device = Scripted::new(kernels());
+        let planner = planner(&device, &Arc::new(Wisdom::in_memory()), Patience::Measure);
+        let asked = TuneRequest { good_enough, ..request(Patience::Measure) };
+        let decision = planner.tune(&problem(8), TermsId::default(), &asked, &mut |_| ()).unwrap();
+        assert!(decision.complete);
+        (decision.runs, decision.notes.clone())
+    };
+    let (runs, notes) = tune(Some(0.9));
+    assert_eq!(notes, ["good enough: 91 % of the roofline"]);
+    let (all, none) = tune(Some(0.95));
+    assert!(runs < all && none.is_empty(), "{runs} {all} {none:?}");
+    assert_eq!(tune(None), (all, vec![]));
 }
 
 #[test]

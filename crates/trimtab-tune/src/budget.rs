@@ -1,4 +1,4 @@
-//! What measuring may cost: time, and candidates tried. It stops a race; it never fails one.
+//! What measuring may cost: time, candidates tried, and when a result is good enough. It stops a race; it never fails one.
 
 use crate::Stopwatch;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,6 +13,10 @@ pub struct Budget {
     charged_ns: AtomicU64,
     evaluations_limit: u32,
     evaluated: AtomicU32,
+    /// The share of the roofline's speed that is good enough.
+    share: Option<f64>,
+    /// Nanoseconds of one launch at the roofline, as bits; zero while it is not known.
+    roofline: AtomicU64,
 }
 
 impl Budget {
@@ -24,6 +28,8 @@ impl Budget {
             charged_ns: AtomicU64::new(0),
             evaluations_limit: u32::MAX,
             evaluated: AtomicU32::new(0),
+            share: None,
+            roofline: AtomicU64::new(0),
         }
     }
 
@@ -41,6 +47,43 @@ impl Budget {
     /// The same, and at most `limit` candidates started.
     pub fn evaluations(self, limit: u32) -> Budget {
         Budget { evaluations_limit: limit, ..self }
+    }
+
+    /// The same, and nothing more is started once the best reaches that share of the roofline's speed; see [`Budget::aim`].
+    /// A share that is no positive number is none.
+    pub fn good_enough(self, share: f64) -> Budget {
+        Budget { share: Some(share).filter(|share| share.is_finite() && *share > 0.0), ..self }
+    }
+
+    /// At most `limit` of the time left, for a part of the work. It counts candidates apart; [`Budget::join`] counts its
+    /// time here.
+    pub fn part(&self, limit: Nanos) -> Budget {
+        let whole = if self.watch.is_some() { Budget::time } else { Budget::recorded };
+        let roofline = AtomicU64::new(self.roofline.load(Ordering::Relaxed));
+        Budget { share: self.share, roofline, ..whole(limit.min(self.left())) }
+    }
+
+    /// Counts the time reported to a part. Time by the clock passes for both.
+    pub fn join(&self, part: &Budget) {
+        self.charge(Nanos(part.charged_ns.load(Ordering::Relaxed)));
+    }
+
+    /// Says how long one launch takes at the roofline of the device that is measured next, if that is known.
+    pub fn aim(&self, roofline_ns: Option<f64>) {
+        let known = roofline_ns.filter(|ns| ns.is_finite() && *ns > 0.0).unwrap_or(0.0);
+        self.roofline.store(known.to_bits(), Ordering::Relaxed);
+    }
+
+    /// The share of the roofline's speed a launch of that time reaches, if the roofline is known.
+    pub fn share_of_roofline(&self, ns: f64) -> Option<f64> {
+        let roofline = f64::from_bits(self.roofline.load(Ordering::Relaxed));
+        (roofline > 0.0 && ns > 0.0).then(|| roofline / ns)
+    }
+
+    /// Whether a launch of that time is as good as was asked for; never if nothing was asked for.
+    pub fn is_good_enough(&self, ns: f64) -> bool {
+        let reached = self.share.zip(self.share_of_roofline(ns));
+        reached.is_some_and(|(wanted, reached)| reached >= wanted)
     }
 
     /// Time left; [`Nanos::MAX`] for a budget without limit.
@@ -61,7 +104,12 @@ impl Budget {
 
     /// Candidates that may still be started.
     pub fn evaluations_left(&self) -> u32 {
-        self.evaluations_limit.saturating_sub(self.evaluated.load(Ordering::Relaxed))
+        self.evaluations_limit.saturating_sub(self.evaluated())
+    }
+
+    /// Candidates that were started.
+    pub fn evaluated(&self) -> u32 {
+        self.evaluated.load(Ordering::Relaxed)
     }
 
     /// Counts a run's reported time.
@@ -107,5 +155,35 @@ mod tests {
         assert_eq!((budget.left(), budget.exhausted()), (Nanos::MAX, false));
         budget.charge_evaluation();
         assert!(budget.exhausted());
+    }
+
+    #[test]
+    fn a_part_has_no_more_time_than_is_left_and_counts_candidates_apart() {
+        let budget = Budget::recorded(Nanos(100)).evaluations(1);
+        budget.charge(Nanos(30));
+        let part = budget.part(Nanos(50));
+        part.charge(Nanos(40));
+        part.charge_evaluation();
+        part.charge_evaluation();
+        assert_eq!((part.left(), part.exhausted()), (Nanos(10), false));
+        budget.join(&part);
+        assert_eq!((budget.left(), budget.evaluated()), (Nanos(30), 0));
+        assert_eq!(budget.part(Nanos(50)).left(), Nanos(30));
+    }
+
+    #[test]
+    fn good_enough_is_a_share_of_the_roofline_and_off_without_either() {
+        let budget = Budget::unlimited().good_enough(0.9);
+        assert!(!budget.is_good_enough(1.0));
+        budget.aim(Some(900.0));
+        assert!(budget.is_good_enough(1000.0) && !budget.is_good_enough(1001.0));
+        assert!(budget.part(Nanos(1)).is_good_enough(1000.0) && !budget.is_good_enough(0.0));
+        budget.aim(None);
+        assert!(!budget.is_good_enough(1.0));
+        for share in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let off = Budget::unlimited().good_enough(share);
+            off.aim(Some(900.0));
+            assert!(!off.is_good_enough(1.0), "{share}");
+        }
     }
 }

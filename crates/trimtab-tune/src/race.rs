@@ -71,6 +71,8 @@ pub enum StopReason {
     /// The leader's time is confirmed; others are as fast within the indifference, and the incumbent or the first of
     /// them is the winner.
     WithinIndifference,
+    /// The leader is as fast as the budget asks for.
+    GoodEnough,
     /// Only one candidate could be measured.
     OnlyOne,
     /// Everyone has the most samples allowed; for fixed rounds this is the normal end.
@@ -89,6 +91,7 @@ impl StopReason {
         match self {
             StopReason::Certain => "certain",
             StopReason::WithinIndifference => "within indifference",
+            StopReason::GoodEnough => "good enough",
             StopReason::OnlyOne => "only one candidate",
             StopReason::SamplesSpent => "samples spent",
             StopReason::BudgetSpent => "budget spent",
@@ -491,6 +494,9 @@ impl Race<'_> {
         let leader = with(Status::Racing)
             .filter_map(|runner| Some((runner, runner.raced.min()?)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
+        if leader.as_ref().is_some_and(|(_, best)| self.budget.is_good_enough(*best)) {
+            return Some(StopReason::GoodEnough);
+        }
         if let Some((leader, best)) = leader
             && fewest >= self.rules.min_samples
         {

@@ -116,6 +116,19 @@ fn ties_keep_the_incumbent_and_without_one_the_first() {
 }
 
 #[test]
+fn a_race_ends_when_the_leader_is_good_enough() {
+    let budget = unlimited().good_enough(0.8);
+    budget.aim(Some(80_000.0));
+    let mut script = Script::constant(&[110_000, 100_000, 105_000]);
+    let report = run(&mut script, None, &rules(), &budget);
+    // One warm-up and one sample each.
+    assert_eq!((report.winner, report.stopped, report.runs), (Some(1), StopReason::GoodEnough, 6));
+    budget.aim(Some(79_000.0));
+    let report = run(&mut Script::constant(&[110_000, 100_000, 105_000]), None, &rules(), &budget);
+    assert_eq!((report.winner, report.stopped), (Some(1), StopReason::Certain));
+}
+
+#[test]
 fn an_incumbent_that_is_clearly_slower_loses() {
     let report = run(&mut Script::constant(&[110_000, 100_000]), Some(0), &rules(), &unlimited());
     assert_eq!((report.winner, report.stopped), (Some(1), StopReason::Certain));

@@ -125,6 +125,17 @@ pub struct Fact {
     pub last_seen_ms: u64,
 }
 
+/// Where a kernel was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The device's fingerprint.
+    pub device: String,
+    /// The problem's text form.
+    pub problem: String,
+    /// The kernel's version.
+    pub version: String,
+}
+
 /// The origin of a fact that several processes contributed to.
 pub const MERGED: &str = "merged";
 

@@ -5,7 +5,7 @@
 
 use crate::compact::{MAX_BYTES, MAX_SEGMENTS, MAX_SEGMENTS_AT_OPEN};
 use crate::disk::{Disk, Scan};
-use crate::fact::{Fact, FactKey, Filter, Outcome, Verdict, shortened};
+use crate::fact::{Fact, FactKey, Filter, Outcome, Place, Verdict, shortened};
 use crate::line::{Forget, Intent, Line, encode};
 use crate::union::{Change, MAX_FACTS, MAX_INTENTS, MAX_VERDICTS, Union, just_after};
 use crate::wall;
@@ -174,6 +174,11 @@ impl Wisdom {
     /// The merged facts about a device.
     pub fn device_facts(&self, device: &str) -> Vec<Fact> {
         self.state().union.device_facts(device)
+    }
+
+    /// The devices, problems and versions a kernel was measured on.
+    pub fn places(&self, kernel: &str) -> Vec<Place> {
+        self.state().union.places(kernel)
     }
 
     /// All merged facts.

@@ -4,7 +4,7 @@
 //! and whatever a forget line covers does not count. A forget line looks only at keys and times, so it covers the
 //! older facts of a key whenever it covers a newer one: that is why cutting to eight origins commutes with it.
 
-use crate::fact::{Fact, FactKey, Filter, MERGED, Outcome, Stats, Verdict};
+use crate::fact::{Fact, FactKey, Filter, MERGED, Outcome, Place, Stats, Verdict};
 use crate::line::{Forget, Intent, Line};
 use crate::wall::MAX_MS;
 use std::collections::BTreeMap;
@@ -265,6 +265,31 @@ impl Union {
                 slots.iter().map(move |(slot, seen)| merged(device, problem, slot, seen))
             })
             .collect()
+    }
+
+    /// The devices, problems and versions a kernel was measured on. Looks at the kernel's own facts only.
+    pub fn places(&self, kernel: &str) -> Vec<Place> {
+        // Slots are ordered by kernel, then version.
+        let first = || Slot {
+            kernel: kernel.to_string(),
+            version: String::new(),
+            point: String::new(),
+            condition: String::new(),
+        };
+        let mut places: Vec<Place> = Vec::new();
+        for (device, problems) in &self.facts {
+            for (problem, slots) in problems {
+                let mut last: Option<&str> = None;
+                for slot in slots.range(first()..).map(|(slot, _)| slot).take_while(|s| s.kernel == kernel) {
+                    if last != Some(&slot.version) {
+                        last = Some(&slot.version);
+                        let (device, problem) = (device.clone(), problem.clone());
+                        places.push(Place { device, problem, version: slot.version.clone() });
+                    }
+                }
+            }
+        }
+        places
     }
 
     /// All merged facts.

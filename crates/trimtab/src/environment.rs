@@ -3,10 +3,11 @@
 use crate::error::Error;
 use std::path::PathBuf;
 use trimtab_core::{Nanos, Patience};
+use trimtab_plan::{StrategyName, TuneMode};
 
 /// Every variable trimtab reads, with what it does.
 pub const VARIABLES: [(&str, &str); 7] = [
-    ("TRIMTAB_TUNE", "effort for a new problem: off, estimate, measure, exhaustive"),
+    ("TRIMTAB_TUNE", "effort for a new problem: off, estimate, measure, exhaustive, or a search strategy"),
     ("TRIMTAB_BUDGET", "foreground time a new problem may cost: 40ms, 2s"),
     ("TRIMTAB_DEVICE", "the device to use: cpu, gpu, gpu0, part of a name, or auto"),
     ("TRIMTAB_WISDOM_DIR", "where measurements are kept, or off"),
@@ -19,6 +20,7 @@ pub const VARIABLES: [(&str, &str); 7] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Environment {
     pub patience: Option<Patience>,
+    pub strategy: Option<StrategyName>,
     pub budget: Option<Nanos>,
     pub device: Option<String>,
     pub wisdom: Option<WisdomPlace>,
@@ -65,9 +67,9 @@ impl Environment {
         let wrong = |variable, value: String, valid: String| Error::Environment { variable, value, valid };
         let mut environment = Environment::default();
         if let Some(value) = lookup("TRIMTAB_TUNE") {
-            let valid = "use one of: off (also 0, false), estimate, measure, exhaustive".to_string();
-            let patience = value.parse().map_err(|_| wrong("TRIMTAB_TUNE", value, valid))?;
-            environment.patience = Some(patience);
+            let valid = format!("use one of: {}", TuneMode::words());
+            let mode: TuneMode = value.parse().map_err(|_| wrong("TRIMTAB_TUNE", value, valid))?;
+            (environment.patience, environment.strategy) = (Some(mode.patience), mode.strategy);
         }
         if let Some(value) = lookup("TRIMTAB_BUDGET") {
             let budget = parse_duration(&value).ok_or_else(|| {
@@ -147,6 +149,7 @@ mod tests {
     fn a_wrong_value_is_an_error_that_names_the_variable_and_the_right_values() {
         for (name, value, part) in [
             ("TRIMTAB_TUNE", "fast", "off (also 0, false), estimate, measure, exhaustive"),
+            ("TRIMTAB_TUNE", "fast", "auto, model, hill"),
             ("TRIMTAB_BUDGET", "soon", "40ms"),
             ("TRIMTAB_BUDGET", "-1s", "40ms"),
             ("TRIMTAB_THREADS", "0", "1 to"),
@@ -156,6 +159,15 @@ mod tests {
             let message = with(name, value).unwrap_err().to_string();
             assert!(message.contains(name) && message.contains(value) && message.contains(part), "{message}");
         }
+    }
+
+    #[test]
+    fn a_search_strategy_is_a_tuning_mode_too() {
+        let read = with("TRIMTAB_TUNE", "Natural").unwrap();
+        assert_eq!((read.patience, read.strategy), (Some(Patience::Measure), "natural".parse().ok()));
+        let read = with("TRIMTAB_TUNE", "race").unwrap();
+        assert_eq!(read.strategy.map(StrategyName::name), Some("halving"));
+        assert_eq!(with("TRIMTAB_TUNE", "measure").unwrap().strategy, None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use trimtab_core::{
 };
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, Element, Slice, SliceMut, erase};
 use trimtab_operands::{Launch, Reference};
-use trimtab_plan::{Decision, Plan, Planner, Settings, TermsId, TuneRequest};
+use trimtab_plan::{Decision, Plan, Planner, Settings, StrategyName, TermsId, TuneRequest};
 use trimtab_tune::{Progress, Rules};
 use trimtab_wisdom::{Filter, ImportReport, Wisdom, WisdomError};
 
@@ -105,6 +105,17 @@ impl Builder {
     /// Effort for a problem that is not known yet.
     pub fn patience(mut self, patience: Patience) -> Self {
         self.environment.patience = Some(patience);
+        self
+    }
+
+    /// The strategy for kernels whose settings are searched; kernels with few settings are searched too, not raced whole.
+    ///
+    /// ```
+    /// let rt = trimtab::Runtime::builder().wisdom_in_memory().strategy("hill".parse()?).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn strategy(mut self, strategy: StrategyName) -> Self {
+        self.environment.strategy = Some(strategy);
         self
     }
 
@@ -268,6 +279,7 @@ impl Builder {
         cap_threads(&mut terms, cpu.pool().threads(), cpu.facts().threads);
         let mut settings = Settings::default();
         settings.patience = asked.patience.or(outside.patience).unwrap_or(settings.patience);
+        settings.strategy = asked.strategy.or(outside.strategy);
         settings.budget = asked.budget.or(outside.budget).unwrap_or(settings.budget);
         settings.rules = self.rules.unwrap_or(settings.rules);
         if outside.log.unwrap_or(false) {

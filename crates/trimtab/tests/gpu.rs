@@ -112,8 +112,7 @@ fn what_was_tuned_on_a_gpu_is_remembered_and_not_measured_again() {
     let open =
         || Runtime::builder().ignore_environment().device("gpu0").wisdom_dir(dir.path()).build().unwrap();
     let budget = Nanos::from_millis(4_000);
-    let request =
-        TuneRequest { patience: Patience::Measure, budget, session: budget, rules: Rules::default() };
+    let request = TuneRequest { rules: Rules::default(), ..TuneRequest::new(Patience::Measure, budget) };
     let first = open().tune(&problem, &request, &mut |_| ()).unwrap();
     assert!(first.runs > 0);
     let again = open();

@@ -400,10 +400,8 @@ fn a_new_version_of_a_kernel_forgets_only_that_kernel() {
 fn tuning_on_request_is_not_repeated_by_the_next_runtime() {
     let dir = tempfile::tempdir().unwrap();
     let request = TuneRequest {
-        patience: Patience::Measure,
-        budget: Nanos::from_millis(3_000),
-        session: Nanos::from_millis(3_000),
         rules: Rules::default(),
+        ..TuneRequest::new(Patience::Measure, Nanos::from_millis(3_000))
     };
     let problems: Vec<Problem> =
         ["matmul:f32:24x24x24", "reduce.sum:f32:5000"].iter().map(|text| text.parse().unwrap()).collect();

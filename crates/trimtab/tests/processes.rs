@@ -208,10 +208,8 @@ fn dies_once(role: &str, patience: Patience) {
     let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
     assert!(rival.estimate().is_some(), "{role}: {rival:?}");
     let request = TuneRequest {
-        patience: Patience::Exhaustive,
-        budget: Nanos::from_millis(2_000),
-        session: Nanos::from_millis(2_000),
         rules: Rules::default(),
+        ..TuneRequest::new(Patience::Exhaustive, Nanos::from_millis(2_000))
     };
     rt.tune(&problem, &request, &mut |_| ()).unwrap();
     assert!(starts.load(Ordering::Relaxed) > 0, "{role}");

@@ -12,8 +12,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use trimtab::core::{Nanos, Operation, Patience, Problem};
-use trimtab::plan::{Decision, Standing, TuneRequest};
-use trimtab::tune::{Budget, Rules, geomean};
+use trimtab::plan::{Decision, Standing, StrategyName, TuneRequest};
+use trimtab::tune::{Budget, geomean};
 
 /// Arithmetic and bytes a nanosecond an ordinary machine does; only used to put cheap problems first.
 const TYPICAL_FLOPS_PER_NS: f64 = 50.0;
@@ -25,6 +25,9 @@ pub struct Request {
     representative: bool,
     patience: Patience,
     budget: Nanos,
+    strategy: Option<StrategyName>,
+    evals: Option<u32>,
+    good_enough: Option<f64>,
 }
 
 impl Request {
@@ -32,9 +35,15 @@ impl Request {
         let named = super::problems(&args.problems)?;
         let representative = named.is_empty();
         let problems = if representative { chosen_set(&args.op)? } else { named };
-        let asked = global.tune.unwrap_or(Patience::Measure);
+        let asked = global.tune.map_or(Patience::Measure, |mode| mode.patience);
         let patience = if args.exhaustive { Patience::Exhaustive } else { asked };
-        Ok(Request { problems, representative, patience, budget: args.budget })
+        let (strategy, evals, good_enough) = (args.strategy, args.evals, args.good_enough);
+        let search = strategy.is_some() || evals.is_some() || good_enough.is_some();
+        if search && patience != Patience::Measure {
+            let what = "--strategy, --evals and --good-enough are about measuring some of the settings";
+            return Err(bad_input(format!("{what}; leave out --tune {patience}")));
+        }
+        Ok(Request { problems, representative, patience, budget: args.budget, strategy, evals, good_enough })
     }
 }
 
@@ -67,6 +76,12 @@ struct Tuned {
     vs_default: Option<f64>,
     /// Timed runs made now.
     measured: u32,
+    /// What searched the settings; absent where all that matter were raced.
+    strategy: Option<&'static str>,
+    /// Settings measured now.
+    evaluations: u32,
+    /// Legal settings of all kernels that take the problem.
+    space: usize,
     complete: bool,
     reason: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -99,10 +114,11 @@ pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
         let problem = &request.problems[index];
         let share = Nanos(budget.left().0 / (order.len() - done) as u64);
         let ask = TuneRequest {
-            patience: request.patience,
-            budget: share,
             session: request.budget,
-            rules: Rules::careful(),
+            strategy: request.strategy,
+            evals: request.evals,
+            good_enough: request.good_enough,
+            ..TuneRequest::new(request.patience, share)
         };
         match runtime.tune(problem, &ask, &mut |progress| bar.show(problem, progress)) {
             Ok(decision) => {
@@ -161,6 +177,9 @@ fn tuned(session: &Session, decision: &Decision) -> Tuned {
         ns,
         vs_default: ratio(&default_times, &times),
         measured: decision.runs,
+        strategy: decision.strategy().map(StrategyName::name),
+        evaluations: decision.evaluations,
+        space: decision.space(),
         complete: decision.complete,
         reason: decision.reason.name(),
         notes: decision.notes.clone(),
@@ -180,7 +199,8 @@ fn ratio(default: &[Option<f64>], chosen: &[Option<f64>]) -> Option<f64> {
 }
 
 fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
-    let mut table = Table::new(&["problem", "kernel", "point", ">time", ">vs default", ">runs", "reason"]);
+    let mut table =
+        Table::new(&["problem", "kernel", "point", ">time", ">vs default", ">points", ">runs", "reason"]);
     for tuned in results {
         let reason =
             if tuned.complete { tuned.reason.to_string() } else { format!("{}, cut short", tuned.reason) };
@@ -190,6 +210,7 @@ fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
             tuned.point_name.clone(),
             tuned.ns.map(time).unwrap_or_default(),
             tuned.vs_default.map(times).unwrap_or_default(),
+            format!("{}/{}", tuned.evaluations, tuned.space),
             tuned.measured.to_string(),
             reason,
         ]);
@@ -213,14 +234,31 @@ fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
         runs => format!("{runs} timed runs in {spent}"),
     };
     out.line(format!("{}, {effort}: {gain}", problems(results.len())))?;
+    let is_searched = |tuned: &&Tuned| tuned.strategy.is_some() && tuned.evaluations > 0;
+    let searched: Vec<&Tuned> = results.iter().filter(is_searched).collect();
+    if !searched.is_empty() {
+        let mut names: Vec<&str> = searched.iter().filter_map(|tuned| tuned.strategy).collect();
+        names.sort_unstable();
+        names.dedup();
+        let points: u32 = searched.iter().map(|tuned| tuned.evaluations).sum();
+        let space: usize = searched.iter().map(|tuned| tuned.space).sum();
+        let (of, names) = (problems(searched.len()), names.join(", "));
+        out.line(format!("settings of {of} searched by {names}: {points} of {space} points measured"))?;
+    }
     let cut = results.iter().filter(|tuned| !tuned.complete && tuned.measured > 0).count();
     if cut > 0 {
         out.line(format!("{} cut short by the budget: give more with --budget to finish", problems(cut)))?;
     }
     let mut notes: Vec<&String> = Vec::new();
-    for note in results.iter().flat_map(|tuned| &tuned.notes) {
-        if !notes.contains(&note) && !note.contains("ended the race") {
-            notes.push(note);
+    for tuned in results {
+        let is_told = |note: &String| {
+            let searched = is_searched(&tuned) && note.starts_with("settings were searched");
+            note.contains("ended the race") || searched
+        };
+        for note in tuned.notes.iter().filter(|note| !is_told(note)) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
         }
     }
     for note in notes {

@@ -182,3 +182,23 @@ fn a_pipe_or_directory_named_like_a_segment_is_a_warning() {
     assert_eq!(wisdom.compact().error, None);
     assert!(File::open(dir.path().join("seg-x.jsonl")).is_ok());
 }
+
+#[test]
+fn the_places_of_a_kernel_are_its_own_each_once() {
+    let wisdom = Wisdom::in_memory();
+    for (kernel, version, point) in
+        [("k", "1", "a=1"), ("k", "1", "a=2"), ("k", "2", "a=1"), ("k2", "1", "a=1"), ("j", "1", "a=1")]
+    {
+        let (version, point) = (version.to_string(), point.to_string());
+        wisdom.record(FactKey { version, point, ..key(kernel) }, timed(1.0));
+    }
+    let elsewhere = FactKey { device: "gpu".into(), version: "1".into(), ..key("k") };
+    wisdom.record(elsewhere, timed(1.0));
+    let place = |device: &str, version: &str| Place {
+        device: device.into(),
+        problem: "matmul:f32:8x8x8".into(),
+        version: version.into(),
+    };
+    assert_eq!(wisdom.places("k"), [place("cpu", "1"), place("cpu", "2"), place("gpu", "1")]);
+    assert_eq!(wisdom.places("nobody"), []);
+}
