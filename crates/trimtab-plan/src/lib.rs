@@ -13,6 +13,7 @@ mod measure;
 mod offload;
 mod plan;
 mod planner;
+mod resize;
 mod table;
 
 pub use cold::PlanError;

@@ -2,9 +2,10 @@
 
 use crate::cold::{Ask, Cold, PlanError, fact_key};
 use crate::experience::LIVE;
-use crate::feedback::{self, Feedback};
+use crate::feedback::{self, Feedback, Report};
 use crate::field;
 use crate::plan::{Decision, Plan};
+use crate::resize::{Live, Put, Resizes, is_resizable};
 use crate::table::{Table, TermsId};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -38,6 +39,9 @@ pub struct Settings {
     pub rules: Rules,
     /// Share by which a rival must be better before a plan in force is given up.
     pub switch_margin: f64,
+    /// Whether a plan that rests on no measurement learns the width of its kernel from live calls. Never with
+    /// [`Patience::Off`].
+    pub live_resize: bool,
 }
 
 impl Default for Settings {
@@ -47,6 +51,7 @@ impl Default for Settings {
             budget: DEFAULT_BUDGET,
             rules: Rules::default(),
             switch_margin: DEFAULT_SWITCH_MARGIN,
+            live_resize: true,
         }
     }
 }
@@ -79,6 +84,7 @@ struct Inner {
     feedback: Feedback,
     /// Live plans' keys in wisdom, so that draining does not rebuild them.
     live_keys: Mutex<FxHashMap<u32, FactKey>>,
+    resizes: Resizes,
     stop: AtomicBool,
 }
 
@@ -112,6 +118,7 @@ impl Planner {
             decisions: Mutex::default(),
             feedback: Feedback::new(),
             live_keys: Mutex::default(),
+            resizes: Resizes::default(),
             stop: AtomicBool::new(false),
         };
         Planner { inner: Arc::new(inner), drainer: Mutex::new(None) }
@@ -325,6 +332,7 @@ impl Planner {
     fn forget_plans(&self) {
         self.inner.cold.experience.clear();
         self.inner.table.clear();
+        self.inner.resizes.clear();
         if let Ok(mut decisions) = self.inner.decisions.lock() {
             decisions.0.clear();
             decisions.1.clear();
@@ -358,24 +366,15 @@ impl Planner {
     }
 
     fn publish(&self, problem: &Problem, terms: TermsId, decision: Decision) -> Result<Plan, PlanError> {
+        let inner = &self.inner;
         let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
-        let plan = self.inner.table.publish(problem, terms, plan);
-        if let (Ok(mut keys), Some(winner), true) =
-            (self.inner.live_keys.lock(), decision.winner(), plan.id != 0)
-        {
-            let device = &self.inner.cold.devices[winner.device as usize];
-            keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, LIVE));
-        }
-        if let Ok(mut decisions) = self.inner.decisions.lock() {
-            let (map, order) = &mut *decisions;
-            if map.insert((*problem, terms), Arc::new(decision)).is_none() {
-                order.push_back((*problem, terms));
-            }
-            while order.len() > MAX_DECISIONS {
-                if let Some(oldest) = order.pop_front() {
-                    map.remove(&oldest);
-                }
-            }
+        let resized = inner.settings.live_resize && is_resizable(&decision) && !inner.table.is_crowded();
+        let live = if resized { Live::new(&inner.cold.devices, terms, &decision) } else { None };
+        let plan = inner.table.publish(problem, terms, live.as_ref().map_or(plan, Live::plan));
+        inner.keep(problem, terms, &plan, decision);
+        if let Some(live) = live {
+            inner.resizes.begin(live.numbered(plan));
+            inner.feedback.await_reports(plan.id);
         }
         self.start_drainer();
         Ok(plan)
@@ -389,16 +388,27 @@ impl Planner {
         }
         let weak = Arc::downgrade(&self.inner);
         let body = move || {
+            let mut written = Stopwatch::start();
             loop {
-                std::thread::park_timeout(DRAIN_INTERVAL);
+                std::thread::park_timeout(DRAIN_INTERVAL.saturating_sub(written.elapsed().duration()));
                 match weak.upgrade() {
-                    Some(inner) if !inner.stop.load(Ordering::Acquire) => inner.drain(),
+                    Some(inner) if !inner.stop.load(Ordering::Acquire) => {
+                        inner.take_in();
+                        // Calls that were waited for wake this thread more often than wisdom needs to be written.
+                        if written.elapsed().duration() >= DRAIN_INTERVAL {
+                            inner.cold.wisdom.flush();
+                            written = Stopwatch::start();
+                        }
+                    }
                     _ => return,
                 }
             }
         };
         // Without a thread, dropping the planner drains what fits the ring.
         *drainer = std::thread::Builder::new().name("trimtab-notes".to_string()).spawn(body).ok();
+        if let Some(drainer) = &*drainer {
+            self.inner.feedback.drained_by(drainer.thread());
+        }
     }
 }
 
@@ -416,10 +426,18 @@ impl Drop for Planner {
 
 impl Inner {
     fn drain(&self) {
+        self.take_in();
+        self.cold.wisdom.flush();
+    }
+
+    /// Takes in what live calls reported.
+    fn take_in(&self) {
         let mut sums: FxHashMap<u32, Stats> = FxHashMap::default();
+        let mut reports = Vec::new();
         while let Some(report) = self.feedback.take() {
             let one = Stats::single(report.elapsed_ns as f64);
             sums.entry(report.plan_id).and_modify(|sum| *sum = sum.merge(&one)).or_insert(one);
+            reports.push(report);
         }
         if let Ok(keys) = self.live_keys.lock() {
             for (id, stats) in sums {
@@ -428,7 +446,50 @@ impl Inner {
                 }
             }
         }
-        self.cold.wisdom.flush();
+        if self.settings.live_resize && !self.stop.load(Ordering::Acquire) {
+            self.resize(&reports);
+        }
+    }
+
+    /// Gives live calls to the plans that learn from them, and puts in force what they ask for.
+    fn resize(&self, reports: &[Report]) {
+        let is_in_force = |live: &Live| {
+            let (problem, terms) = live.key();
+            self.table.get(problem, terms).is_some_and(|(_, plan)| plan.id == live.plan().id)
+        };
+        let put = |live: &Live, plan: Plan, decision: Decision| {
+            // A decision that is being made counts more; the change is made when it is over, if it still matters.
+            let Ok(_guard) = self.deciding.try_lock() else { return Put::Later };
+            let (problem, terms) = live.key();
+            let Some(plan) = self.table.replace(problem, terms, live.plan().id, plan) else {
+                return Put::Gone;
+            };
+            self.keep(problem, terms, &plan, decision);
+            Put::Done(plan)
+        };
+        let awaited = self.resizes.step(reports, &self.cold, &is_in_force, &put);
+        if let Some(plan) = awaited {
+            self.feedback.await_reports(plan);
+        }
+    }
+
+    /// Keeps the decision behind a plan that was put in force, and under which key its live times are remembered.
+    fn keep(&self, problem: &Problem, terms: TermsId, plan: &Plan, decision: Decision) {
+        if let (Ok(mut keys), Some(winner), true) = (self.live_keys.lock(), decision.winner(), plan.id != 0) {
+            let device = &self.cold.devices[winner.device as usize];
+            keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, LIVE));
+        }
+        if let Ok(mut decisions) = self.decisions.lock() {
+            let (map, order) = &mut *decisions;
+            if map.insert((*problem, terms), Arc::new(decision)).is_none() {
+                order.push_back((*problem, terms));
+            }
+            while order.len() > MAX_DECISIONS {
+                if let Some(oldest) = order.pop_front() {
+                    map.remove(&oldest);
+                }
+            }
+        }
     }
 }
 

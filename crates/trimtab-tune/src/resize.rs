@@ -1,21 +1,24 @@
 //! Live resize: which value of one ordered setting a running kernel should have, from what its launches took.
 //!
-//! A search looks at every other value of the ladder at most once and then moves to the best; where it finds that throughput
-//! scatters more than it seemed, it does so once more, slowly. So a search makes at most twice as many changes as the ladder
-//! has values, and never goes from one value to another, back, and there again. After that the value stays until throughput
-//! has shifted for a whole dwell, and each further search asks for twice the dwell of the one before.
+//! A search surveys the ladder, moves to the best, and from there looks at what the survey left open: values between, and
+//! those that one disturbed launch may have spoken against. No value is looked at more than twice, so a search over n values
+//! makes at most 2n + 2 changes, and it never goes from one value to another, back, and there again. After that the value
+//! stays until throughput has shifted for a whole dwell; each further search asks for twice the dwell of the one before.
 
+mod margins;
 mod window;
 
-use trimtab_core::Nanos;
+pub use margins::{Margins, Observed};
 use window::Window;
 
 /// Launches within which a clean 2× is found: a search spends no more on its survey where throughput does not scatter.
 const SURVEY: u32 = 8;
 /// Values of the ladder a survey looks at beside the present one; between them the search halves its steps.
 const SURVEYED: usize = 5;
-/// Values one search looks at beside the present one.
-const MAX_PROBES: u32 = 15;
+/// Passes of one search: a survey and two that look at what it left open.
+const MAX_PASSES: u32 = 3;
+/// Looks one search takes at other values.
+const MAX_PROBES: u32 = 20;
 /// Observations of the present value before the first change; more where the ladder is short.
 const BASELINE: usize = 3;
 /// Observations of the present value, and of a value close to the best, where throughput scatters.
@@ -34,8 +37,10 @@ const CLEAN: f64 = 0.11;
 const CLEAN_DEVIATION: f64 = 0.065;
 /// The median's standard error over that of the mean.
 const MEDIAN_ERROR: f64 = 1.2533;
-/// A value with this share of the present one's throughput (in doublings) ends the way in its direction.
-const DEEP: f64 = -1.0;
+/// A value so far below the present one (in doublings of throughput) ends the way in its direction.
+const DEEP: f64 = -2.0;
+/// Values nobody looked at are worth a look beside one that is at most so far below the best.
+const NEAR: f64 = -1.0;
 /// Idle share from which growing is tried first.
 const IDLE: f64 = 0.25;
 /// Observations of a settled value looked at together: throughput must have shifted in each of those of a dwell.
@@ -43,39 +48,6 @@ const WATCHED: usize = 16;
 const NOISY_WATCHED: usize = 32;
 /// The dwell grows no further than this.
 const MAX_DWELL: u32 = 1 << 20;
-
-/// When a value is entered and left, and how far it may go.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Margins {
-    /// How many times the present throughput another value must reach to be taken.
-    pub enter: f64,
-    /// By how many times throughput must shift, up or down, before a settled value is doubted.
-    pub leave: f64,
-    /// For how many observations it must have shifted; doubles with every search.
-    pub dwell: u32,
-    /// The smallest value that may be taken.
-    pub floor: u32,
-    /// The largest value that may be taken.
-    pub ceiling: u32,
-}
-
-impl Default for Margins {
-    fn default() -> Margins {
-        Margins { enter: 1.05, leave: 1.3, dwell: 32, floor: 0, ceiling: u32::MAX }
-    }
-}
-
-/// What one launch at the present value did.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Observed {
-    /// How much was done, in any unit that stays the same.
-    pub work: f64,
-    /// How long it took.
-    pub busy: Nanos,
-    /// How long the device had nothing to do before it: not held against the value, but much of it says that there is
-    /// room to grow.
-    pub idle: Nanos,
-}
 
 /// One value of the ladder and what this search saw of it.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +57,8 @@ struct Rung {
     level: Option<f64>,
     looks: usize,
     surveyed: bool,
+    /// Whether it was looked at a second time.
+    again: bool,
     refused: bool,
 }
 
@@ -130,11 +104,11 @@ pub struct Resize {
     looks: usize,
     /// Values this search looked at.
     probes: u32,
-    /// Whether throughput scatters little, whether first observations are slower than later ones, and whether the former
-    /// was disproved in this search.
+    /// Whether throughput scatters little, and whether first observations are slower than later ones.
     clean: bool,
     warms: bool,
-    redone: bool,
+    /// The pass of this search: the survey, then what is left to look at from its winner.
+    passes: u32,
     /// One standard deviation, in doublings.
     noise: f64,
     /// The rungs still worth a look lie between these; beyond, throughput was less than half.
@@ -167,7 +141,8 @@ impl Resize {
         }
         values.sort_unstable();
         values.dedup();
-        let rung = |value| Rung { value, level: None, looks: 0, surveyed: false, refused: false };
+        let rung =
+            |value| Rung { value, level: None, looks: 0, surveyed: false, again: false, refused: false };
         let rungs: Box<[Rung]> = values.into_iter().map(rung).collect();
         let at = (0..rungs.len()).min_by_key(|&rung| rungs[rung].value.abs_diff(start)).unwrap_or(0);
         let doublings = |margin: f64| if margin > 1.0 { margin.log2() } else { 0.0 };
@@ -187,7 +162,7 @@ impl Resize {
             probes: 0,
             clean: true,
             warms: false,
-            redone: false,
+            passes: 1,
             noise: 0.0,
             low: 0,
             up: true,
@@ -295,12 +270,12 @@ impl Resize {
         self.phase = Phase::Baseline;
         self.home = self.at;
         (self.low, self.high) = (0, self.rungs.len() - 1);
-        (self.seen, self.shifted, self.probes) = (0, 0, 0);
+        (self.seen, self.shifted, self.probes, self.passes) = (0, 0, 0, 1);
         self.window.clear();
         (self.busy, self.idle, self.noise) = (0.0, 0.0, 0.0);
         (self.clean, self.warms) = (true, false);
         for rung in &mut self.rungs {
-            (rung.level, rung.looks, rung.surveyed) = (None, 0, false);
+            (rung.level, rung.looks, rung.surveyed, rung.again) = (None, 0, false, false);
         }
         let last = self.rungs.len() - 1;
         if last <= SURVEYED {
@@ -323,7 +298,7 @@ impl Resize {
     fn is_open(&self, rung: usize) -> bool {
         let Rung { level, refused, .. } = self.rungs[rung];
         // The second pass of a search passes through a third value before it looks again at the one it came from.
-        let swings = self.redone && self.at == self.home && self.before == rung;
+        let swings = self.passes > 1 && self.at == self.home && self.before == rung;
         (self.low..=self.high).contains(&rung)
             && rung != self.home
             && rung != self.at
@@ -335,7 +310,7 @@ impl Resize {
     fn baseline(&mut self) {
         let spare = (SURVEY - BASELINE as u32).saturating_sub(self.left()) as usize;
         let mut needed = BASELINE + spare / 2;
-        if self.window.count() == needed && !self.redone {
+        if self.window.count() == needed && self.passes == 1 {
             self.warms = self.window.range(0) > CLEAN;
         }
         if self.warms {
@@ -344,15 +319,15 @@ impl Resize {
         if self.window.count() < needed {
             return;
         }
-        let from = usize::from(self.warms || self.redone);
+        let from = usize::from(self.warms || self.passes > 1);
         if self.window.count() == needed {
-            self.clean = !self.redone && self.window.range(from) <= CLEAN;
+            self.clean = self.passes == 1 && self.window.range(from) <= CLEAN;
         }
         if !self.clean && self.window.count() < NOISY_BASELINE {
             return;
         }
         self.keep(from);
-        if !self.redone {
+        if self.passes == 1 {
             self.origin = (self.at, self.window.middle(from));
         }
         self.up = match self.idle > IDLE * (self.busy + self.idle) {
@@ -402,7 +377,7 @@ impl Resize {
         self.advance();
     }
 
-    /// Whether the rung in force has less than half of the throughput the search started with.
+    /// Whether the rung in force has far less throughput than the one the pass started from.
     fn has_fallen(&self, level: f64) -> bool {
         self.rungs[self.home].level.is_some_and(|home| level < home + DEEP)
     }
@@ -425,54 +400,50 @@ impl Resize {
         let moved = (level - believed).abs() > self.leave;
         let lucky = self.clean && deviation > CLEAN_DEVIATION;
         // Between two values a second search would swing; with more it passes through a third.
-        if (moved || lucky) && !self.redone && self.rungs.len() > 2 {
+        if (moved || lucky) && self.passes == 1 && self.rungs.len() > 2 {
             let window = self.window.clone();
             self.search();
-            (self.window, self.clean, self.redone) = (window, false, true);
+            (self.window, self.clean, self.passes) = (window, false, 2);
             return;
         }
         self.noise = self.noise.max(deviation);
-        if self.clean && !self.redone && self.reopen(level) {
+        if self.passes < MAX_PASSES && self.reopen(level) {
             return self.advance();
         }
         self.settle(level);
     }
 
-    /// Whether a value seen by one launch only may have been disturbed: it lies below both of its neighbours, or below the
-    /// winner at the end of the ladder. Those are looked at again.
+    /// Starts the second pass from the winner of the survey, if there is something to look at: values between those of
+    /// the survey, and those seen by one launch only that may have been disturbed.
     fn reopen(&mut self, level: f64) -> bool {
-        self.redone = true;
+        self.passes += 1;
         self.home = self.at;
         (self.low, self.high) = (0, self.rungs.len() - 1);
         self.rungs[self.at].level = Some(level);
         self.rungs[self.at].looks = self.window.count();
         self.rungs.iter_mut().for_each(|rung| rung.surveyed = false);
-        let mut any = false;
+        // What the first launch at the winner took longer than later ones, others' first launches may have taken too.
+        let warming = ((-self.window.first()).exp2() - (-level).exp2()).max(0.0);
         for at in 0..self.rungs.len() {
-            let Rung { level: Some(level), looks: 1, .. } = self.rungs[at] else { continue };
-            let below = (0..at).rev().find_map(|rung| self.rungs[rung].level.map(|level| (rung, level)));
-            let above =
-                (at + 1..self.rungs.len()).find_map(|rung| self.rungs[rung].level.map(|level| (rung, level)));
-            let is_doubtful = match (below, above) {
-                (Some(below), Some(above)) => level + CLEAN < below.1.min(above.1),
+            let Rung { level: Some(seen), looks: 1, again: false, .. } = self.rungs[at] else { continue };
+            let of = |rung: usize| self.rungs[rung].level.map(|level| (rung, level));
+            let is_doubtful = match ((0..at).rev().find_map(of), (at + 1..self.rungs.len()).find_map(of)) {
+                _ if (-seen).exp2() - warming < (-level - self.enter).exp2() => true,
+                (Some(below), Some(above)) => seen + CLEAN < below.1.min(above.1),
                 (Some((rung, _)), None) | (None, Some((rung, _))) => rung == self.home,
                 (None, None) => false,
             };
-            if is_doubtful && at != self.before {
-                self.rungs[at].surveyed = true;
-                any = true;
-            }
+            self.rungs[at].surveyed = is_doubtful;
         }
         for rung in self.rungs.iter_mut().filter(|rung| rung.surveyed) {
-            rung.level = None;
+            (rung.level, rung.again) = (None, true);
         }
-        any
+        self.next().is_some()
     }
 
     fn settle(&mut self, level: f64) {
         self.phase = Phase::Settled;
         self.reference = None;
-        self.redone = false;
         let (origin, before) = self.origin;
         self.told = (origin, if self.at == origin { 0.0 } else { level - before });
         self.window.clear();
@@ -543,8 +514,13 @@ impl Resize {
         let below = (0..self.home).rev().find(surveyed);
         let least = if self.warms { 2 } else { 1 };
         if let Some(next) = if self.up { above.or(below) } else { below.or(above) } {
-            let spare = SURVEY.saturating_sub(self.seen) / self.left().max(1);
-            return Some((next, (spare as usize).clamp(least, BASELINE)));
+            let spare = (SURVEY.saturating_sub(self.seen) / self.left().max(1)) as usize;
+            let least = if self.passes > 1 { 2 } else { least };
+            return Some((next, spare.clamp(least, BASELINE)));
+        }
+        // What lies between is looked at from the best of the survey.
+        if self.passes == 1 {
+            return None;
         }
         let best = self.best();
         let unseen = |rung: &usize| self.rungs[*rung].level.is_none();
@@ -564,7 +540,7 @@ impl Resize {
     fn hidden(&self, best: usize) -> Option<usize> {
         let most = self.rungs[best].level?;
         let near = |rung: Option<&Rung>| {
-            rung.is_some_and(|rung| rung.level.is_some_and(|level| level > most + DEEP))
+            rung.is_some_and(|rung| rung.level.is_some_and(|level| level > most + NEAR))
         };
         (0..self.rungs.len())
             .filter(|&rung| self.is_open(rung))

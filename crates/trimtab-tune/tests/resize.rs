@@ -74,9 +74,9 @@ fn curve(rungs: usize, peaks: usize, slope: f64, random: &mut Random) -> Vec<f64
         .collect()
 }
 
-/// The best a search from `start` can reach: beyond less than half of the throughput it does not go.
+/// The best a search from `start` can reach: beyond a quarter of the throughput it does not go.
 fn reachable(curve: &[f64], start: usize) -> f64 {
-    let is_shallow = |rung: &usize| curve[*rung] >= curve[start] / 1.9;
+    let is_shallow = |rung: &usize| curve[*rung] >= curve[start] / 3.8;
     let above = (start + 1..curve.len()).take_while(is_shallow);
     let below = (0..start).rev().take_while(is_shallow);
     above.chain(below).chain([start]).map(|rung| curve[rung]).fold(0.0, f64::max)
@@ -143,7 +143,7 @@ fn on_any_stationary_curve_and_noise_it_ends_near_the_best_searches_once_and_nev
             let had = run(&mut resize, &curve, Noise { even, tails }, &mut random, 1_500);
             let told = format!("{even} {tails}: from {start} {had:?} over {curve:.2?}");
             assert!(resize.settled() && resize.searches() == 1, "{told}");
-            assert!(resize.changes() as usize <= 2 * rungs, "{told}");
+            assert!(resize.changes() as usize <= 2 * rungs + 2, "{told}");
             assert!(!swings(&had), "{told}");
             missed += usize::from(curve[position(&values, &resize)] < 0.9 * reachable(&curve, start));
         }
@@ -180,7 +180,7 @@ fn a_best_value_that_moves_is_followed_once() {
         run(&mut resize, &[1.0, 1.6, 2.0, 1.5, 1.0], noise, &mut random, 1_000);
         let had = run(&mut resize, &[2.0, 1.5, 1.0, 0.9, 0.8], noise, &mut random, 3_000);
         assert!(resize.settled() && resize.value() == values[0], "{}", resize.why());
-        assert!(resize.searches() == 2 && had.len() <= 10, "{had:?}");
+        assert!(resize.searches() == 2 && had.len() <= 2 * values.len() + 1, "{had:?}");
         assert_eq!(resize.gain().0, values[2]);
     }
 }
@@ -223,7 +223,7 @@ fn with_much_idle_time_growing_is_tried_first_and_else_what_helps() {
 fn what_is_far_worse_ends_the_way_in_its_direction() {
     let values = ladder(6);
     let mut resize = Resize::new(&values, values[2], Margins::default());
-    let had = run(&mut resize, &[1.1, 1.2, 1.0, 0.4, 0.1, 0.05], NONE, &mut Random(1), 300);
+    let had = run(&mut resize, &[1.1, 1.2, 1.0, 0.2, 0.1, 0.05], NONE, &mut Random(1), 300);
     assert!(!had.contains(&values[4]) && !had.contains(&values[5]), "{had:?}");
     assert_eq!(resize.value(), values[1]);
 }

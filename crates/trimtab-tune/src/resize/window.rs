@@ -30,6 +30,11 @@ impl Window {
         self.count
     }
 
+    /// The first observation.
+    pub(super) fn first(&self) -> f64 {
+        self.levels[0]
+    }
+
     /// The observations without the first `skipped`; the last is never skipped.
     fn from(&self, skipped: usize) -> &[f64] {
         &self.levels[skipped.min(self.count.saturating_sub(1))..self.count]

@@ -1,0 +1,277 @@
+//! Live resize: a plan that rests on no measurement learns the width of its kernel from live calls.
+
+use crate::cold::Cold;
+use crate::feedback::Report;
+use crate::plan::{Decision, Plan, Reason, Rival, Standing};
+use crate::table::TermsId;
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex};
+use trimtab_core::{Basis, Device, Estimate, Nanos, Objective, Patience, Point, Problem};
+use trimtab_tune::{Margins, Observed, Resize, Stopwatch};
+
+/// Axes that say how wide a kernel works, most telling first; the first of them with several legal values is resized.
+const WIDTHS: [&str; 5] = ["threads", "workgroup", "width", "wx", "tile"];
+/// Plans resized at a time; more keep the setting they have.
+const MAX_LIVE: usize = 256;
+/// Searches after which a plan is left alone: what keeps moving is not worth following.
+const MAX_SEARCHES: u32 = 8;
+
+/// One plan under live resize.
+pub(crate) struct Live {
+    problem: Problem,
+    terms: TermsId,
+    decision: Decision,
+    /// Notes of the decision before it was resized.
+    notes: usize,
+    axis: String,
+    /// The values of the axis with the positions of their rivals.
+    rungs: Vec<(u32, usize)>,
+    resize: Resize,
+    /// The plan in force, its value, and the fastest call at it.
+    plan: Plan,
+    value: u32,
+    fastest: Nanos,
+    /// Since the last look at its calls.
+    since: Stopwatch,
+}
+
+/// What came of putting a plan in force.
+pub(crate) enum Put {
+    /// It is, under this number.
+    Done(Plan),
+    /// Another decision was made meanwhile: it counts.
+    Gone,
+    /// A decision is being made.
+    Later,
+}
+
+/// Whether a decision is of the sort that is resized: it rests on estimates or preference alone, and nothing but time is
+/// asked for. A limit on latency is not: what is tried may break it.
+pub(crate) fn is_resizable(decision: &Decision) -> bool {
+    let measured = matches!(
+        decision.winner().and_then(Rival::estimate),
+        Some(Estimate { basis: Basis::Measured(_), .. })
+    );
+    matches!(decision.reason, Reason::Estimated | Reason::DefaultOrder)
+        && !measured
+        && decision.patience > Patience::Off
+        && decision.terms.constraints.latency_max.is_none()
+        && decision.terms.objective == Objective::default()
+}
+
+impl Live {
+    /// The plan of a decision under resize, if its kernel has a width with several legal values.
+    pub(crate) fn new(devices: &[Arc<dyn Device>], terms: TermsId, decision: &Decision) -> Option<Live> {
+        let winner = decision.winner()?;
+        let device = devices.get(winner.device as usize)?;
+        let space = device.space(winner.kernel, &decision.problem);
+        let (axis, rungs) = WIDTHS.iter().find_map(|width| {
+            let at = space.axes().iter().position(|axis| axis == width)?;
+            let rungs = rungs(decision, winner, at);
+            (rungs.len() > 1).then_some((at, rungs))
+        })?;
+        let value = *winner.point.values().get(axis)?;
+        let values: Vec<u32> = rungs.iter().map(|rung| rung.0).collect();
+        let mut live = Live {
+            problem: decision.problem,
+            terms,
+            decision: decision.clone(),
+            notes: decision.notes.len(),
+            axis: space.axes()[axis].to_string(),
+            rungs,
+            resize: Resize::new(&values, value, Margins::default()),
+            plan: decision.plan()?,
+            value,
+            fastest: Nanos::MAX,
+            since: Stopwatch::start(),
+        };
+        live.plan = live.plan_at(decision.chosen);
+        Some(live)
+    }
+
+    /// The plan to put in force, whose every call is seen while it is resized.
+    pub(crate) fn plan(&self) -> Plan {
+        self.plan
+    }
+
+    /// Takes over the number under which the plan was put in force.
+    pub(crate) fn numbered(self, plan: Plan) -> Live {
+        Live { plan, ..self }
+    }
+
+    pub(crate) fn key(&self) -> (&Problem, TermsId) {
+        (&self.problem, self.terms)
+    }
+
+    fn plan_at(&self, rival: usize) -> Plan {
+        let rival = &self.decision.rivals[rival];
+        let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
+        match self.resize.settled() {
+            true => Plan::new(rival.device, rival.kernel, rival.point, self.fastest),
+            false => Plan { sample_mask: 0, ..Plan::new(rival.device, rival.kernel, rival.point, expected) },
+        }
+    }
+
+    /// Takes in live calls; the plan to put in force if that changes something, with the decision behind it. At most one
+    /// change: calls after it were still made with the old setting.
+    fn step(&mut self, calls: &[Nanos], cold: &Cold) -> Option<(Plan, Decision)> {
+        let busy: u64 = calls.iter().fold(0, |sum, call| sum.saturating_add(call.0));
+        let idle = self.since.elapsed().saturating_sub(Nanos(busy)).0 / calls.len().max(1) as u64;
+        self.since = Stopwatch::start();
+        let settled = self.resize.settled();
+        for &call in calls {
+            // A change that was decided and could not be made yet: what is in force says nothing about it.
+            if self.resize.value() != self.value || self.resize.settled() != settled {
+                break;
+            }
+            self.fastest = self.fastest.min(call);
+            self.resize.observe(Observed { work: 1.0, busy: call, idle: Nanos(idle) });
+        }
+        // A setting is used only after its result agreed with the reference.
+        let mut value = self.resize.value();
+        let rival = loop {
+            let rival = self.rungs.iter().find(|rung| rung.0 == value).map(|rung| rung.1)?;
+            if value == self.value || cold.verify(&mut self.decision, rival) {
+                break rival;
+            }
+            value = self.resize.refuse();
+        };
+        let plan = self.plan_at(rival);
+        (Plan { id: 0, ..plan } != Plan { id: 0, ..self.plan }).then(|| (plan, self.decided(rival)))
+    }
+
+    /// The decision with that rival chosen, and what live calls told.
+    fn decided(&self, rival: usize) -> Decision {
+        let mut decision = self.decision.clone();
+        let first = self.decision.winner().and_then(|winner| self.value_of(winner));
+        let (axis, value) = (&self.axis, self.resize.value());
+        let (from, gain) = self.resize.gain();
+        let note = match (self.resize.settled(), from == value) {
+            (false, _) => format!("live resize: {axis} {}", self.resize.why()),
+            (true, true) => {
+                format!("live resize: {axis} {value} stays, nothing is clearly faster in live calls")
+            }
+            (true, false) => {
+                format!("live resize: {axis} {from} → {value}, {gain:.1}× throughput in live calls")
+            }
+        };
+        decision.notes.truncate(self.notes);
+        decision.notes.push(note);
+        if first != Some(value) {
+            decision.reason = Reason::Resized;
+        }
+        decision.chosen = rival;
+        decision
+    }
+
+    fn value_of(&self, rival: &Rival) -> Option<u32> {
+        let named = |rung: &&(u32, usize)| self.decision.rivals[rung.1].point == rival.point;
+        self.rungs.iter().find(named).map(|rung| rung.0)
+    }
+
+    fn is_over(&self) -> bool {
+        self.resize.settled() && self.resize.searches() >= MAX_SEARCHES
+    }
+}
+
+/// The values of one axis with all others as the winner has them, that nothing speaks against.
+fn rungs(decision: &Decision, winner: &Rival, axis: usize) -> Vec<(u32, usize)> {
+    let others = |point: &Point| {
+        let mut values = point.values().to_vec();
+        let own = values.get_mut(axis).map(std::mem::take);
+        own.map(|own| (own, values))
+    };
+    let Some((_, held)) = others(&winner.point) else { return Vec::new() };
+    let is_open = |rival: &Rival| rival.estimate().is_some() || rival.standing == Standing::Unconsidered;
+    let mut rungs = Vec::new();
+    for (index, rival) in decision.rivals.iter().enumerate() {
+        let same = (rival.device, rival.kernel) == (winner.device, winner.kernel);
+        if let (true, Some((value, rest))) = (same && is_open(rival), others(&rival.point))
+            && rest == held
+        {
+            rungs.push((value, index));
+        }
+    }
+    rungs
+}
+
+/// The plans under live resize. Only draining and deciding come here; calls and their reports never do.
+#[derive(Default)]
+pub(crate) struct Resizes {
+    /// New ones, taken over when feedback is drained: whoever decides does not wait for a check against the reference.
+    begun: Mutex<Vec<Live>>,
+    /// By the number of the plan in force.
+    lives: Mutex<FxHashMap<u32, Live>>,
+}
+
+impl Resizes {
+    pub(crate) fn begin(&self, live: Live) {
+        if let Ok(mut begun) = self.begun.lock()
+            && live.plan.id != 0
+            && begun.len() < MAX_LIVE
+        {
+            begun.push(live);
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        if let (Ok(mut lives), Ok(mut begun)) = (self.lives.lock(), self.begun.lock()) {
+            lives.clear();
+            begun.clear();
+        }
+    }
+
+    /// Takes in the reports of live calls; the number of a plan whose next calls are waited for, if there is one.
+    pub(crate) fn step(
+        &self,
+        reports: &[Report],
+        cold: &Cold,
+        is_in_force: &dyn Fn(&Live) -> bool,
+        put: &dyn Fn(&Live, Plan, Decision) -> Put,
+    ) -> Option<u32> {
+        let mut lives = self.lives.lock().ok()?;
+        self.take_over(&mut lives, is_in_force);
+        let mut calls: FxHashMap<u32, Vec<Nanos>> = FxHashMap::default();
+        for report in reports.iter().filter(|report| lives.contains_key(&report.plan_id)) {
+            calls.entry(report.plan_id).or_default().push(Nanos(report.elapsed_ns));
+        }
+        let mut awaited: Option<(usize, u32)> = None;
+        for (id, calls) in calls {
+            let Some(mut live) = lives.remove(&id) else { continue };
+            if let Some((plan, decision)) = live.step(&calls, cold) {
+                match put(&live, plan, decision) {
+                    Put::Done(plan) => {
+                        if live.value != live.resize.value() {
+                            live.fastest = Nanos::MAX;
+                        }
+                        (live.plan, live.value) = (plan, live.resize.value());
+                    }
+                    Put::Gone => continue,
+                    Put::Later => (),
+                }
+            }
+            // Without a number there are no reports: the table of plans is full.
+            if live.is_over() || live.plan.id == 0 {
+                continue;
+            }
+            if !live.resize.settled() {
+                awaited = awaited.max(Some((calls.len(), live.plan.id)));
+            }
+            lives.insert(live.plan.id, live);
+        }
+        awaited.map(|awaited| awaited.1)
+    }
+
+    fn take_over(&self, lives: &mut FxHashMap<u32, Live>, is_in_force: &dyn Fn(&Live) -> bool) {
+        let Ok(mut begun) = self.begun.lock() else { return };
+        for live in begun.drain(..) {
+            lives.retain(|_, other| other.key() != live.key());
+            if lives.len() >= MAX_LIVE {
+                lives.retain(|_, other| is_in_force(other));
+            }
+            if lives.len() < MAX_LIVE {
+                lives.insert(live.plan.id, live);
+            }
+        }
+    }
+}
