@@ -64,9 +64,14 @@ impl Feedback {
         }
     }
 
-    /// From now on reports of this plan wake the thread that drains; zero for none.
-    pub(crate) fn await_reports(&self, plan_id: u32) {
-        self.awaited.store(plan_id, Ordering::Relaxed);
+    /// The plan whose reports wake the thread that drains; zero for none.
+    pub(crate) fn awaited(&self) -> u32 {
+        self.awaited.load(Ordering::Relaxed)
+    }
+
+    /// Waits for another plan's reports, unless somebody else changed that meanwhile.
+    pub(crate) fn await_reports(&self, before: u32, next: u32) {
+        let _ = self.awaited.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Names the thread that drains.

@@ -367,6 +367,7 @@ impl Planner {
 
     fn publish(&self, problem: &Problem, terms: TermsId, decision: Decision) -> Result<Plan, PlanError> {
         let inner = &self.inner;
+        let decision = Arc::new(decision);
         let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
         let resized = inner.settings.live_resize && is_resizable(&decision) && !inner.table.is_crowded();
         let live = if resized { Live::new(&inner.cold.devices, terms, &decision) } else { None };
@@ -374,7 +375,7 @@ impl Planner {
         inner.keep(problem, terms, &plan, decision);
         if let Some(live) = live {
             inner.resizes.begin(live.numbered(plan));
-            inner.feedback.await_reports(plan.id);
+            inner.feedback.await_reports(inner.feedback.awaited(), plan.id);
         }
         self.start_drainer();
         Ok(plan)
@@ -464,24 +465,23 @@ impl Inner {
             let Some(plan) = self.table.replace(problem, terms, live.plan().id, plan) else {
                 return Put::Gone;
             };
-            self.keep(problem, terms, &plan, decision);
+            self.keep(problem, terms, &plan, Arc::new(decision));
             Put::Done(plan)
         };
-        let awaited = self.resizes.step(reports, &self.cold, &is_in_force, &put);
-        if let Some(plan) = awaited {
-            self.feedback.await_reports(plan);
-        }
+        let awaited = self.feedback.awaited();
+        let next = self.resizes.step(reports, &self.cold, &is_in_force, &put, awaited);
+        self.feedback.await_reports(awaited, next);
     }
 
     /// Keeps the decision behind a plan that was put in force, and under which key its live times are remembered.
-    fn keep(&self, problem: &Problem, terms: TermsId, plan: &Plan, decision: Decision) {
+    fn keep(&self, problem: &Problem, terms: TermsId, plan: &Plan, decision: Arc<Decision>) {
         if let (Ok(mut keys), Some(winner), true) = (self.live_keys.lock(), decision.winner(), plan.id != 0) {
             let device = &self.cold.devices[winner.device as usize];
             keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, LIVE));
         }
         if let Ok(mut decisions) = self.decisions.lock() {
             let (map, order) = &mut *decisions;
-            if map.insert((*problem, terms), Arc::new(decision)).is_none() {
+            if map.insert((*problem, terms), decision).is_none() {
                 order.push_back((*problem, terms));
             }
             while order.len() > MAX_DECISIONS {

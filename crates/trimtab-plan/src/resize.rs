@@ -12,7 +12,7 @@ use trimtab_tune::{Margins, Observed, Resize, Stopwatch};
 /// Axes that say how wide a kernel works, most telling first; the first of them with several legal values is resized.
 const WIDTHS: [&str; 5] = ["threads", "workgroup", "width", "wx", "tile"];
 /// Plans resized at a time; more keep the setting they have.
-const MAX_LIVE: usize = 256;
+const MAX_LIVE: usize = 64;
 /// Searches after which a plan is left alone: what keeps moving is not worth following.
 const MAX_SEARCHES: u32 = 8;
 
@@ -20,12 +20,13 @@ const MAX_SEARCHES: u32 = 8;
 pub(crate) struct Live {
     problem: Problem,
     terms: TermsId,
-    decision: Decision,
-    /// Notes of the decision before it was resized.
-    notes: usize,
+    /// The decision it was made by, shared with whoever explains it.
+    decision: Arc<Decision>,
     axis: String,
-    /// The values of the axis with the positions of their rivals.
+    /// The values of the axis with the positions of their rivals in the decision.
     rungs: Vec<(u32, usize)>,
+    /// A decision between those rivals alone, in the order of the values: what is checked against the reference.
+    ladder: Decision,
     resize: Resize,
     /// The plan in force, its value, and the fastest call at it.
     plan: Plan,
@@ -61,7 +62,7 @@ pub(crate) fn is_resizable(decision: &Decision) -> bool {
 
 impl Live {
     /// The plan of a decision under resize, if its kernel has a width with several legal values.
-    pub(crate) fn new(devices: &[Arc<dyn Device>], terms: TermsId, decision: &Decision) -> Option<Live> {
+    pub(crate) fn new(devices: &[Arc<dyn Device>], terms: TermsId, decision: &Arc<Decision>) -> Option<Live> {
         let winner = decision.winner()?;
         let device = devices.get(winner.device as usize)?;
         let space = device.space(winner.kernel, &decision.problem);
@@ -75,8 +76,13 @@ impl Live {
         let mut live = Live {
             problem: decision.problem,
             terms,
-            decision: decision.clone(),
-            notes: decision.notes.len(),
+            decision: Arc::clone(decision),
+            ladder: Decision::new(
+                decision.problem,
+                decision.terms,
+                rungs.iter().map(|rung| decision.rivals[rung.1].clone()).collect(),
+                decision.patience,
+            ),
             axis: space.axes()[axis].to_string(),
             rungs,
             resize: Resize::new(&values, value, Margins::default()),
@@ -85,7 +91,7 @@ impl Live {
             fastest: Nanos::MAX,
             since: Stopwatch::start(),
         };
-        live.plan = live.plan_at(decision.chosen);
+        live.plan = live.plan_at(decision.winner()?);
         Some(live)
     }
 
@@ -103,8 +109,7 @@ impl Live {
         (&self.problem, self.terms)
     }
 
-    fn plan_at(&self, rival: usize) -> Plan {
-        let rival = &self.decision.rivals[rival];
+    fn plan_at(&self, rival: &Rival) -> Plan {
         let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
         match self.resize.settled() {
             true => Plan::new(rival.device, rival.kernel, rival.point, self.fastest),
@@ -129,21 +134,21 @@ impl Live {
         }
         // A setting is used only after its result agreed with the reference.
         let mut value = self.resize.value();
-        let rival = loop {
-            let rival = self.rungs.iter().find(|rung| rung.0 == value).map(|rung| rung.1)?;
-            if value == self.value || cold.verify(&mut self.decision, rival) {
-                break rival;
+        let rung = loop {
+            let rung = self.rungs.iter().position(|rung| rung.0 == value)?;
+            if value == self.value || cold.verify(&mut self.ladder, rung) {
+                break rung;
             }
             value = self.resize.refuse();
         };
-        let plan = self.plan_at(rival);
-        (Plan { id: 0, ..plan } != Plan { id: 0, ..self.plan }).then(|| (plan, self.decided(rival)))
+        let plan = self.plan_at(&self.ladder.rivals[rung]);
+        let same = Plan { id: 0, ..plan } == Plan { id: 0, ..self.plan };
+        (!same).then(|| (plan, self.decided(self.rungs[rung].1)))
     }
 
     /// The decision with that rival chosen, and what live calls told.
     fn decided(&self, rival: usize) -> Decision {
-        let mut decision = self.decision.clone();
-        let first = self.decision.winner().and_then(|winner| self.value_of(winner));
+        let mut decision = Decision::clone(&self.decision);
         let (axis, value) = (&self.axis, self.resize.value());
         let (from, gain) = self.resize.gain();
         let note = match (self.resize.settled(), from == value) {
@@ -155,18 +160,12 @@ impl Live {
                 format!("live resize: {axis} {from} → {value}, {gain:.1}× throughput in live calls")
             }
         };
-        decision.notes.truncate(self.notes);
         decision.notes.push(note);
-        if first != Some(value) {
+        if decision.chosen != rival {
             decision.reason = Reason::Resized;
         }
         decision.chosen = rival;
         decision
-    }
-
-    fn value_of(&self, rival: &Rival) -> Option<u32> {
-        let named = |rung: &&(u32, usize)| self.decision.rivals[rung.1].point == rival.point;
-        self.rungs.iter().find(named).map(|rung| rung.0)
     }
 
     fn is_over(&self) -> bool {
@@ -221,21 +220,23 @@ impl Resizes {
         }
     }
 
-    /// Takes in the reports of live calls; the number of a plan whose next calls are waited for, if there is one.
+    /// Takes in the reports of live calls; the number of the plan whose next calls are waited for, zero for none. Of
+    /// several the one that was called most, else the one that was `awaited` before.
     pub(crate) fn step(
         &self,
         reports: &[Report],
         cold: &Cold,
         is_in_force: &dyn Fn(&Live) -> bool,
         put: &dyn Fn(&Live, Plan, Decision) -> Put,
-    ) -> Option<u32> {
-        let mut lives = self.lives.lock().ok()?;
+        awaited: u32,
+    ) -> u32 {
+        let Ok(mut lives) = self.lives.lock() else { return 0 };
         self.take_over(&mut lives, is_in_force);
         let mut calls: FxHashMap<u32, Vec<Nanos>> = FxHashMap::default();
         for report in reports.iter().filter(|report| lives.contains_key(&report.plan_id)) {
             calls.entry(report.plan_id).or_default().push(Nanos(report.elapsed_ns));
         }
-        let mut awaited: Option<(usize, u32)> = None;
+        let mut busiest: Option<(usize, u32)> = None;
         for (id, calls) in calls {
             let Some(mut live) = lives.remove(&id) else { continue };
             if let Some((plan, decision)) = live.step(&calls, cold) {
@@ -255,11 +256,12 @@ impl Resizes {
                 continue;
             }
             if !live.resize.settled() {
-                awaited = awaited.max(Some((calls.len(), live.plan.id)));
+                busiest = busiest.max(Some((calls.len(), live.plan.id)));
             }
             lives.insert(live.plan.id, live);
         }
-        awaited.map(|awaited| awaited.1)
+        let still = lives.get(&awaited).is_some_and(|live| !live.resize.settled());
+        busiest.map_or(if still { awaited } else { 0 }, |busiest| busiest.1)
     }
 
     fn take_over(&self, lives: &mut FxHashMap<u32, Live>, is_in_force: &dyn Fn(&Live) -> bool) {

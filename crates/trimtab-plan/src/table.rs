@@ -212,6 +212,29 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_replaces_only_the_one_it_was_meant_to() {
+        let table = Table::new();
+        let first = table.publish(&problem(1), TermsId(0), plan(1));
+        let second = table.replace(&problem(1), TermsId(0), first.id, plan(2));
+        assert_eq!(find(&table, 1, 0), Some(2));
+        // The first is no longer in force, and a problem nobody planned has none.
+        assert_eq!(table.replace(&problem(1), TermsId(0), first.id, plan(3)), None);
+        assert_eq!(table.replace(&problem(2), TermsId(0), first.id, plan(3)), None);
+        assert_eq!(find(&table, 1, 0), Some(2));
+        assert!(second.is_some_and(|second| second.id != first.id));
+    }
+
+    #[test]
+    fn going_back_and_forth_takes_no_room_and_keeps_the_numbers() {
+        let table = Table::new();
+        let ids: Vec<u32> =
+            (0..1_000).map(|round| table.publish(&problem(7), TermsId(0), plan(round % 3)).id).collect();
+        assert_eq!(table.used.load(Ordering::Relaxed), 3);
+        assert_eq!(ids[..3], ids[999 - 2 - 999 % 3..][..3]);
+        assert_eq!(find(&table, 7, 0), Some(999 % 3));
+    }
+
+    #[test]
     fn two_writers_leave_one_plan_in_force_and_a_later_one_replaces_it() {
         for round in 0..200 {
             let table = Table::new();

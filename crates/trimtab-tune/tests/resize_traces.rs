@@ -1,4 +1,5 @@
 //! Live resize on recorded times of real kernels: from every value of the ladder it ends near the best and never swings.
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its recording has failed")]
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -83,8 +84,11 @@ fn on_recorded_kernels_it_ends_near_the_best_from_every_value_and_never_swings()
     }
 }
 
-/// Tiles of a transpose, tiles of a matrix product, accumulators of a sum: what is recorded.
-fn kernels() -> Vec<(&'static str, Vec<u32>, Box<dyn FnMut(u32)>)> {
+/// A kernel with its setting, the values of the setting, and how it is launched.
+type Kernel = (&'static str, Vec<u32>, Box<dyn FnMut(u32)>);
+
+/// Tiles of a transpose, tiles of a matrix product, threads of a sum: what is recorded.
+fn kernels() -> Vec<Kernel> {
     let side = 1_024;
     let (from, mut to) = (vec![1.0f32; side * side], vec![0.0f32; side * side]);
     let transpose = move |tile: u32| {
