@@ -11,6 +11,9 @@ use trimtab_tune::{Margins, Observed, Resize, Stopwatch};
 
 /// Axes that say how wide a kernel works, most telling first; the first of them with several legal values is resized.
 const WIDTHS: [&str; 5] = ["threads", "workgroup", "width", "wx", "tile"];
+/// Every call of a plan under resize is timed, unless calls are expected to be shorter: timing would cost more than a tenth of
+/// them, and enough are seen anyway.
+const WORTH_SEEING: Nanos = Nanos(1_000);
 /// Plans resized at a time; more keep the setting they have.
 const MAX_LIVE: usize = 64;
 /// Searches after which a plan is left alone: what keeps moving is not worth following.
@@ -28,9 +31,10 @@ pub(crate) struct Live {
     /// A decision between those rivals alone, in the order of the values: what is checked against the reference.
     ladder: Decision,
     resize: Resize,
-    /// The plan in force, its value, and the fastest call at it.
+    /// The plan in force, its value, whether it was put in force as the settled one, and the fastest call at it.
     plan: Plan,
     value: u32,
+    settled: bool,
     fastest: Nanos,
     /// Since the last look at its calls.
     since: Stopwatch,
@@ -88,6 +92,7 @@ impl Live {
             resize: Resize::new(&values, value, Margins::default()),
             plan: decision.plan()?,
             value,
+            settled: false,
             fastest: Nanos::MAX,
             since: Stopwatch::start(),
         };
@@ -113,7 +118,11 @@ impl Live {
         let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
         match self.resize.settled() {
             true => Plan::new(rival.device, rival.kernel, rival.point, self.fastest),
-            false => Plan { sample_mask: 0, ..Plan::new(rival.device, rival.kernel, rival.point, expected) },
+            false => {
+                let plan = Plan::new(rival.device, rival.kernel, rival.point, expected);
+                let is_many = (1..WORTH_SEEING.0).contains(&expected.0);
+                Plan { sample_mask: if is_many { plan.sample_mask } else { 0 }, ..plan }
+            }
         }
     }
 
@@ -123,14 +132,16 @@ impl Live {
         let busy: u64 = calls.iter().fold(0, |sum, call| sum.saturating_add(call.0));
         let idle = self.since.elapsed().saturating_sub(Nanos(busy)).0 / calls.len().max(1) as u64;
         self.since = Stopwatch::start();
-        let settled = self.resize.settled();
         for &call in calls {
-            // A change that was decided and could not be made yet: what is in force says nothing about it.
-            if self.resize.value() != self.value || self.resize.settled() != settled {
+            // Once a change is decided, what was in force says nothing more.
+            if self.has_changed() {
                 break;
             }
             self.fastest = self.fastest.min(call);
             self.resize.observe(Observed { work: 1.0, busy: call, idle: Nanos(idle) });
+        }
+        if !self.has_changed() {
+            return None;
         }
         // A setting is used only after its result agreed with the reference.
         let mut value = self.resize.value();
@@ -142,8 +153,12 @@ impl Live {
             value = self.resize.refuse();
         };
         let plan = self.plan_at(&self.ladder.rivals[rung]);
-        let same = Plan { id: 0, ..plan } == Plan { id: 0, ..self.plan };
-        (!same).then(|| (plan, self.decided(self.rungs[rung].1)))
+        self.has_changed().then(|| (plan, self.decided(self.rungs[rung].1)))
+    }
+
+    /// Whether what is in force is not what it should be.
+    fn has_changed(&self) -> bool {
+        (self.resize.value(), self.resize.settled()) != (self.value, self.settled)
     }
 
     /// The decision with that rival chosen, and what live calls told.
@@ -245,7 +260,8 @@ impl Resizes {
                         if live.value != live.resize.value() {
                             live.fastest = Nanos::MAX;
                         }
-                        (live.plan, live.value) = (plan, live.resize.value());
+                        live.plan = plan;
+                        (live.value, live.settled) = (live.resize.value(), live.resize.settled());
                     }
                     Put::Gone => continue,
                     Put::Later => (),

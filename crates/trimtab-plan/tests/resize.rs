@@ -96,6 +96,12 @@ fn every_call_is_seen_while_it_is_resized_and_afterwards_as_many_as_ever() {
     let plan = in_force(&planner);
     assert_eq!((plan.point.values()[0], plan.expected), (512, Nanos(100)));
     assert_eq!(plan.sample_interval(), 64);
+    // Calls that are a little faster every time do not put a new plan in force each.
+    for call in 0..50 {
+        planner.report(&in_force(&planner), Nanos(100 - call / 2));
+        planner.drain();
+    }
+    assert_eq!(in_force(&planner), plan);
 }
 
 #[test]
