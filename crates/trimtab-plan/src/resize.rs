@@ -11,7 +11,7 @@ use trimtab_tune::{Margins, Observed, Resize, Stopwatch};
 
 /// Axes that say how wide a kernel works, most telling first; the first of them with several legal values is resized.
 const WIDTHS: [&str; 5] = ["threads", "workgroup", "width", "wx", "tile"];
-/// Every call of a plan under resize is timed, unless calls are expected to be shorter: timing would cost more than a tenth of
+/// Every call of a plan under resize is timed, unless calls turn out to be shorter: timing would cost more than a tenth of
 /// them, and enough are seen anyway.
 const WORTH_SEEING: Nanos = Nanos(1_000);
 /// Plans resized at a time; more keep the setting they have.
@@ -31,11 +31,13 @@ pub(crate) struct Live {
     /// A decision between those rivals alone, in the order of the values: what is checked against the reference.
     ladder: Decision,
     resize: Resize,
-    /// The plan in force, its value, whether it was put in force as the settled one, and the fastest call at it.
+    /// The plan in force, its value, whether it was put in force as the settled one, and the fastest call at it
+    /// and at any.
     plan: Plan,
     value: u32,
     settled: bool,
     fastest: Nanos,
+    quickest: Nanos,
     /// Since the last look at its calls.
     since: Stopwatch,
 }
@@ -94,6 +96,7 @@ impl Live {
             value,
             settled: false,
             fastest: Nanos::MAX,
+            quickest: Nanos::MAX,
             since: Stopwatch::start(),
         };
         live.plan = live.plan_at(decision.winner()?);
@@ -116,13 +119,13 @@ impl Live {
 
     fn plan_at(&self, rival: &Rival) -> Plan {
         let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
+        let plan = |expected| Plan::new(rival.device, rival.kernel, rival.point, expected);
         match self.resize.settled() {
-            true => Plan::new(rival.device, rival.kernel, rival.point, self.fastest),
-            false => {
-                let plan = Plan::new(rival.device, rival.kernel, rival.point, expected);
-                let is_many = (1..WORTH_SEEING.0).contains(&expected.0);
-                Plan { sample_mask: if is_many { plan.sample_mask } else { 0 }, ..plan }
+            true => plan(self.fastest),
+            false if self.quickest < WORTH_SEEING => {
+                Plan { sample_mask: plan(self.quickest).sample_mask, ..plan(expected) }
             }
+            false => Plan { sample_mask: 0, ..plan(expected) },
         }
     }
 
@@ -138,6 +141,7 @@ impl Live {
                 break;
             }
             self.fastest = self.fastest.min(call);
+            self.quickest = self.quickest.min(call);
             self.resize.observe(Observed { work: 1.0, busy: call, idle: Nanos(idle) });
         }
         if !self.has_changed() {

@@ -92,6 +92,9 @@ fn every_call_is_seen_while_it_is_resized_and_afterwards_as_many_as_ever() {
     let planner = planner(&device);
     planner.plan(&problem(), TermsId::default()).unwrap();
     assert_eq!(in_force(&planner).sample_interval(), 1);
+    // Unless they are so short that timing all of them would cost the caller: these take 200 ns.
+    dispatches(&planner, &device, 3);
+    assert_eq!((width(&planner), in_force(&planner).sample_interval()), (64, 32));
     dispatches(&planner, &device, 60);
     let plan = in_force(&planner);
     assert_eq!((plan.point.values()[0], plan.expected), (512, Nanos(100)));
