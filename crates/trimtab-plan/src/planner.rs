@@ -369,7 +369,8 @@ impl Planner {
         let inner = &self.inner;
         let decision = Arc::new(decision);
         let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
-        let resized = inner.settings.live_resize && is_resizable(&decision) && !inner.table.is_crowded();
+        let wanted = inner.settings.live_resize && inner.settings.patience > Patience::Off;
+        let resized = wanted && is_resizable(&decision) && !inner.table.is_crowded();
         let live = if resized { Live::new(&inner.cold.devices, terms, &decision) } else { None };
         let plan = inner.table.publish(problem, terms, live.as_ref().map_or(plan, Live::plan));
         inner.keep(problem, terms, &plan, decision);

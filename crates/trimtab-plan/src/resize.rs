@@ -6,11 +6,11 @@ use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use crate::table::TermsId;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex};
-use trimtab_core::{Basis, Device, Estimate, Nanos, Objective, Patience, Point, Problem};
+use trimtab_core::{Basis, Device, Estimate, Nanos, Objective, Problem};
 use trimtab_tune::{Margins, Observed, Resize, Stopwatch};
 
 /// Axes that say how wide a kernel works, most telling first; the first of them with several legal values is resized.
-const WIDTHS: [&str; 5] = ["threads", "workgroup", "width", "wx", "tile"];
+const WIDTHS: [&str; 6] = ["threads", "workgroup", "width", "wx", "tile", "bm"];
 /// Every call of a plan under resize is timed, unless calls turn out to be shorter: timing would cost more than a tenth of
 /// them, and enough are seen anyway.
 const WORTH_SEEING: Nanos = Nanos(1_000);
@@ -38,6 +38,8 @@ pub(crate) struct Live {
     settled: bool,
     fastest: Nanos,
     quickest: Nanos,
+    /// The last change that stayed.
+    learned: Option<String>,
     /// Since the last look at its calls.
     since: Stopwatch,
 }
@@ -61,7 +63,6 @@ pub(crate) fn is_resizable(decision: &Decision) -> bool {
     );
     matches!(decision.reason, Reason::Estimated | Reason::DefaultOrder)
         && !measured
-        && decision.patience > Patience::Off
         && decision.terms.constraints.latency_max.is_none()
         && decision.terms.objective == Objective::default()
 }
@@ -97,6 +98,7 @@ impl Live {
             settled: false,
             fastest: Nanos::MAX,
             quickest: Nanos::MAX,
+            learned: None,
             since: Stopwatch::start(),
         };
         live.plan = live.plan_at(decision.winner()?);
@@ -166,20 +168,20 @@ impl Live {
     }
 
     /// The decision with that rival chosen, and what live calls told.
-    fn decided(&self, rival: usize) -> Decision {
+    fn decided(&mut self, rival: usize) -> Decision {
         let mut decision = Decision::clone(&self.decision);
         let (axis, value) = (&self.axis, self.resize.value());
         let (from, gain) = self.resize.gain();
-        let note = match (self.resize.settled(), from == value) {
-            (false, _) => format!("live resize: {axis} {}", self.resize.why()),
-            (true, true) => {
-                format!("live resize: {axis} {value} stays, nothing is clearly faster in live calls")
-            }
-            (true, false) => {
-                format!("live resize: {axis} {from} → {value}, {gain:.1}× throughput in live calls")
-            }
+        let settled = self.resize.settled();
+        if settled && from != value {
+            self.learned = Some(format!("{axis} {from} → {value}, {gain:.1}× throughput in live calls"));
+        }
+        let note = match (settled, &self.learned) {
+            (false, _) => format!("{axis} {}", self.resize.why()),
+            (true, Some(learned)) => learned.clone(),
+            (true, None) => format!("{axis} {value} stays, nothing is clearly faster in live calls"),
         };
-        decision.notes.push(note);
+        decision.notes.push(format!("live resize: {note}"));
         if decision.chosen != rival {
             decision.reason = Reason::Resized;
         }
@@ -192,22 +194,24 @@ impl Live {
     }
 }
 
-/// The values of one axis with all others as the winner has them, that nothing speaks against.
+/// The values of one axis that nothing speaks against, each with the rival that differs least from the winner otherwise: all
+/// other axes are held where that is legal. Some settings go together, as one thread and no split.
 fn rungs(decision: &Decision, winner: &Rival, axis: usize) -> Vec<(u32, usize)> {
-    let others = |point: &Point| {
-        let mut values = point.values().to_vec();
-        let own = values.get_mut(axis).map(std::mem::take);
-        own.map(|own| (own, values))
-    };
-    let Some((_, held)) = others(&winner.point) else { return Vec::new() };
     let is_open = |rival: &Rival| rival.estimate().is_some() || rival.standing == Standing::Unconsidered;
-    let mut rungs = Vec::new();
+    let apart = |rival: usize| {
+        let values = decision.rivals[rival].point.values().iter().zip(winner.point.values()).enumerate();
+        values.filter(|(at, (own, other))| *at != axis && own != other).count()
+    };
+    let mut rungs: Vec<(u32, usize)> = Vec::new();
     for (index, rival) in decision.rivals.iter().enumerate() {
         let same = (rival.device, rival.kernel) == (winner.device, winner.kernel);
-        if let (true, Some((value, rest))) = (same && is_open(rival), others(&rival.point))
-            && rest == held
-        {
-            rungs.push((value, index));
+        let Some(&value) = rival.point.values().get(axis).filter(|_| same && is_open(rival)) else {
+            continue;
+        };
+        match rungs.iter_mut().find(|rung| rung.0 == value) {
+            Some(rung) if apart(index) < apart(rung.1) => rung.1 = index,
+            Some(_) => (),
+            None => rungs.push((value, index)),
         }
     }
     rungs
@@ -295,5 +299,48 @@ impl Resizes {
                 lives.insert(live.plan.id, live);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trimtab_core::{Custom, KernelId, KernelVersion, Patience, Point, Terms, VariantClass, Work};
+
+    fn rival(kernel: u32, point: &[u32], standing: Standing) -> Rival {
+        Rival {
+            device: 0,
+            device_id: "cpu".into(),
+            kernel: KernelId(kernel),
+            name: "kernel".into(),
+            version: KernelVersion::from("1"),
+            class: VariantClass::Tiled,
+            point: Point::new(point),
+            point_name: format!("{point:?}"),
+            work: Work::default(),
+            handover: Nanos(0),
+            energy_uj: None,
+            standing,
+        }
+    }
+
+    #[test]
+    fn other_axes_are_held_where_that_is_legal_and_who_is_out_is_not_tried() {
+        let open = || Standing::Unconsidered;
+        let rivals = vec![
+            rival(0, &[2, 1, 7], open()),
+            rival(0, &[1, 0, 9], open()),
+            rival(0, &[1, 0, 7], open()),
+            rival(0, &[4, 2, 7], open()),
+            rival(0, &[4, 1, 7], open()),
+            rival(0, &[8, 1, 7], Standing::Excluded("too many".to_string())),
+            rival(1, &[16, 1, 7], open()),
+        ];
+        let problem = Custom::new("p", &[1]).unwrap().into();
+        let decision = Decision::new(problem, Terms::default(), rivals, Patience::Estimate);
+        let winner = decision.winner().unwrap();
+        assert_eq!(rungs(&decision, winner, 0), [(2, 0), (1, 2), (4, 4)]);
+        assert_eq!(rungs(&decision, winner, 2), [(7, 0), (9, 1)]);
+        assert_eq!(rungs(&decision, winner, 3), []);
     }
 }

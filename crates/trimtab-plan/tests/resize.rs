@@ -237,6 +237,7 @@ fn a_load_that_makes_another_width_the_best_is_followed_and_a_slower_machine_is_
     };
     let written = |value: u32| WIDTHS.iter().find(|width| width.0 == value).unwrap().1;
     assert_eq!(calls(400, &|value| 3 * written(value)), 512);
+    assert!(notes(&planner).contains("live resize: tile 32 → 512, 2.0× throughput"), "{}", notes(&planner));
     assert_eq!(calls(400, &|value| 20_000 * u64::from(value)), 32);
     assert!(notes(&planner).contains("live resize: tile 512 → 32, 16.0× throughput"), "{}", notes(&planner));
     let decision = planner.explain(&problem(), TermsId::default()).unwrap();
