@@ -3,10 +3,15 @@
 use crate::plan::Plan;
 use crossbeam_queue::ArrayQueue;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread::Thread;
 
 /// Reports kept until they are drained; more are dropped and counted.
 const RING_SIZE: usize = 4096;
+
+/// Shorter calls do not wake the thread that drains: waking takes a few microseconds, and many of them come in half a second.
+const WORTH_WAKING_NS: u64 = 100_000;
 
 thread_local! {
     /// Calls made by this thread; decides which are timed. Per thread, so that threads do not share a cache line.
@@ -24,11 +29,20 @@ pub(crate) struct Report {
 pub(crate) struct Feedback {
     ring: ArrayQueue<Report>,
     dropped: AtomicU64,
+    /// The plan whose reports are waited for; zero for none.
+    awaited: AtomicU32,
+    /// Who waits.
+    drainer: OnceLock<Thread>,
 }
 
 impl Feedback {
     pub(crate) fn new() -> Feedback {
-        Feedback { ring: ArrayQueue::new(RING_SIZE), dropped: AtomicU64::new(0) }
+        Feedback {
+            ring: ArrayQueue::new(RING_SIZE),
+            dropped: AtomicU64::new(0),
+            awaited: AtomicU32::new(0),
+            drainer: OnceLock::new(),
+        }
     }
 
     /// Drops a report into the ring: no lock, no allocation, no disk.
@@ -38,6 +52,31 @@ impl Feedback {
         if plan.id != 0 && self.ring.push(report).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
+        if plan.id != 0 && plan.id == self.awaited.load(Ordering::Relaxed) && elapsed_ns >= WORTH_WAKING_NS {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if let Some(drainer) = self.drainer.get() {
+            drainer.unpark();
+        }
+    }
+
+    /// The plan whose reports wake the thread that drains; zero for none.
+    pub(crate) fn awaited(&self) -> u32 {
+        self.awaited.load(Ordering::Relaxed)
+    }
+
+    /// Waits for another plan's reports, unless somebody else changed that meanwhile.
+    pub(crate) fn await_reports(&self, before: u32, next: u32) {
+        let _ = self.awaited.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Names the thread that drains.
+    pub(crate) fn drained_by(&self, drainer: &Thread) {
+        let _ = self.drainer.set(drainer.clone());
     }
 
     pub(crate) fn take(&self) -> Option<Report> {

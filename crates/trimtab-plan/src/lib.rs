@@ -14,6 +14,7 @@ mod measure;
 mod offload;
 mod plan;
 mod planner;
+mod resize;
 mod search;
 mod strategy_name;
 mod table;

@@ -145,6 +145,8 @@ pub enum Reason {
     DefaultOrder,
     /// Better ones failed; it is the next best.
     NextBest,
+    /// Its kernel was chosen by its estimate, its width by what live calls took.
+    Resized,
 }
 
 impl Reason {
@@ -157,6 +159,7 @@ impl Reason {
             Reason::Estimated => "estimated",
             Reason::DefaultOrder => "default order",
             Reason::NextBest => "next best",
+            Reason::Resized => "resized",
         }
     }
 }
@@ -172,6 +175,7 @@ impl fmt::Display for Reason {
                 "nothing is known yet and nothing may be measured: first in order of preference"
             }
             Reason::NextBest => "better ones failed; it is the next best",
+            Reason::Resized => "its kernel's estimate is the best, and live calls chose its width",
         })
     }
 }

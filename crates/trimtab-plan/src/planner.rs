@@ -2,9 +2,10 @@
 
 use crate::cold::{Ask, Cold, PlanError, fact_key};
 use crate::experience::LIVE;
-use crate::feedback::{self, Feedback};
+use crate::feedback::{self, Feedback, Report};
 use crate::field;
 use crate::plan::{Decision, Plan};
+use crate::resize::{Live, Put, Resizes, is_resizable};
 use crate::strategy_name::StrategyName;
 use crate::table::{Table, TermsId};
 use crate::wanted::Wanted;
@@ -42,6 +43,9 @@ pub struct Settings {
     pub switch_margin: f64,
     /// The strategy for settings that are searched. With one named, kernels with few settings are searched too.
     pub strategy: Option<StrategyName>,
+    /// Whether a plan that rests on no measurement learns the width of its kernel from live calls. Never with
+    /// [`Patience::Off`].
+    pub live_resize: bool,
 }
 
 impl Default for Settings {
@@ -52,6 +56,7 @@ impl Default for Settings {
             rules: Rules::default(),
             switch_margin: DEFAULT_SWITCH_MARGIN,
             strategy: None,
+            live_resize: true,
         }
     }
 }
@@ -107,6 +112,7 @@ struct Inner {
     feedback: Feedback,
     /// Live plans' keys in wisdom, so that draining does not rebuild them.
     live_keys: Mutex<FxHashMap<u32, FactKey>>,
+    resizes: Resizes,
     stop: AtomicBool,
 }
 
@@ -140,6 +146,7 @@ impl Planner {
             decisions: Mutex::default(),
             feedback: Feedback::new(),
             live_keys: Mutex::default(),
+            resizes: Resizes::default(),
             stop: AtomicBool::new(false),
         };
         Planner { inner: Arc::new(inner), drainer: Mutex::new(None) }
@@ -362,6 +369,7 @@ impl Planner {
     fn forget_plans(&self) {
         self.inner.cold.experience.clear();
         self.inner.table.clear();
+        self.inner.resizes.clear();
         if let Ok(mut decisions) = self.inner.decisions.lock() {
             decisions.0.clear();
             decisions.1.clear();
@@ -399,24 +407,17 @@ impl Planner {
     }
 
     fn publish(&self, problem: &Problem, terms: TermsId, decision: Decision) -> Result<Plan, PlanError> {
+        let inner = &self.inner;
+        let decision = Arc::new(decision);
         let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
-        let plan = self.inner.table.publish(problem, terms, plan);
-        if let (Ok(mut keys), Some(winner), true) =
-            (self.inner.live_keys.lock(), decision.winner(), plan.id != 0)
-        {
-            let device = &self.inner.cold.devices[winner.device as usize];
-            keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, LIVE));
-        }
-        if let Ok(mut decisions) = self.inner.decisions.lock() {
-            let (map, order) = &mut *decisions;
-            if map.insert((*problem, terms), Arc::new(decision)).is_none() {
-                order.push_back((*problem, terms));
-            }
-            while order.len() > MAX_DECISIONS {
-                if let Some(oldest) = order.pop_front() {
-                    map.remove(&oldest);
-                }
-            }
+        let wanted = inner.settings.live_resize && inner.settings.patience > Patience::Off;
+        let resized = wanted && is_resizable(&decision) && !inner.table.is_crowded();
+        let live = if resized { Live::new(&inner.cold.devices, terms, &decision) } else { None };
+        let plan = inner.table.publish(problem, terms, live.as_ref().map_or(plan, Live::plan));
+        inner.keep(problem, terms, &plan, decision);
+        if let Some(live) = live {
+            inner.resizes.begin(live.numbered(plan));
+            inner.feedback.await_reports(inner.feedback.awaited(), plan.id);
         }
         self.start_drainer();
         Ok(plan)
@@ -430,16 +431,27 @@ impl Planner {
         }
         let weak = Arc::downgrade(&self.inner);
         let body = move || {
+            let mut written = Stopwatch::start();
             loop {
-                std::thread::park_timeout(DRAIN_INTERVAL);
+                std::thread::park_timeout(DRAIN_INTERVAL.saturating_sub(written.elapsed().duration()));
                 match weak.upgrade() {
-                    Some(inner) if !inner.stop.load(Ordering::Acquire) => inner.drain(),
+                    Some(inner) if !inner.stop.load(Ordering::Acquire) => {
+                        inner.take_in();
+                        // Calls that were waited for wake this thread more often than wisdom needs to be written.
+                        if written.elapsed().duration() >= DRAIN_INTERVAL {
+                            inner.cold.wisdom.flush();
+                            written = Stopwatch::start();
+                        }
+                    }
                     _ => return,
                 }
             }
         };
         // Without a thread, dropping the planner drains what fits the ring.
         *drainer = std::thread::Builder::new().name("trimtab-notes".to_string()).spawn(body).ok();
+        if let Some(drainer) = &*drainer {
+            self.inner.feedback.drained_by(drainer.thread());
+        }
     }
 }
 
@@ -457,10 +469,18 @@ impl Drop for Planner {
 
 impl Inner {
     fn drain(&self) {
+        self.take_in();
+        self.cold.wisdom.flush();
+    }
+
+    /// Takes in what live calls reported.
+    fn take_in(&self) {
         let mut sums: FxHashMap<u32, Stats> = FxHashMap::default();
+        let mut reports = Vec::new();
         while let Some(report) = self.feedback.take() {
             let one = Stats::single(report.elapsed_ns as f64);
             sums.entry(report.plan_id).and_modify(|sum| *sum = sum.merge(&one)).or_insert(one);
+            reports.push(report);
         }
         if let Ok(keys) = self.live_keys.lock() {
             for (id, stats) in sums {
@@ -469,7 +489,49 @@ impl Inner {
                 }
             }
         }
-        self.cold.wisdom.flush();
+        if self.settings.live_resize && !self.stop.load(Ordering::Acquire) {
+            self.resize(&reports);
+        }
+    }
+
+    /// Gives live calls to the plans that learn from them, and puts in force what they ask for.
+    fn resize(&self, reports: &[Report]) {
+        let is_in_force = |live: &Live| {
+            let (problem, terms) = live.key();
+            self.table.get(problem, terms).is_some_and(|(_, plan)| plan.id == live.plan().id)
+        };
+        let put = |live: &Live, plan: Plan, decision: Decision| {
+            // A decision that is being made counts more; the change is made when it is over, if it still matters.
+            let Ok(_guard) = self.deciding.try_lock() else { return Put::Later };
+            let (problem, terms) = live.key();
+            let Some(plan) = self.table.replace(problem, terms, live.plan().id, plan) else {
+                return Put::Gone;
+            };
+            self.keep(problem, terms, &plan, Arc::new(decision));
+            Put::Done(plan)
+        };
+        let awaited = self.feedback.awaited();
+        let next = self.resizes.step(reports, &self.cold, &is_in_force, &put, awaited);
+        self.feedback.await_reports(awaited, next);
+    }
+
+    /// Keeps the decision behind a plan that was put in force, and under which key its live times are remembered.
+    fn keep(&self, problem: &Problem, terms: TermsId, plan: &Plan, decision: Arc<Decision>) {
+        if let (Ok(mut keys), Some(winner), true) = (self.live_keys.lock(), decision.winner(), plan.id != 0) {
+            let device = &self.cold.devices[winner.device as usize];
+            keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, LIVE));
+        }
+        if let Ok(mut decisions) = self.decisions.lock() {
+            let (map, order) = &mut *decisions;
+            if map.insert((*problem, terms), decision).is_none() {
+                order.push_back((*problem, terms));
+            }
+            while order.len() > MAX_DECISIONS {
+                if let Some(oldest) = order.pop_front() {
+                    map.remove(&oldest);
+                }
+            }
+        }
     }
 }
 

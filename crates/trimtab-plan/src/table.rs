@@ -25,7 +25,8 @@ struct Slot {
     problem: Problem,
     terms: TermsId,
     plan: Plan,
-    /// Set when the plan is replaced or forgotten; the slot stays, so that chains do not break.
+    /// Set when the plan is replaced or forgotten; the slot stays, so that chains do not break, and counts again if the
+    /// same plan is put in force once more.
     over: AtomicBool,
 }
 
@@ -72,18 +73,38 @@ impl Table {
     }
 
     /// Puts a plan in force. One writer at a time; the same plan again changes nothing.
-    pub(crate) fn publish(&self, problem: &Problem, terms: TermsId, mut plan: Plan) -> Plan {
+    pub(crate) fn publish(&self, problem: &Problem, terms: TermsId, plan: Plan) -> Plan {
         let _guard = self.writing.lock();
+        self.put(problem, terms, plan)
+    }
+
+    /// Puts a plan in force if the one of that number still is.
+    pub(crate) fn replace(&self, problem: &Problem, terms: TermsId, older: u32, plan: Plan) -> Option<Plan> {
+        let _guard = self.writing.lock();
+        let is_in_force = self.get(problem, terms).is_some_and(|(_, plan)| plan.id == older);
+        is_in_force.then(|| self.put(problem, terms, plan))
+    }
+
+    /// Whether half of the slots are taken: then none should be spent on trying something out.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.used.load(Ordering::Relaxed) > MAX_PLANS / 2
+    }
+
+    fn put(&self, problem: &Problem, terms: TermsId, mut plan: Plan) -> Plan {
         let start = place(problem.mix(), terms);
         let chain = (0..MAX_PROBES).map(|probe| (start + probe) & (SLOTS - 1));
         let mut empty = None;
         let mut older = None;
+        let mut earlier = None;
         for at in chain {
             match self.slots[at].get() {
                 Some(slot) => {
                     let same = slot.problem == *problem && slot.terms == terms;
-                    if same && !slot.over.load(Ordering::Acquire) {
+                    let over = slot.over.load(Ordering::Acquire);
+                    if same && !over {
                         older = Some(slot);
+                    } else if same && (Plan { id: 0, ..slot.plan }) == (Plan { id: 0, ..plan }) {
+                        earlier = Some(slot);
                     }
                 }
                 None => {
@@ -96,6 +117,14 @@ impl Table {
             && (Plan { id: 0, ..older.plan }) == (Plan { id: 0, ..plan })
         {
             return older.plan;
+        }
+        // A plan that was in force before is so again in its old slot: going back and forth takes no room.
+        if let Some(earlier) = earlier {
+            earlier.over.store(false, Ordering::Release);
+            if let Some(older) = older {
+                older.over.store(true, Ordering::Release);
+            }
+            return earlier.plan;
         }
         match empty.filter(|_| self.used.load(Ordering::Relaxed) < MAX_PLANS) {
             Some(at) => {
@@ -180,6 +209,29 @@ mod tests {
         assert_eq!(find(&table, 1, 0), Some(3));
         table.clear();
         assert!(find(&table, 1, 0).is_none());
+    }
+
+    #[test]
+    fn a_plan_replaces_only_the_one_it_was_meant_to() {
+        let table = Table::new();
+        let first = table.publish(&problem(1), TermsId(0), plan(1));
+        let second = table.replace(&problem(1), TermsId(0), first.id, plan(2));
+        assert_eq!(find(&table, 1, 0), Some(2));
+        // The first is no longer in force, and a problem nobody planned has none.
+        assert_eq!(table.replace(&problem(1), TermsId(0), first.id, plan(3)), None);
+        assert_eq!(table.replace(&problem(2), TermsId(0), first.id, plan(3)), None);
+        assert_eq!(find(&table, 1, 0), Some(2));
+        assert!(second.is_some_and(|second| second.id != first.id));
+    }
+
+    #[test]
+    fn going_back_and_forth_takes_no_room_and_keeps_the_numbers() {
+        let table = Table::new();
+        let ids: Vec<u32> =
+            (0..1_000).map(|round| table.publish(&problem(7), TermsId(0), plan(round % 3)).id).collect();
+        assert_eq!(table.used.load(Ordering::Relaxed), 3);
+        assert!(ids.chunks_exact(3).all(|three| three == &ids[..3]));
+        assert_eq!(find(&table, 7, 0), Some(999 % 3));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod budget;
 mod clock;
 mod race;
+mod resize;
 mod rules;
 mod sandbox;
 pub mod search;
@@ -14,6 +15,7 @@ mod stats;
 pub use budget::Budget;
 pub use clock::{Stopwatch, precision};
 pub use race::{Candidate, Event, Progress, RaceReport, Raced, StopReason, race};
+pub use resize::{Margins, Observed, Resize};
 pub use rules::{LADDER, Rules};
 pub use sandbox::{MAX_ABANDONED, Sandbox, panic_message};
 pub use stats::{geomean, median, median_absolute_deviation, minimum, spread_log2};

@@ -93,6 +93,7 @@ pub struct Builder {
     blas: Vec<PathBuf>,
     pub(crate) gpu_kernels: gpu::Kernels,
     measure_anew: bool,
+    live_resize: Option<bool>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -218,6 +219,13 @@ impl Builder {
         self
     }
 
+    /// Whether plans that rest on no measurement learn the width of their kernel (threads, workgroup) from live calls: they
+    /// do unless this says no, and never in mode `off`.
+    pub fn live_resize(mut self, on: bool) -> Self {
+        self.live_resize = Some(on);
+        self
+    }
+
     /// Measures the speeds of GPUs again instead of taking over what an earlier process measured.
     pub fn measure_anew(mut self) -> Self {
         self.measure_anew = true;
@@ -282,6 +290,7 @@ impl Builder {
         settings.strategy = asked.strategy.or(outside.strategy);
         settings.budget = asked.budget.or(outside.budget).unwrap_or(settings.budget);
         settings.rules = self.rules.unwrap_or(settings.rules);
+        settings.live_resize = self.live_resize.unwrap_or(settings.live_resize);
         if outside.log.unwrap_or(false) {
             warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
         }

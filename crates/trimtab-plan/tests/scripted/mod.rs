@@ -18,6 +18,8 @@ pub struct Script {
     pub points: Vec<(u32, u64)>,
     pub scratch: u64,
     pub fails: Option<FailureKind>,
+    /// The point at which it gives wrong results.
+    pub lies_at: Option<u32>,
     pub declines: Option<&'static str>,
 }
 
@@ -30,6 +32,7 @@ pub fn kernel(name: &'static str, points: &[(u32, u64)]) -> Script {
         points: points.to_vec(),
         scratch: 0,
         fails: None,
+        lies_at: None,
         declines: None,
     }
 }
@@ -112,7 +115,8 @@ impl Scripted {
         }
     }
 
-    fn ns(&self, kernel: KernelId, point: &Point) -> u64 {
+    /// How long a kernel takes at a point.
+    pub fn ns(&self, kernel: KernelId, point: &Point) -> u64 {
         let script = &self.kernels[kernel.0 as usize];
         script.points.iter().find(|(value, _)| point.values() == [*value]).map_or(u64::MAX, |point| point.1)
     }
@@ -164,9 +168,13 @@ impl Device for Scripted {
         let threads = point.values()[0].min(4);
         Work { scratch: Bytes(script.scratch), threads, lanes: 1, bytes: Bytes(1000), ..Work::default() }
     }
-    fn verify(&self, kernel: KernelId, _: &Problem, _: &Point, _: Nanos) -> Result<(), Failure> {
-        match self.kernels[kernel.0 as usize].fails {
+    fn verify(&self, kernel: KernelId, _: &Problem, point: &Point, _: Nanos) -> Result<(), Failure> {
+        let script = &self.kernels[kernel.0 as usize];
+        match script.fails {
             Some(kind) => Err(Failure::new(kind, "scripted")),
+            None if script.lies_at.is_some_and(|lies| point.values() == [lies]) => {
+                Err(Failure::new(FailureKind::Wrong, "scripted"))
+            }
             None => Ok(()),
         }
     }
