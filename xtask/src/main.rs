@@ -11,7 +11,7 @@ usage: cargo xtask COMMAND
 
   test            everything a change must pass: format, lints, tidy rules, tests, doc tests
   tidy            the rules no compiler checks: dependency direction, file length, banned calls
-  bench NAME…     figures of one run: overhead, matmul, bandwidth, cold, reload, gpu, gpu-start, or all  [--json]
+  bench NAME…     figures of one run: overhead, matmul, bandwidth, cold, reload, search, gpu, gpu-start, or all  [--json]
 ";
 
 fn main() -> Result<()> {

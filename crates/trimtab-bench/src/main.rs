@@ -11,6 +11,7 @@ mod gpu_start;
 mod matmul;
 mod overhead;
 mod reload;
+mod search;
 
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -46,12 +47,13 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 7] = [
+const BENCHES: [(&str, &str, Bench); 8] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
     ("cold", "the first call of a new problem, nothing remembered", cold::run),
     ("reload", "opening 10,000 facts and choosing again without measuring", reload::run),
+    ("search", "deciding the next setting among 10,000, and what a million take", search::run),
     ("gpu", "tuned against default and exhaustive on gpu0, and a launch against one by hand", gpu::run),
     ("gpu-start", "a process's first product on gpu0 against a program by hand", gpu_start::run),
 ];

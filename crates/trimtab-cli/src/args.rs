@@ -216,7 +216,8 @@ pub struct Simulate {
     /// The first seed; the same seed is the same search everywhere
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// A measurement is one recorded repeat, not the mean of all; found settings are scored by their mean
+    /// A measurement is one recorded repeat, not the mean of all; settings near the best are measured a few times more,
+    /// and what was found is scored by its mean
     #[arg(long)]
     pub noise: bool,
     /// Start from what these recordings teach; `others`: all of the same kernel on other devices

@@ -11,6 +11,8 @@ pub const BUDGETS: [usize; 4] = [20, 50, 100, 200];
 pub struct Run {
     /// After one, two, … evaluations; shorter than the budget if the space was exhausted.
     pub fractions: Vec<f64>,
+    /// Measurements taken: as many as evaluations, and more where noise made some points be measured again.
+    pub measurements: usize,
 }
 
 impl Run {
@@ -48,42 +50,95 @@ pub struct Stats {
 
 /// Replays a fresh strategy on the recording.
 ///
-/// With `noise` each measurement is one recorded repeat, drawn by that seed, and the choice is scored by its true time. A
-/// point that looks like a new best is then measured once more before it is believed; that costs an evaluation too.
+/// An evaluation is a point the strategy asked for, failed ones included. With `noise` each measurement is one recorded
+/// repeat, drawn by that seed, and the choice is scored by its true time. A point that looks nearly as good as the best is
+/// then measured a few times more, side by side with the best, before it is believed; [`Run::measurements`] counts them all.
 pub fn simulate(recording: &Recording, strategy: &mut dyn Strategy, evals: usize, noise: Option<u64>) -> Run {
     let optimum = recording.optimum_ms().unwrap_or(f64::NAN);
-    let mut numbers = noise.map(RandomNumbers::new);
-    let mut chosen: Option<(f64, f64)> = None;
+    let mut bench = Repeats { recording, numbers: noise.map(RandomNumbers::new), measurements: 0 };
+    let mut best: Option<Measured> = None;
     let mut fractions = Vec::with_capacity(evals);
     while fractions.len() < evals {
         let Some(at) = strategy.ask() else { break };
-        let score = |chosen: Option<(f64, f64)>| chosen.map_or(0.0, |(_, true_ms)| optimum / true_ms);
-        let true_ms = recording.rows.get(at).and_then(|row| row.outcome.mean_ms());
-        let Some(true_ms) = true_ms else {
-            strategy.tell(at, Seen::Failed);
-            fractions.push(score(chosen));
-            continue;
-        };
-        let better = |ms: f64| chosen.is_none_or(|(best, _)| ms < best);
-        let mut seen_ms = true_ms;
-        if let Some(numbers) = &mut numbers {
-            let mut measure = || {
-                let repeat = numbers.below(recording.repeat_count(at).max(1));
-                recording.repeat_ms(at, repeat).unwrap_or(true_ms)
-            };
-            seen_ms = measure();
-            if better(seen_ms) && chosen.is_some() && fractions.len() + 1 < evals {
-                fractions.push(score(chosen));
-                seen_ms = 0.5 * (seen_ms + measure());
+        match bench.measure(at) {
+            Some(mut measured) => {
+                let wins = best.as_mut().is_none_or(|best| bench.beats(&mut measured, best));
+                strategy.tell(at, Seen::Time(measured.ms()));
+                if wins {
+                    best = Some(measured);
+                }
+            }
+            None => strategy.tell(at, Seen::Failed),
+        }
+        let true_ms = best.as_ref().and_then(|best| recording.rows[best.at].outcome.mean_ms());
+        fractions.push(true_ms.map_or(0.0, |true_ms| optimum / true_ms));
+    }
+    Run { fractions, measurements: bench.measurements }
+}
+
+/// A point that is within this factor of the best may be better in truth …
+const NEARLY: f64 = 1.05;
+/// … and is compared by the median of so many repeats of both, or until it is out of reach.
+const REPEATS: usize = 5;
+
+/// What was measured of a point.
+struct Measured {
+    at: usize,
+    /// Ascending.
+    repeats_ms: Vec<f64>,
+}
+
+impl Measured {
+    /// The middle repeat; of an even number the faster of the two.
+    fn ms(&self) -> f64 {
+        self.repeats_ms[(self.repeats_ms.len() - 1) / 2]
+    }
+}
+
+/// Measures points of a recording.
+struct Repeats<'a> {
+    recording: &'a Recording,
+    /// Which repeats are drawn; without, a measurement is the mean of all.
+    numbers: Option<RandomNumbers>,
+    measurements: usize,
+}
+
+impl Repeats<'_> {
+    /// Measures a point once; nothing if it failed.
+    fn measure(&mut self, at: usize) -> Option<Measured> {
+        self.measurements += 1;
+        Some(Measured { at, repeats_ms: vec![self.once(at)?] })
+    }
+
+    fn once(&mut self, at: usize) -> Option<f64> {
+        let mean_ms = self.recording.rows.get(at)?.outcome.mean_ms()?;
+        let Some(numbers) = &mut self.numbers else { return Some(mean_ms) };
+        let repeat = numbers.below(self.recording.repeat_count(at).max(1));
+        self.recording.repeat_ms(at, repeat)
+    }
+
+    /// Measures a point once more.
+    fn again(&mut self, measured: &mut Measured) {
+        if let Some(ms) = self.once(measured.at) {
+            self.measurements += 1;
+            let place = measured.repeats_ms.partition_point(|other| *other <= ms);
+            measured.repeats_ms.insert(place, ms);
+        }
+    }
+
+    /// Whether a new point is better than the best; both are measured again while that is open.
+    fn beats(&mut self, new: &mut Measured, best: &mut Measured) -> bool {
+        while self.numbers.is_some() && new.ms() < best.ms() * NEARLY {
+            if new.repeats_ms.len() <= best.repeats_ms.len() && new.repeats_ms.len() < REPEATS {
+                self.again(new);
+            } else if best.repeats_ms.len() < REPEATS {
+                self.again(best);
+            } else {
+                break;
             }
         }
-        strategy.tell(at, Seen::Time(seen_ms));
-        if better(seen_ms) {
-            chosen = Some((seen_ms, true_ms));
-        }
-        fractions.push(score(chosen));
+        new.ms() < best.ms()
     }
-    Run { fractions }
 }
 
 /// Quality over seeds after that many evaluations.
@@ -147,7 +202,7 @@ mod tests {
 
     #[test]
     fn statistics_are_over_seeds() {
-        let run = |fractions: &[f64]| Run { fractions: fractions.to_vec() };
+        let run = |fractions: &[f64]| Run { fractions: fractions.to_vec(), measurements: fractions.len() };
         let runs = [run(&[0.5, 0.96]), run(&[0.99, 1.0]), run(&[0.2, 0.3])];
         let first = stats(&runs, 1);
         assert_eq!((first.median_fraction, first.share_within_5pct), (0.5, 1.0 / 3.0));

@@ -62,6 +62,8 @@ struct Total {
     /// What deciding the next point took, by strategy, in milliseconds.
     ask_ms_mean: BTreeMap<String, f64>,
     ask_ms_p99: BTreeMap<String, f64>,
+    /// Measurements an evaluation, by strategy: more than one where noise made settings be measured again.
+    measurements_per_eval: BTreeMap<String, f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     baseline: Option<Vec<Best>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +100,7 @@ pub fn run(global: &Global, args: &Simulate) -> Result<ExitCode> {
         known.map(|known| budgets.iter().filter_map(|&evals| known.best(&names, evals, warm)).collect());
     let mut total = total(&lines, &strategies, &budgets, args, names);
     total.baseline = best.filter(|best: &Vec<Best>| !best.is_empty());
-    ask_cost(&mut total, &replayed, &strategies);
+    costs(&mut total, &replayed, &strategies);
     if let Some(path) = &args.plot {
         let plot = draw(&replayed, &strategies, searches.evals, &total);
         std::fs::write(path, plot::svg(&plot)).with_context(|| format!("writing {}", path.display()))?;
@@ -247,15 +249,21 @@ fn total(
         medians,
         ask_ms_mean: BTreeMap::new(),
         ask_ms_p99: BTreeMap::new(),
+        measurements_per_eval: BTreeMap::new(),
         baseline: None,
         plot: None,
     }
 }
 
-fn ask_cost(total: &mut Total, replayed: &[Replayed], strategies: &[String]) {
+/// What the searches cost: deciding, and measurements.
+fn costs(total: &mut Total, replayed: &[Replayed], strategies: &[String]) {
     for (at, strategy) in strategies.iter().enumerate() {
-        let its = replayed.iter().filter(|known| known.strategy == at);
-        let mut nanos: Vec<u32> = its.flat_map(|known| known.ask_ns.iter().copied()).collect();
+        let its = || replayed.iter().filter(|known| known.strategy == at);
+        let runs = || its().flat_map(|known| &known.runs);
+        let evaluated: usize = runs().map(|run| run.fractions.len()).sum();
+        let measured: usize = runs().map(|run| run.measurements).sum();
+        total.measurements_per_eval.insert(strategy.clone(), measured as f64 / evaluated.max(1) as f64);
+        let mut nanos: Vec<u32> = its().flat_map(|known| known.ask_ns.iter().copied()).collect();
         nanos.sort_unstable();
         let mean = nanos.iter().map(|&ns| f64::from(ns)).sum::<f64>() / nanos.len().max(1) as f64;
         let p99 = nanos.get(nanos.len() * 99 / 100).map_or(0.0, |&ns| f64::from(ns));
@@ -330,6 +338,14 @@ fn show(out: &Output, lines: &[Line], total: &Total, budgets: &[usize]) -> Resul
         out.line(format!(
             "best baseline by median: {}; mean and share are the best of any",
             named.join(", ")
+        ))?;
+    }
+    if total.noise {
+        let each = total.measurements_per_eval.iter().map(|(name, count)| format!("{name} {count:.2}"));
+        let each: Vec<String> = each.collect();
+        out.line(format!(
+            "measurements an evaluation, settings near the best measured again: {}",
+            each.join(", ")
         ))?;
     }
     match &total.plot {

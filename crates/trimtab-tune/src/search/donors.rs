@@ -80,6 +80,11 @@ impl Advice {
         Some(Advice { ranked: interleave(space, agreed, &mapped), slowdowns })
     }
 
+    /// What the donors, each with its weight, say of a point.
+    pub(crate) fn expects(&self, at: usize, weights: &[f64]) -> f64 {
+        weights.iter().zip(&self.slowdowns).map(|(weight, donor)| weight * f64::from(donor[at])).sum()
+    }
+
     /// How far each donor's ratios hold here: a regression of the values on them, drawn towards equal shares.
     ///
     /// Values have mean zero; `scale` brings doublings to their unit.

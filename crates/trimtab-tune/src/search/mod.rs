@@ -12,12 +12,15 @@ mod halving;
 mod hill;
 mod model;
 mod natural;
+mod niche;
 mod policy;
 mod random;
 mod random_numbers;
 mod space;
 mod sweep;
+mod told;
 mod tried;
+mod view;
 
 pub use anneal::Anneal;
 pub use auto::Auto;
