@@ -453,12 +453,17 @@ mod tests {
             let groups = prepared.bind(engine.open().unwrap(), &own.with([&from, &from, &to])).unwrap();
             let submit = engine.transfers().unwrap().submit;
             engine.batch(&prepared, &groups, 1, Nanos(1), LONGEST_LAUNCH).unwrap();
-            let believed = engine.believe(false);
-            let batch = engine.long_batch(&prepared, &groups, 1, Nanos(1), LONGEST_LAUNCH);
-            engine.believe(believed);
-            let (ran, runs) = batch.unwrap();
-            assert_eq!(ran.device, None);
-            assert!(runs > 1 && ran.wall.0 >= 10 * submit.0, "{runs} runs in {}, {submit}", ran.wall);
+            // One run that the machine held up may say something by itself: then again.
+            let grew = (0..10).any(|_| {
+                let believed = engine.believe(false);
+                let batch = engine.long_batch(&prepared, &groups, 1, Nanos(1), LONGEST_LAUNCH);
+                engine.believe(believed);
+                let (ran, runs) = batch.unwrap();
+                assert_eq!(ran.device, None);
+                assert!(ran.wall.0 >= 10 * submit.0, "{runs} runs in {}, {submit}", ran.wall);
+                runs > 1
+            });
+            assert!(grew);
         }
     }
 

@@ -16,7 +16,7 @@ const FAILURE_FLOOR: f64 = 0.001;
 /// Other weights tried with every question.
 const PROPOSALS: usize = 12;
 /// Weights are judged by at most this many observations, the better half always among them.
-const JUDGED_BY: usize = 64;
+const JUDGED_BY: usize = 48;
 /// Other weights must be this much more likely, or every question would decompose the covariance anew.
 const MORE_LIKELY: f64 = 0.02;
 /// Times slower than the median count this much of their distance: how bad a bad point is matters little.
