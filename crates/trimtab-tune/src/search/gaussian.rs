@@ -5,6 +5,7 @@
 
 use super::{SearchAxis, exact_math};
 use std::sync::Arc;
+use trimtab_core::MAX_AXES;
 
 /// Bounds of what is learned: an axis that does not matter, and one where neighbouring values have nothing in common.
 const WEIGHT_MIN: f64 = 0.001;
@@ -39,7 +40,7 @@ impl Weights {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shape {
     /// The class of each value.
-    classes: Vec<u16>,
+    classes: Vec<u8>,
     /// Where each class lies from zero to one.
     coordinates: Vec<f64>,
     /// Whether its values are no powers of two; empty if all values of the axis are alike in that.
@@ -71,7 +72,8 @@ impl Shape {
                 }
                 known.len() - 1
             });
-            shape.classes.push(class as u16);
+            // At most twice 64 classes.
+            shape.classes.push(class as u8);
         }
         shape
     }
@@ -89,8 +91,8 @@ pub(crate) struct Gaussian {
     weights: Weights,
     /// How alike two values of an axis are, axis by axis, row by row.
     tables: Vec<Vec<f64>>,
-    /// Classes of the observations' values, axis by axis.
-    inputs: Vec<Vec<u16>>,
+    /// Classes of the observations' values, observation by observation.
+    inputs: Vec<u8>,
     count: usize,
     /// The lower triangle of the decomposed covariance of the first observations, row after row.
     lower: Vec<f64>,
@@ -105,12 +107,11 @@ pub(crate) struct Gaussian {
 
 impl Gaussian {
     pub(crate) fn new(shapes: Arc<Vec<Shape>>, weights: Weights) -> Gaussian {
-        let inputs = vec![Vec::new(); shapes.len()];
         let mut built = Gaussian {
             tables: vec![Vec::new(); shapes.len()],
             shapes,
             weights: weights.clone(),
-            inputs,
+            inputs: Vec::new(),
             count: 0,
             lower: Vec::new(),
             inverse: Vec::new(),
@@ -169,16 +170,15 @@ impl Gaussian {
 
     /// Forgets the observations.
     pub(crate) fn clear(&mut self) {
-        self.inputs.iter_mut().for_each(Vec::clear);
+        self.inputs.clear();
         self.count = 0;
         self.forget_decomposition();
     }
 
     /// Adds the place of an observation; its value comes with [`Gaussian::fit`].
     pub(crate) fn push(&mut self, digits: &[u16]) {
-        for ((axis, shape), digit) in self.inputs.iter_mut().zip(self.shapes.iter()).zip(digits) {
-            axis.push(shape.classes[usize::from(*digit)]);
-        }
+        let classes = self.shapes.iter().zip(digits).map(|(shape, digit)| shape.classes[usize::from(*digit)]);
+        self.inputs.extend(classes);
         self.count += 1;
     }
 
@@ -188,15 +188,20 @@ impl Gaussian {
     }
 
     /// The same of the point that is in these classes.
-    fn alike_to(&self, class: impl Fn(usize) -> u16, upto: usize, alike: &mut Vec<f64>) {
-        alike.clear();
-        alike.resize(upto, 1.0);
-        for (axis, (inputs, table)) in self.inputs.iter().zip(&self.tables).enumerate() {
+    fn alike_to(&self, class: impl Fn(usize) -> u8, upto: usize, alike: &mut Vec<f64>) {
+        let axes = self.shapes.len().min(MAX_AXES);
+        let mut rows: [&[f64]; MAX_AXES] = [&[]; MAX_AXES];
+        for (axis, row) in rows[..axes].iter_mut().enumerate() {
             let count = self.shapes[axis].coordinates.len();
-            let row = &table[usize::from(class(axis)) * count..][..count];
-            for (product, other) in alike.iter_mut().zip(inputs) {
-                *product *= row[usize::from(*other)];
-            }
+            *row = &self.tables[axis][usize::from(class(axis)) * count..][..count];
+        }
+        let product = |classes: &[u8]| {
+            rows.iter().zip(classes).fold(1.0, |product, (row, class)| product * row[usize::from(*class)])
+        };
+        alike.clear();
+        match axes {
+            0 => alike.resize(upto, 1.0),
+            axes => alike.extend(self.inputs.chunks_exact(axes).take(upto).map(product)),
         }
     }
 
@@ -204,7 +209,7 @@ impl Gaussian {
     fn decompose(&mut self) {
         let mut row = Vec::with_capacity(self.count);
         for at in self.inverse.len()..self.count {
-            self.alike_to(|axis| self.inputs[axis][at], at, &mut row);
+            self.alike_to(|axis| self.inputs[at * self.shapes.len() + axis], at, &mut row);
             self.solve_lower(&mut row);
             let pivot = (1.0 + self.weights.noise - dot(&row, &row)).max(PIVOT_MIN).sqrt();
             self.log2_determinant += exact_math::log2(pivot);
