@@ -15,6 +15,7 @@ pub struct RecordedDevice {
     facts: DeviceFacts,
     kernels: Vec<KernelInfo>,
     recorded: Vec<Recorded>,
+    rates: Rates,
 }
 
 #[derive(Debug)]
@@ -77,7 +78,8 @@ impl RecordedDevice {
             adapter: None,
             notes: Vec::new(),
         };
-        Ok(RecordedDevice { facts, kernels, recorded })
+        let rates = rates(&recorded);
+        Ok(RecordedDevice { facts, kernels, recorded, rates })
     }
 
     /// The recordings, one a kernel.
@@ -100,28 +102,8 @@ impl Device for RecordedDevice {
         &self.facts
     }
 
-    /// The best that any recording reached: what a roofline of this machine is known to allow at least.
     fn rates(&self) -> Rates {
-        let best = |work: fn(&Recording) -> u64| {
-            let rate = |recorded: &Recorded| {
-                let seconds = recorded.recording.optimum_ms()? * 1e-3;
-                Some(work(&recorded.recording) as f64 / seconds)
-            };
-            self.recorded.iter().filter_map(rate).fold(1.0, f64::max)
-        };
-        let (flops_per_s, bytes_per_s) =
-            (best(|recording| recording.flops), best(|recording| recording.bytes));
-        Rates {
-            flops_per_s,
-            lanes: 1,
-            bytes_per_s,
-            bytes_per_s_all: bytes_per_s,
-            cached_bytes_per_s: bytes_per_s,
-            cached_up_to: Bytes(0),
-            launch: Nanos(0),
-            barrier_ns: 0.0,
-            filled_by: 0,
-        }
+        self.rates
     }
 
     fn state(&self) -> State {
@@ -164,6 +146,29 @@ impl Device for RecordedDevice {
         let launched =
             self.recorded.iter().map(|recorded| vec![0u32; recorded.recording.rows.len()]).collect();
         Ok(Box::new(RecordedBench { device: self, problem: *problem, launched }))
+    }
+}
+
+/// The best that any recording reached: what a roofline of this machine is known to allow at least.
+fn rates(recorded: &[Recorded]) -> Rates {
+    let best = |work: fn(&Recording) -> u64| {
+        let rate = |recorded: &Recorded| {
+            let seconds = recorded.recording.optimum_ms()? * 1e-3;
+            Some(work(&recorded.recording) as f64 / seconds)
+        };
+        recorded.iter().filter_map(rate).fold(1.0, f64::max)
+    };
+    let (flops_per_s, bytes_per_s) = (best(|recording| recording.flops), best(|recording| recording.bytes));
+    Rates {
+        flops_per_s,
+        lanes: 1,
+        bytes_per_s,
+        bytes_per_s_all: bytes_per_s,
+        cached_bytes_per_s: bytes_per_s,
+        cached_up_to: Bytes(0),
+        launch: Nanos(0),
+        barrier_ns: 0.0,
+        filled_by: 0,
     }
 }
 
