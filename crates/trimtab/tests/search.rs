@@ -38,7 +38,7 @@ impl Variant<Cpu> for Adjustable {
     }
     fn configs(&self, _: &Elementwise, _: &DeviceFacts) -> Vec<Settings> {
         let pieces = || [512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384];
-        let all = [3, 2, 1, 4, 5].into_iter().flat_map(|rounds| pieces().map(move |piece| (rounds, piece)));
+        let all = [1, 2, 3, 4, 5].into_iter().flat_map(|rounds| pieces().map(move |piece| (rounds, piece)));
         all.flat_map(|(rounds, piece)| (0..5).map(move |padding| Settings { rounds, piece, padding }))
             .collect()
     }
