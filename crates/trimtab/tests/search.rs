@@ -8,7 +8,7 @@ use trimtab::core::{
     Patience, Problem, UnaryOp, Variant, VariantClass, Work,
 };
 use trimtab::cpu::{Args, Cpu};
-use trimtab::plan::{Reason, TuneRequest};
+use trimtab::plan::{Reason, Rival, TuneRequest};
 use trimtab::{Runtime, Tensor};
 
 trimtab::core::config! {
@@ -78,15 +78,22 @@ fn problem() -> Problem {
 
 #[test]
 fn hundreds_of_settings_are_searched_and_those_that_fail_or_lie_are_never_chosen() {
-    let dir = tempfile::tempdir().unwrap();
-    let rt = runtime(dir.path());
     // A sweep meets every padding within five points, on whatever machine this runs.
     let request = TuneRequest {
         strategy: "sweep".parse().ok(),
         evals: Some(60),
         ..TuneRequest::new(Patience::Measure, Nanos::from_millis(60_000))
     };
-    let decision = rt.tune(&problem(), &request, &mut |_| ()).unwrap();
+    // A machine that is held up in the kernel's first run may take it for hopeless: then once more, from nothing.
+    let is_tried = |rival: &Rival| &*rival.name == "user.adjustable" && rival.out_because().is_some();
+    let tuned = || {
+        let dir = tempfile::tempdir().unwrap();
+        let rt = runtime(dir.path());
+        let decision = rt.tune(&problem(), &request, &mut |_| ()).unwrap();
+        (dir, rt, decision)
+    };
+    let mut tries = (0..5).map(|_| tuned());
+    let (dir, rt, decision) = tries.find(|tuned| tuned.2.rivals.iter().any(is_tried)).unwrap();
     assert!(decision.space() > 250 && decision.evaluations <= 60, "{}", decision.evaluations);
     assert_eq!(decision.strategy().map(|strategy| strategy.name()), Some("sweep"));
     let x = Tensor::from_vec((0..20_000).map(|at| at as f32).collect(), &[20_000]).unwrap();
