@@ -1,7 +1,8 @@
 //! `auto`: the default. Measures small spaces whole, and searches the others by a model that starts from donors.
 //!
-//! Mixing in steps to random neighbours of the best (every fourth question once stuck) was tried and dropped: within 5 % of
-//! the optimum after 150 evaluations in 81 % of runs instead of 85 %. The model leaves its own ruts, see [`Model`].
+//! Mixing in steps to random neighbours of the best (every fourth question once stuck) was tried with an earlier model and
+//! dropped: within 5 % of the optimum after 150 evaluations in 81 % of runs instead of 85 %. The model leaves its own ruts,
+//! see [`Model`].
 
 use super::{Donor, Model, SearchSpace, Seen, Strategy, Sweep};
 use std::sync::Arc;
