@@ -176,7 +176,11 @@ fn measure(count: usize) -> Result<Times> {
                 .collect();
             let candidates: Vec<Candidate> = taking
                 .iter()
-                .map(|(at, point)| Candidate { kernel: contenders[*at].kernel, point: *point, expected: None })
+                .map(|(at, point)| Candidate {
+                    kernel: contenders[*at].kernel,
+                    point: *point,
+                    expected: None,
+                })
                 .collect();
             let budget = Budget::time(BUDGET);
             let Ok(mut bench) = device.bench(&problem, budget.left()) else { continue };
@@ -190,9 +194,8 @@ fn measure(count: usize) -> Result<Times> {
     }
     rows.retain(|(_, times)| times.iter().any(|time| time.is_finite()));
     // A variant that never ran is no variant.
-    let ran: Vec<usize> = (0..contenders.len())
-        .filter(|at| rows.iter().any(|(_, times)| times[*at].is_finite()))
-        .collect();
+    let ran: Vec<usize> =
+        (0..contenders.len()).filter(|at| rows.iter().any(|(_, times)| times[*at].is_finite())).collect();
     for (_, times) in &mut rows {
         *times = ran.iter().map(|at| times[*at]).collect();
     }

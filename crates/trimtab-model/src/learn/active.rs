@@ -11,7 +11,8 @@ pub const ENOUGH_LOSS: f64 = 0.02;
 /// `count`. The first of all is the one nearest the middle.
 pub fn k_centre(table: &Table, taken: &[usize], count: usize) -> Vec<usize> {
     let near = table.axes().near;
-    let distance = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).take(near).map(|(a, b)| (a - b) * (a - b)).sum() };
+    let distance =
+        |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).take(near).map(|(a, b)| (a - b) * (a - b)).sum() };
     let mut left = vec![f64::INFINITY; table.len()];
     let take = |row: usize, left: &mut Vec<f64>| {
         for (other, least) in left.iter_mut().enumerate() {
@@ -26,9 +27,12 @@ pub fn k_centre(table: &Table, taken: &[usize], count: usize) -> Vec<usize> {
             let middle: Vec<f64> = (0..near)
                 .map(|axis| (0..table.len()).map(|row| table.at(row)[axis]).sum::<f64>() / table.len() as f64)
                 .collect();
-            (0..table.len()).min_by(|&a, &b| distance(table.at(a), &middle).total_cmp(&distance(table.at(b), &middle)))
+            (0..table.len())
+                .min_by(|&a, &b| distance(table.at(a), &middle).total_cmp(&distance(table.at(b), &middle)))
         } else {
-            (0..table.len()).filter(|&row| left[row] >= 0.0).max_by(|&a, &b| left[a].total_cmp(&left[b]).then(b.cmp(&a)))
+            (0..table.len())
+                .filter(|&row| left[row] >= 0.0)
+                .max_by(|&a, &b| left[a].total_cmp(&left[b]).then(b.cmp(&a)))
         };
         let Some(row) = next else { break };
         take(row, &mut left);

@@ -39,7 +39,8 @@ impl Blend {
 
     #[inline]
     fn corrected(&self, rival: usize, at: &[f64], neighbours: &Neighbours) -> (f64, f64) {
-        let (correction, spread) = self.errors.mean(neighbours, rival, SILENCE).unwrap_or((0.0, SLOWEST_LOG2));
+        let (correction, spread) =
+            self.errors.mean(neighbours, rival, SILENCE).unwrap_or((0.0, SLOWEST_LOG2));
         ((self.linear.value(rival, at) + correction).clamp(0.0, SLOWEST_LOG2), spread)
     }
 }
@@ -58,7 +59,8 @@ impl Model for Blend {
         for row in 0..table.len() {
             let at = table.at(row);
             let linear = &self.linear;
-            let errors = table.told(row).iter().enumerate().map(|(rival, told)| told - linear.value(rival, at));
+            let errors =
+                table.told(row).iter().enumerate().map(|(rival, told)| told - linear.value(rival, at));
             self.errors.push(at, errors, table.weight(row));
         }
     }
@@ -95,7 +97,10 @@ impl Model for Blend {
         let mut lines = self.trees.explain(at, rivals);
         lines.extend(self.linear.explain(at, rivals));
         let said = |errors: &[f64]| {
-            let far = errors.iter().filter(|error| !error.is_nan()).fold(0.0f64, |most, error| most.max(error.abs()));
+            let far = errors
+                .iter()
+                .filter(|error| !error.is_nan())
+                .fold(0.0f64, |most, error| most.max(error.abs()));
             format!("the linear function was off by at most {far:.2} doublings")
         };
         lines.extend(self.errors.explain(&self.axes, at, said));

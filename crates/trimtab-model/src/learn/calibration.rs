@@ -39,7 +39,8 @@ impl Calibration {
             }
             steps.push(next);
         }
-        let step = |(doubt, loss, n): (f64, f64, f64)| (doubt / n, (loss + CAUTION * overall) / (n + CAUTION));
+        let step =
+            |(doubt, loss, n): (f64, f64, f64)| (doubt / n, (loss + CAUTION * overall) / (n + CAUTION));
         Calibration { steps: steps.into_iter().map(step).collect() }
     }
 

@@ -1,6 +1,6 @@
 //! `forest` and `extra`: many trees that differ by chance, and their mean.
 
-use super::tree::{Grower, Growth, Grown};
+use super::tree::{Grower, Grown, Growth};
 use super::{Axes, Dice, Model, Table, words};
 
 /// Trees of a forest of its own.
@@ -8,6 +8,8 @@ const TREES: usize = 24;
 /// Of so many axes, one is tried at each split, but not fewer than `FEWEST_TRIED`.
 const TRIED_ONE_IN: usize = 3;
 const FEWEST_TRIED: usize = 2;
+/// With every so many problems more, leaves have one more at least: trees of many problems stay small enough for the cache.
+const ROWS_A_LARGER_LEAF: usize = 300;
 
 /// How trees come to differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,8 @@ impl Model for Forest {
     fn fit(&mut self, table: &Table) {
         let mut dice = Dice::new(self.seed);
         let tried = (table.width() / TRIED_ONE_IN).max(FEWEST_TRIED);
-        let (random, leaf) = (self.way == Way::Extra, if self.way == Way::Extra { 1 } else { 2 });
+        let random = self.way == Way::Extra;
+        let leaf = if random { 1 } else { 2 } + table.len() / ROWS_A_LARGER_LEAF;
         let mut grower = Grower::new(table, Growth { tried, random, leaf });
         let mut rows: Vec<usize> = (0..table.len()).collect();
         self.trees.clear();
@@ -73,10 +76,12 @@ impl Model for Forest {
         spread.fill(0.0);
         let mut opinions = opinions.chunks_exact_mut(log2.len().max(1));
         for tree in &self.trees {
+            let leaf = tree.leaf(at);
             if let Some(opinion) = opinions.next() {
-                words::copy(tree.leaf(at), opinion);
+                words::widen(leaf, opinion);
             }
-            for ((sum, squares), value) in log2.iter_mut().zip(spread.iter_mut()).zip(tree.leaf(at)) {
+            for ((sum, squares), value) in log2.iter_mut().zip(spread.iter_mut()).zip(leaf) {
+                let value = f64::from(*value);
                 *sum += value;
                 *squares += value * value;
             }
@@ -96,8 +101,13 @@ impl Model for Forest {
         let mut log2 = vec![0.0; rivals.len()];
         let mut spread = vec![0.0; rivals.len()];
         self.predict(at, &mut log2, &mut spread, &mut []);
-        let first = |log2: &[f64]| words::best_two(log2).map_or(0, |best| best.0);
-        let agree = self.trees.iter().filter(|tree| first(tree.leaf(at)) == first(&log2)).count();
+        let first = words::best_two(&log2).map(|best| best.0);
+        let mut opinion = vec![0.0; rivals.len()];
+        let mut agree = 0;
+        for tree in &self.trees {
+            words::widen(tree.leaf(at), &mut opinion);
+            agree += usize::from(words::best_two(&opinion).map(|best| best.0) == first);
+        }
         let mut asked = vec![0usize; self.axes.names.len()];
         for (axis, _, _) in self.trees.iter().flat_map(|tree| tree.path(at)) {
             asked[axis] += 1;
@@ -105,11 +115,8 @@ impl Model for Forest {
         let mut order: Vec<usize> = (0..asked.len()).filter(|&axis| asked[axis] > 0).collect();
         order.sort_by_key(|&axis| (std::cmp::Reverse(asked[axis]), axis));
         let most: Vec<&str> = order.iter().take(3).map(|&axis| words::axis(&self.axes, axis)).collect();
-        let mut lines = vec![format!(
-            "{agree} of {} trees agree: {}",
-            self.trees.len(),
-            words::ranking(&log2, rivals)
-        )];
+        let mut lines =
+            vec![format!("{agree} of {} trees agree: {}", self.trees.len(), words::ranking(&log2, rivals))];
         if !most.is_empty() {
             lines.push(format!("asked most on the way: {}", most.join("; ")));
         }

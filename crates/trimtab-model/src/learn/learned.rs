@@ -3,7 +3,7 @@
 use super::{Calibration, Dice, Kind, Model, Table};
 
 /// Parts the problems are split into: each is predicted by a model of the others.
-const FOLDS: usize = 5;
+const FOLDS: usize = 4;
 /// Fewer problems than this are not worth a model.
 pub const FEWEST_PROBLEMS: usize = 5;
 /// Another model than the default must beat its cross-validated regret by this factor to be picked: less is chance.
@@ -90,7 +90,9 @@ impl Learned {
             for row in left_out {
                 let told = table.told(row);
                 let known = |rival: usize| !told[rival].is_nan();
-                let Some((chosen, doubt)) = choose(model.as_ref(), table.at(row), known, &mut buffers) else { continue };
+                let Some((chosen, doubt)) = choose(model.as_ref(), table.at(row), known, &mut buffers) else {
+                    continue;
+                };
                 pairs.push((doubt, told[chosen]));
                 let reach = buffers.log2[chosen] + IN_THE_RUNNING;
                 for (value, told) in buffers.log2.iter().zip(told) {
@@ -131,7 +133,12 @@ impl Learned {
 
     /// The rival expected to be fastest among those that are `eligible`, and what that is expected to lose; `None` if none is.
     /// Allocates nothing; the buffers hold every rival's prediction afterwards.
-    pub fn choose(&self, at: &[f64], eligible: impl Fn(usize) -> bool, buffers: &mut Buffers) -> Option<Choice> {
+    pub fn choose(
+        &self,
+        at: &[f64],
+        eligible: impl Fn(usize) -> bool,
+        buffers: &mut Buffers,
+    ) -> Option<Choice> {
         let (rival, doubt) = choose(self.model.as_ref(), at, eligible, buffers)?;
         Some(Choice { rival, expected_log2: self.calibration.expected(doubt) })
     }
@@ -215,7 +222,8 @@ fn choose(
     } else {
         for (rival, value) in buffers.log2.iter().enumerate().filter(|(rival, _)| eligible(*rival)) {
             if rival != chosen {
-                let spread = (buffers.spread[chosen].powi(2) + buffers.spread[rival].powi(2)).sqrt().max(1e-3);
+                let spread =
+                    (buffers.spread[chosen].powi(2) + buffers.spread[rival].powi(2)).sqrt().max(1e-3);
                 doubt += expected_excess((buffers.log2[chosen] - value) / spread) * spread;
             }
         }

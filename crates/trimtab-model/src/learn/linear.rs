@@ -47,9 +47,15 @@ impl Ridge {
     fn add(&mut self, at: &[f64], told: &[f64], weight: f64) {
         let terms = self.terms();
         let mut row: Vec<f64> = Vec::with_capacity(terms);
-        row.extend(at.iter().zip(&self.centre).zip(&self.scale).map(|((value, centre), scale)| (value - centre) * scale));
+        row.extend(
+            at.iter()
+                .zip(&self.centre)
+                .zip(&self.scale)
+                .map(|((value, centre), scale)| (value - centre) * scale),
+        );
         row.push(1.0);
-        for (rival, &value) in told.iter().enumerate().take(self.rivals).filter(|(_, value)| !value.is_nan()) {
+        for (rival, &value) in told.iter().enumerate().take(self.rivals).filter(|(_, value)| !value.is_nan())
+        {
             let products = &mut self.products[rival * terms * terms..(rival + 1) * terms * terms];
             for (i, a) in row.iter().enumerate() {
                 for (j, b) in row[..=i].iter().enumerate() {
@@ -147,7 +153,8 @@ impl Model for Ridge {
         };
         let centre: Vec<f64> = (0..width).map(|axis| mean(&|_, value| value, axis)).collect();
         let deviation = |axis| mean(&|axis, value| (value - centre[axis]).powi(2), axis).sqrt();
-        let scale = (0..width).map(deviation).map(|scale| if scale > 1e-6 { 1.0 / scale } else { 0.0 }).collect();
+        let scale =
+            (0..width).map(deviation).map(|scale| if scale > 1e-6 { 1.0 / scale } else { 0.0 }).collect();
         *self = Ridge {
             axes: table.axes().clone(),
             rivals,

@@ -7,7 +7,7 @@ const HIDDEN: usize = 32;
 /// Problems shown in one step.
 const BATCH: usize = 16;
 /// Problems shown in all, however many there are: bounds the time of a fit.
-const SHOWN: usize = 16_000;
+const SHOWN: usize = 48_000;
 /// Step size at the start; falls to zero along half a cosine.
 const STEP: f32 = 0.01;
 /// How much weights shrink, as a share of the step.
@@ -49,7 +49,14 @@ impl Layer {
         let weights = (0..count)
             .map(|at| if at < inputs * outputs { (size * dice.normal()) as f32 } else { 0.0 })
             .collect();
-        Layer { inputs, outputs, weights, slope: vec![0.0; count], mean: vec![0.0; count], square: vec![0.0; count] }
+        Layer {
+            inputs,
+            outputs,
+            weights,
+            slope: vec![0.0; count],
+            mean: vec![0.0; count],
+            square: vec![0.0; count],
+        }
     }
 
     #[inline]
@@ -88,7 +95,8 @@ impl Layer {
             let now = *slope / BATCH as f32;
             *mean = keep * *mean + (1.0 - keep) * now;
             *square = keep_square * *square + (1.0 - keep_square) * now * now;
-            *weight -= size * (*mean * mean_scale / ((*square * square_scale).sqrt() + least) + DECAY * *weight);
+            *weight -=
+                size * (*mean * mean_scale / ((*square * square_scale).sqrt() + least) + DECAY * *weight);
             *slope = 0.0;
         }
     }
@@ -125,7 +133,15 @@ impl Mlp {
     }
 
     /// One problem shown: adds to the slopes of all layers.
-    fn show(&mut self, row: &[f64], input: &[f32], told: &[f64], weight: f32, slopes: &mut [f32], unused: &mut [f32]) {
+    fn show(
+        &mut self,
+        row: &[f64],
+        input: &[f32],
+        told: &[f64],
+        weight: f32,
+        slopes: &mut [f32],
+        unused: &mut [f32],
+    ) {
         let (one, two) = self.hidden(row);
         for (rival, slope) in slopes.iter_mut().enumerate() {
             let told = told[rival];
@@ -134,9 +150,17 @@ impl Mlp {
         }
         let (mut to_two, mut to_one) = ([0.0; HIDDEN], [0.0; HIDDEN]);
         self.last.back(&two, slopes, &mut to_two);
-        to_two.iter_mut().zip(&two).for_each(|(slope, value)| if *value <= 0.0 { *slope = 0.0 });
+        to_two.iter_mut().zip(&two).for_each(|(slope, value)| {
+            if *value <= 0.0 {
+                *slope = 0.0
+            }
+        });
         self.second.back(&one, &to_two, &mut to_one);
-        to_one.iter_mut().zip(&one).for_each(|(slope, value)| if *value <= 0.0 { *slope = 0.0 });
+        to_one.iter_mut().zip(&one).for_each(|(slope, value)| {
+            if *value <= 0.0 {
+                *slope = 0.0
+            }
+        });
         self.first.back(input, &to_one, unused);
     }
 

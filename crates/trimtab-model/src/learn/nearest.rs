@@ -95,7 +95,11 @@ impl Places {
                 let near: Vec<f64> = (0..self.near).map(|axis| self.blocks[first + axis * BLOCK]).collect();
                 let values = &self.values[row * self.rivals..(row + 1) * self.rivals];
                 let away = distance.sqrt();
-                format!("measured at {} ({away:.2} doublings away): {}", words::place(axes, &near), said(values))
+                format!(
+                    "measured at {} ({away:.2} doublings away): {}",
+                    words::place(axes, &near),
+                    said(values)
+                )
             })
             .collect()
     }
@@ -139,7 +143,9 @@ impl Model for Nearest {
     fn predict(&self, at: &[f64], log2: &mut [f64], spread: &mut [f64], opinions: &mut [f64]) {
         let nearest = self.places.nearest(at);
         let rivals = self.places.rivals;
-        for ((_, row), opinion) in nearest.iter().zip(opinions.chunks_exact_mut(rivals.max(1))).take(self.members()) {
+        for ((_, row), opinion) in
+            nearest.iter().zip(opinions.chunks_exact_mut(rivals.max(1))).take(self.members())
+        {
             for (slot, value) in opinion.iter_mut().zip(&self.places.values[row * rivals..]) {
                 *slot = if value.is_nan() { SLOWEST_LOG2 } else { *value };
             }

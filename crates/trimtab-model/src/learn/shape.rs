@@ -43,7 +43,8 @@ fn describe(sizes: [u64; 3], element_bytes: u64, mut tell: impl FnMut(&'static s
     let elements = (lm + ln).exp2() + (lm + lk).exp2() + (ln + lk).exp2();
     let bytes = (elements * element_bytes.max(1) as f64).log2();
     tell("log2 of operations a byte", lm + ln + lk - bytes);
-    let names = ["beyond the first-level cache", "beyond the second-level cache", "beyond the last-level cache"];
+    let names =
+        ["beyond the first-level cache", "beyond the second-level cache", "beyond the last-level cache"];
     for (name, cache) in names.into_iter().zip(CACHES) {
         tell(name, (bytes - cache).max(0.0));
     }

@@ -12,7 +12,7 @@ const PULL: f64 = 3.0;
 /// Passes over all coordinates.
 const PASSES: usize = 40;
 /// Measured problems that are used at most, spread widely: bounds a prediction to microseconds.
-const MOST: usize = 192;
+const MOST: usize = 160;
 
 /// One function a rival, made of bumps around measured problems.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +73,9 @@ impl Model for Svm {
         let centre: Vec<f64> = (0..width).map(|axis| mean(&|row| table.at(row)[axis])).collect();
         let deviation = |axis: usize| mean(&|row| (table.at(row)[axis] - centre[axis]).powi(2)).sqrt();
         // A distance of one deviation in every number is one width of the kernel.
-        let narrow = |deviation: f64| if deviation > 1e-6 { 1.0 / (deviation * (2.0 * width as f64).sqrt()) } else { 0.0 };
+        let narrow = |deviation: f64| {
+            if deviation > 1e-6 { 1.0 / (deviation * (2.0 * width as f64).sqrt()) } else { 0.0 }
+        };
         let scale: Vec<f64> = (0..width).map(deviation).map(narrow).collect();
         let rows = if table.len() > MOST { k_centre(table, &[], MOST) } else { (0..table.len()).collect() };
         *self = Svm { axes: table.axes().clone(), rivals, centre, scale, ..Svm::default() };
@@ -104,7 +106,9 @@ impl Model for Svm {
                     let change = pull - pulls[i];
                     if change.abs() > 1e-6 {
                         pulls[i] = pull;
-                        sums.iter_mut().zip(&kernel[i * n..(i + 1) * n]).for_each(|(sum, k)| *sum += change * k);
+                        sums.iter_mut()
+                            .zip(&kernel[i * n..(i + 1) * n])
+                            .for_each(|(sum, k)| *sum += change * k);
                     }
                 }
             }
@@ -138,12 +142,16 @@ impl Model for Svm {
             let near: Vec<f64> = (0..self.axes.near)
                 .map(|axis| {
                     let scale = self.scale[axis];
-                    self.centre[axis] + if scale > 0.0 { self.places[row * width + axis] / scale } else { 0.0 }
+                    self.centre[axis]
+                        + if scale > 0.0 { self.places[row * width + axis] / scale } else { 0.0 }
                 })
                 .collect();
             let winner = if part > 0.0 { rivals[first] } else { rivals[second] };
             let place = words::place(&self.axes, &near);
-            lines.push(format!("what was measured at {place} speaks for {winner} by {:.2} doublings", part.abs()));
+            lines.push(format!(
+                "what was measured at {place} speaks for {winner} by {:.2} doublings",
+                part.abs()
+            ));
         }
         lines
     }

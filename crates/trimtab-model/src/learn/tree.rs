@@ -21,29 +21,31 @@ struct Node {
     axis: u32,
     /// Where the branch above the threshold starts, the one below being the next node; of a leaf, its place.
     next: u32,
-    threshold: f64,
+    threshold: f32,
 }
 
-/// A grown tree.
+/// A grown tree. Halves as wide as the numbers it learned from: trees are read in no order, and the smaller they are, the more of
+/// them stay in the cache.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Grown {
     nodes: Vec<Node>,
     /// Per leaf, the mean of each rival.
-    leaves: Vec<f64>,
+    leaves: Vec<f32>,
     rivals: usize,
 }
 
 impl Grown {
     /// The leaf a problem falls into.
     #[inline]
-    pub(super) fn leaf(&self, at: &[f64]) -> &[f64] {
+    pub(super) fn leaf(&self, at: &[f64]) -> &[f32] {
         let mut node = 0;
         while let Some(here) = self.nodes.get(node) {
             if here.axis == LEAF {
                 let first = here.next as usize * self.rivals;
                 return &self.leaves[first..first + self.rivals];
             }
-            node = if at[here.axis as usize] <= here.threshold { node + 1 } else { here.next as usize };
+            let below = at[here.axis as usize] <= f64::from(here.threshold);
+            node = if below { node + 1 } else { here.next as usize };
         }
         &[]
     }
@@ -53,8 +55,8 @@ impl Grown {
         let mut path = Vec::new();
         let mut node = 0;
         while let Some(here) = self.nodes.get(node).filter(|here| here.axis != LEAF) {
-            let below = at[here.axis as usize] <= here.threshold;
-            path.push((here.axis as usize, here.threshold, below));
+            let below = at[here.axis as usize] <= f64::from(here.threshold);
+            path.push((here.axis as usize, f64::from(here.threshold), below));
             node = if below { node + 1 } else { here.next as usize };
         }
         path
@@ -106,6 +108,8 @@ pub(super) struct Grower<'a> {
     /// Per problem and rival, the weight, zero where it was not measured; and the weight times what was told.
     weights: Vec<f64>,
     values: Vec<f64>,
+    /// The numbers of all problems, axis by axis.
+    columns: Vec<f64>,
     left: Sums,
     /// The axes in the order they are tried, shuffled at each split.
     order_of_axes: Vec<usize>,
@@ -122,7 +126,22 @@ impl<'a> Grower<'a> {
                 values.push(if told.is_nan() { 0.0 } else { weight * told });
             }
         }
-        Grower { table, growth, weights, values, left: Sums::default(), order_of_axes: (0..table.width()).collect() }
+        let axes = 0..table.width();
+        let columns =
+            axes.clone().flat_map(|axis| (0..table.len()).map(move |row| table.at(row)[axis])).collect();
+        Grower {
+            table,
+            growth,
+            weights,
+            values,
+            columns,
+            left: Sums::default(),
+            order_of_axes: axes.collect(),
+        }
+    }
+
+    fn column(&self, axis: usize) -> &[f64] {
+        &self.columns[axis * self.table.len()..(axis + 1) * self.table.len()]
     }
 
     /// A tree over these problems, which are put in another order. Deep trees are cut where they have one problem a leaf, so
@@ -144,23 +163,35 @@ impl<'a> Grower<'a> {
             let span = row * rivals..(row + 1) * rivals;
             all.add(&self.weights[span.clone()], &self.values[span]);
         }
-        let means: Vec<f64> = (0..rivals)
-            .map(|rival| if all.weight[rival] > 0.0 { all.sum[rival] / all.weight[rival] } else { fallback[rival] })
-            .collect();
-        let Some((axis, threshold)) = self.split(rows, &all, dice) else {
-            grown.nodes.push(Node { axis: LEAF, next: (grown.leaves.len() / rivals.max(1)) as u32, threshold: 0.0 });
-            grown.leaves.extend_from_slice(&means);
+        let means: Vec<f64> =
+            (0..rivals)
+                .map(|rival| {
+                    if all.weight[rival] > 0.0 { all.sum[rival] / all.weight[rival] } else { fallback[rival] }
+                })
+                .collect();
+        let parted = self.split(rows, &all, dice).and_then(|(axis, threshold)| {
+            let column = self.column(axis);
+            let mut below = 0;
+            for at in 0..rows.len() {
+                if column[rows[at]] <= f64::from(threshold) {
+                    rows.swap(at, below);
+                    below += 1;
+                }
+            }
+            // A threshold between two numbers may fall on one of them when it is stored with fewer digits.
+            (below > 0 && below < rows.len()).then_some((axis, threshold, below))
+        });
+        let Some((axis, threshold, below)) = parted else {
+            grown.nodes.push(Node {
+                axis: LEAF,
+                next: (grown.leaves.len() / rivals.max(1)) as u32,
+                threshold: 0.0,
+            });
+            grown.leaves.extend(means.iter().map(|mean| *mean as f32));
             return;
         };
         let node = grown.nodes.len();
         grown.nodes.push(Node { axis: axis as u32, next: 0, threshold });
-        let mut below = 0;
-        for at in 0..rows.len() {
-            if self.table.at(rows[at])[axis] <= threshold {
-                rows.swap(at, below);
-                below += 1;
-            }
-        }
         let (lower, upper) = rows.split_at_mut(below);
         self.branch(lower, &means, dice, grown);
         grown.nodes[node].next = grown.nodes.len() as u32;
@@ -168,7 +199,7 @@ impl<'a> Grower<'a> {
     }
 
     /// The best of the splits tried; `None` where the problems stay together.
-    fn split(&mut self, rows: &[usize], all: &Sums, dice: &mut Dice) -> Option<(usize, f64)> {
+    fn split(&mut self, rows: &[usize], all: &Sums, dice: &mut Dice) -> Option<(usize, f32)> {
         if rows.len() < 2 * self.growth.leaf.max(1) {
             return None;
         }
@@ -183,8 +214,9 @@ impl<'a> Grower<'a> {
             self.order_of_axes.swap(nth, other);
             let axis = self.order_of_axes[nth];
             let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+            let column = self.column(axis);
             for &row in rows {
-                let value = self.table.at(row)[axis];
+                let value = column[row];
                 low = low.min(value);
                 high = high.max(value);
             }
@@ -202,7 +234,7 @@ impl<'a> Grower<'a> {
                 best = (gain, axis, threshold, true);
             }
         }
-        best.3.then_some((best.1, best.2))
+        best.3.then_some((best.1, best.2 as f32))
     }
 
     fn at_threshold(&mut self, rows: &[usize], all: &Sums, axis: usize, threshold: f64) -> Option<f64> {
@@ -210,7 +242,7 @@ impl<'a> Grower<'a> {
         self.left.clear(rivals);
         let mut below = 0;
         for &row in rows {
-            if self.table.at(row)[axis] <= threshold {
+            if self.columns[axis * self.table.len() + row] <= threshold {
                 let span = row * rivals..(row + 1) * rivals;
                 self.left.add(&self.weights[span.clone()], &self.values[span]);
                 below += 1;
@@ -222,7 +254,8 @@ impl<'a> Grower<'a> {
 
     fn all_thresholds(&mut self, rows: &[usize], all: &Sums, axis: usize) -> Option<(f64, f64)> {
         let rivals = self.table.rivals();
-        let mut order: Vec<(f64, usize)> = rows.iter().map(|&row| (self.table.at(row)[axis], row)).collect();
+        let column = self.column(axis);
+        let mut order: Vec<(f64, usize)> = rows.iter().map(|&row| (column[row], row)).collect();
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         self.left.clear(rivals);
         let mut best: Option<(f64, f64)> = None;
@@ -271,9 +304,11 @@ impl Model for Tree {
         self.axes = table.axes().clone();
         let mut sums = vec![(0.0, 0.0); table.rivals()];
         for row in 0..table.len() {
-            for ((sum, told), value) in sums.iter_mut().zip(table.told(row)).zip(self.grown.leaf(table.at(row))) {
+            for ((sum, told), value) in
+                sums.iter_mut().zip(table.told(row)).zip(self.grown.leaf(table.at(row)))
+            {
                 if !told.is_nan() {
-                    *sum = (sum.0 + (told - value).powi(2), sum.1 + 1.0);
+                    *sum = (sum.0 + (told - f64::from(*value)).powi(2), sum.1 + 1.0);
                 }
             }
         }
@@ -281,7 +316,7 @@ impl Model for Tree {
     }
 
     fn predict(&self, at: &[f64], log2: &mut [f64], spread: &mut [f64], _: &mut [f64]) {
-        words::copy(self.grown.leaf(at), log2);
+        words::widen(self.grown.leaf(at), log2);
         words::copy(&self.spread, spread);
     }
 
@@ -289,9 +324,15 @@ impl Model for Tree {
         let mut lines: Vec<String> = Vec::new();
         for (axis, threshold, below) in self.grown.path(at) {
             let side = if below { "at most" } else { "above" };
-            lines.push(format!("{} is {:.2}, {side} {threshold:.2}", words::axis(&self.axes, axis), at[axis]));
+            lines.push(format!(
+                "{} is {:.2}, {side} {threshold:.2}",
+                words::axis(&self.axes, axis),
+                at[axis]
+            ));
         }
-        lines.push(format!("there: {}", words::ranking(self.grown.leaf(at), rivals)));
+        let mut log2 = vec![0.0; rivals.len()];
+        words::widen(self.grown.leaf(at), &mut log2);
+        lines.push(format!("there: {}", words::ranking(&log2, rivals)));
         lines
     }
 }

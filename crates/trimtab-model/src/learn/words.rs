@@ -9,7 +9,8 @@ pub(super) fn axis(axes: &Axes, axis: usize) -> &str {
 
 /// The first rivals with how much longer than the first they are expected to take: `a, b +7 %, c +30 %`.
 pub(super) fn ranking(log2: &[f64], rivals: &[&str]) -> String {
-    let mut order: Vec<usize> = (0..log2.len().min(rivals.len())).filter(|&rival| !log2[rival].is_nan()).collect();
+    let mut order: Vec<usize> =
+        (0..log2.len().min(rivals.len())).filter(|&rival| !log2[rival].is_nan()).collect();
     order.sort_by(|&a, &b| log2[a].total_cmp(&log2[b]).then(a.cmp(&b)));
     let Some(&first) = order.first() else { return "nothing is known".to_string() };
     let mut parts = vec![rivals[first].to_string()];
@@ -54,5 +55,12 @@ pub(super) fn place(axes: &Axes, near: &[f64]) -> String {
 pub(super) fn copy(from: &[f64], to: &mut [f64]) {
     for (slot, value) in to.iter_mut().zip(from) {
         *slot = *value;
+    }
+}
+
+/// The same from numbers half as wide.
+pub(super) fn widen(from: &[f32], to: &mut [f64]) {
+    for (slot, value) in to.iter_mut().zip(from) {
+        *slot = f64::from(*value);
     }
 }
