@@ -9,6 +9,7 @@ mod cold;
 mod gpu;
 mod gpu_start;
 mod matmul;
+mod online;
 mod overhead;
 mod regret;
 mod reload;
@@ -62,7 +63,7 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 8] = [
+const BENCHES: [(&str, &str, Bench); 9] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
@@ -71,6 +72,11 @@ const BENCHES: [(&str, &str, Bench); 8] = [
     ("gpu", "tuned against default and exhaustive on gpu0, and a launch against one by hand", gpu::run),
     ("gpu-start", "a process's first product on gpu0 against a program by hand", gpu_start::run),
     ("regret", "the learned choice against the oracle on shapes never measured  [--csv FILE]", regret::run),
+    (
+        "online",
+        "the first calls of a shape never measured, learning from live calls  [--csv FILE]",
+        online::run,
+    ),
 ];
 
 fn main() -> Result<()> {

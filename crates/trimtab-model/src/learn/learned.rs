@@ -114,7 +114,7 @@ impl Learned {
             error_log2: (squares / f64::max(count, 1.0)).sqrt().max(LEAST_ERROR),
             regret_log2: losses.iter().sum::<f64>() / losses.len().max(1) as f64,
             worst_log2: losses.get(losses.len() * 95 / 100).copied().unwrap_or(0.0),
-            calibration: Calibration::new(pairs),
+            calibration: Calibration::new(&pairs),
         })
     }
 
