@@ -11,6 +11,7 @@ mod gpu_start;
 mod matmul;
 mod online;
 mod overhead;
+mod recorded;
 mod regret;
 mod reload;
 mod times;
@@ -38,6 +39,8 @@ pub(crate) struct Options {
     pub(crate) save: Option<PathBuf>,
     /// `--shapes N`: how many shapes to measure.
     pub(crate) shapes: Option<usize>,
+    /// `--data DIR`: where published recordings are.
+    pub(crate) data: Option<PathBuf>,
 }
 
 impl Printer {
@@ -63,7 +66,7 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 9] = [
+const BENCHES: [(&str, &str, Bench); 10] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
@@ -77,6 +80,7 @@ const BENCHES: [(&str, &str, Bench); 9] = [
         "the first calls of a shape never measured, learning from live calls  [--csv FILE]",
         online::run,
     ),
+    ("recorded", "the models on published recordings of other devices  --data DIR", recorded::run),
 ];
 
 fn main() -> Result<()> {
@@ -114,6 +118,7 @@ fn parse(words: Vec<String>) -> Result<(Vec<String>, Printer)> {
         match word.as_str() {
             "--json" => printer.json = true,
             "--csv" => printer.options.csv = Some(value()?.into()),
+            "--data" => printer.options.data = Some(value()?.into()),
             "--save" => printer.options.save = Some(value()?.into()),
             "--shapes" => {
                 let count = value()?;

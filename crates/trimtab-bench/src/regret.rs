@@ -81,7 +81,7 @@ impl Judged {
     }
 
     /// Learned from some rows, judged on others; a variant counts where it was measured often enough to be learned.
-    fn judge(&self, learned: &Learned, measured: &[usize], others: &[usize], losses: &mut Losses) -> f64 {
+    fn judge(&self, learned: &Learned, measured: &[usize], others: &[usize], losses: &mut Losses) -> (f64, u64) {
         let counts =
             |variant: usize| measured.iter().filter(|&&row| self.times[row][variant].is_finite()).count();
         let known: Vec<bool> =

@@ -8,8 +8,10 @@ const TREES: usize = 24;
 /// Of so many axes, one is tried at each split, but not fewer than `FEWEST_TRIED`.
 const TRIED_ONE_IN: usize = 3;
 const FEWEST_TRIED: usize = 2;
-/// With every so many problems more, leaves have one more at least: trees of many problems stay small enough for the cache.
+/// With every so many problems more, leaves have one more at least, up to three: trees of many problems stay
+/// small enough for the cache.
 const ROWS_A_LARGER_LEAF: usize = 300;
+const MOST_LARGER: usize = 3;
 
 /// How trees come to differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +60,7 @@ impl Model for Forest {
         let mut dice = Dice::new(self.seed);
         let tried = (table.width() / TRIED_ONE_IN).max(FEWEST_TRIED);
         let random = self.way == Way::Extra;
-        let leaf = if random { 1 } else { 2 } + table.len() / ROWS_A_LARGER_LEAF;
+        let leaf = if random { 1 } else { 2 } + (table.len() / ROWS_A_LARGER_LEAF).min(MOST_LARGER);
         let mut grower = Grower::new(table, Growth { tried, random, leaf });
         let mut rows: Vec<usize> = (0..table.len()).collect();
         self.trees.clear();
