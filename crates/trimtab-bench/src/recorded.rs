@@ -232,11 +232,11 @@ fn gemm(printer: &Printer, sheet: &Sheet) -> Result<()> {
         devices.entry(device).or_default().push(observation);
     }
     for (device, observations) in devices {
-        let order = Dice::new(0).order(observations.len());
         // Of a few shapes each is left out alone.
         let folds = if observations.len() < 5 * FOLDS { observations.len() } else { FOLDS };
         let mut errors = Vec::new();
-        for fold in 0..folds {
+        for (split, fold) in (0..SPLITS).flat_map(|split| (0..folds).map(move |fold| (split, fold))) {
+            let order = Dice::new(split).order(observations.len());
             let of = |mine: bool| -> Vec<Observation> {
                 let chosen = order.iter().enumerate().filter(|(nth, _)| (nth % folds == fold) == mine);
                 chosen.map(|(_, &at)| observations[at]).collect()

@@ -80,13 +80,22 @@ impl Judged {
         (ns[chosen] / best).log2()
     }
 
-    /// Learned from some rows, judged on others; a variant counts where it was measured often enough to be learned.
-    fn judge(&self, learned: &Learned, measured: &[usize], others: &[usize], losses: &mut Losses) -> (f64, u64) {
+    /// Learned from some rows, judged on others: nanoseconds a choice and allocations of all. A variant counts where it was
+    /// measured often enough to be learned.
+    fn judge(
+        &self,
+        learned: &Learned,
+        measured: &[usize],
+        others: &[usize],
+        losses: &mut Losses,
+    ) -> (f64, u64) {
         let counts =
             |variant: usize| measured.iter().filter(|&&row| self.times[row][variant].is_finite()).count();
         let known: Vec<bool> =
             (0..self.table.rivals()).map(|variant| counts(variant) >= FEWEST_PROBLEMS).collect();
         let mut buffers = learned.buffers();
+        losses.reserve(others.len());
+        let allocations = crate::allocations::count();
         let stopwatch = Stopwatch::start();
         for &row in others {
             let taken = |variant: usize| self.times[row][variant].is_finite() && known[variant];
@@ -94,7 +103,8 @@ impl Judged {
                 losses.push((choice.expected_log2, self.loss(row, choice.rival, |variant| known[variant])));
             }
         }
-        stopwatch.elapsed().0 as f64 / others.len().max(1) as f64
+        let ns = stopwatch.elapsed().0 as f64 / others.len().max(1) as f64;
+        (ns, crate::allocations::count() - allocations)
     }
 
     fn line(&self, model: Option<Kind>, count: usize) -> Value {
@@ -109,12 +119,14 @@ impl Judged {
         };
         let (mut losses, mut fit_ms, mut predict_ns, mut cross_validated) =
             (Losses::new(), f64::INFINITY, f64::INFINITY, 0.0);
-        let mut picked = Vec::new();
+        let (mut picked, mut allocations) = (Vec::new(), 0);
         for split in 0..SPLITS {
             let order = Dice::new(split).order(self.table.len());
             let (measured, others) = order.split_at(count);
             let (Some(learned), ms) = fit(measured, split) else { continue };
-            predict_ns = predict_ns.min(self.judge(&learned, measured, others, &mut losses));
+            let (ns, allocated) = self.judge(&learned, measured, others, &mut losses);
+            predict_ns = predict_ns.min(ns);
+            allocations += allocated;
             fit_ms = fit_ms.min(ms);
             cross_validated += learned.regret().log2() / SPLITS as f64;
             picked.push(learned.model().name());
@@ -140,6 +152,7 @@ impl Judged {
             "model": model.map_or("auto", Kind::name), "measured": count, "geomean": geomean, "p95": p95,
             "extrapolated_geomean": summary(actual(&extrapolated)).0, "cross_validated": cross_validated.exp2(),
             "expected_vs_actual": quintiles(losses), "fit_ms": fit_ms, "predict_ns": predict_ns,
+            "predict_allocations": allocations,
         });
         if model.is_none() {
             value["picked"] = json!(picked);
@@ -166,10 +179,10 @@ impl Judged {
     }
 }
 
-/// Geometric mean and 95th percentile of slowdowns, from doublings.
+/// Geometric mean and 95th percentile of slowdowns, from doublings; not numbers without any.
 pub(crate) fn summary(mut losses: Vec<f64>) -> (f64, f64) {
     losses.sort_by(f64::total_cmp);
-    let mean = losses.iter().sum::<f64>() / losses.len().max(1) as f64;
+    let mean = losses.iter().sum::<f64>() / losses.len() as f64;
     (mean.exp2(), losses.get(losses.len() * 95 / 100).map_or(f64::NAN, |loss| loss.exp2()))
 }
 

@@ -1,5 +1,7 @@
 //! Models on real times: 300 matrix products by ten variants, measured by `cargo xtask bench regret --save` (every other row of 600).
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
+
 use trimtab_model::learn::{
     Axes, Dice, ENOUGH_LOSS, FIRST, Kind, Learned, Model, SLOWEST_LOG2, Table, k_centre, matmul_axes,
     matmul_shape, next, relative,
