@@ -20,7 +20,7 @@ const DISTURBED_ONE_IN: usize = 25;
 const DISTURBED: f64 = 3.0;
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
-    let judged = Judged::new(&Times::get(&printer.options)?);
+    let judged = Judged::new(&Times::get(&printer.options)?)?;
     if judged.table.len() < MEASURED + 20 {
         bail!("{} shapes are too few: {} are needed", judged.table.len(), MEASURED + 20);
     }

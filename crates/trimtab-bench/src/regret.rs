@@ -4,8 +4,9 @@ use crate::Printer;
 use crate::times::Times;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
+use trimtab::core::{DType, Matmul, Problem};
 use trimtab::tune::Stopwatch;
-use trimtab_model::learn::{Dice, FEWEST_PROBLEMS, Kind, Learned, Table, matmul_axes, matmul_shape};
+use trimtab_model::learn::{Dice, FEWEST_PROBLEMS, Kind, Learned, Table, axes, shape};
 
 /// Numbers of measured shapes.
 const MEASURED: [usize; 5] = [20, 50, 100, 200, 400];
@@ -17,12 +18,10 @@ const SPLITS: u64 = 10;
 const DECADES: [f64; 5] = [1e4, 1e5, 1e6, 1e7, 1e8];
 /// Decades need so many shapes on either side.
 const LEAST_IN_DECADE: usize = 20;
-/// Bytes of an element; only the edges of caches depend on it.
-const ELEMENT_BYTES: u64 = 4;
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let times = Times::get(&printer.options)?;
-    let judged = Judged::new(&times);
+    let judged = Judged::new(&times)?;
     let measured: Vec<usize> =
         MEASURED.into_iter().filter(|count| count + LEAST_LEFT <= judged.table.len()).collect();
     if measured.is_empty() {
@@ -59,17 +58,20 @@ pub(crate) struct Judged {
 type Losses = Vec<(f64, f64)>;
 
 impl Judged {
-    pub(crate) fn new(times: &Times) -> Judged {
-        let mut table = Table::new(matmul_axes(), times.variants.len());
-        let mut judged = Judged { table: table.clone(), times: Vec::new(), work: Vec::new() };
-        for ([m, n, k], ns) in &times.rows {
-            if table.push(&matmul_shape(*m, *n, *k, ELEMENT_BYTES), ns, 1.0) {
+    pub(crate) fn new(times: &Times) -> Result<Judged> {
+        let product = |[m, n, k]: [u64; 3]| Matmul::new(DType::F32, m, n, k).map(Problem::Matmul);
+        let mut judged = Judged {
+            table: Table::new(axes(&product([1; 3])?), times.variants.len()),
+            times: Vec::new(),
+            work: Vec::new(),
+        };
+        for (sizes, ns) in &times.rows {
+            if judged.table.push(&shape(&product(*sizes)?), ns, 1.0) {
                 judged.times.push(ns.clone());
-                judged.work.push([m, n, k].into_iter().map(|size| *size as f64).product());
+                judged.work.push(sizes.iter().map(|size| *size as f64).product());
             }
         }
-        judged.table = table;
-        judged
+        Ok(judged)
     }
 
     /// What a choice loses on a row, in doublings, among the variants that were `known` when it was made.

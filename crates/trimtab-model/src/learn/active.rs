@@ -52,8 +52,14 @@ pub struct Next {
 
 /// Which of the wanted problems to measure next, at most `count`. Of `wanted`, only where problems lie is looked at, so their
 /// times may be absent ([`Table::want`]); `measured` are its rows that were measured, and `learned` what was learned from
-/// them. No rows once all are measured or the expected loss is below [`ENOUGH_LOSS`].
-pub fn next(wanted: &Table, measured: &[usize], learned: Option<&Learned>, count: usize) -> Next {
+/// them; `takes` says whether a rival takes the problem of a row at all. No rows once all are measured or the expected loss is below [`ENOUGH_LOSS`].
+pub fn next(
+    wanted: &Table,
+    measured: &[usize],
+    learned: Option<&Learned>,
+    takes: impl Fn(usize, usize) -> bool,
+    count: usize,
+) -> Next {
     let Some(learned) = learned.filter(|_| measured.len() >= FIRST) else {
         let first = count.min(FIRST.saturating_sub(measured.len()).max(1));
         return Next { rows: k_centre(wanted, measured, first), expected_loss: None };
@@ -63,7 +69,7 @@ pub fn next(wanted: &Table, measured: &[usize], learned: Option<&Learned>, count
     let mut buffers = learned.buffers();
     let mut losses: Vec<(f64, usize)> = Vec::new();
     for row in (0..wanted.len()).filter(|&row| !known[row]) {
-        let choice = learned.choose(wanted.at(row), |_| true, &mut buffers);
+        let choice = learned.choose(wanted.at(row), |rival| takes(row, rival), &mut buffers);
         losses.push((choice.map_or(f64::INFINITY, |choice| choice.expected_log2), row));
     }
     let mean = losses.iter().map(|(loss, _)| loss).sum::<f64>() / losses.len().max(1) as f64;

@@ -13,10 +13,6 @@ const IN_THE_RUNNING: f64 = 1.0;
 /// The least error a model claims, in doublings.
 const LEAST_ERROR: f64 = 0.02;
 
-/// The final model has seen a third more problems than those that were judged, and loses that much less: over three tables of
-/// times, cross-validated losses had to be multiplied with 0.86 to 1.05 to be the actual ones.
-const SEEN_MORE: f64 = 0.93;
-
 /// Room for one prediction, made once and used again: what makes predicting free of allocations.
 #[derive(Clone, Debug)]
 pub struct Buffers {
@@ -82,7 +78,6 @@ impl Learned {
         }
         let order = Dice::new(seed).order(table.len());
         let mut pairs: Vec<(f64, f64)> = Vec::with_capacity(table.len());
-        let mut losses: Vec<f64> = Vec::with_capacity(table.len());
         let (mut squares, mut count) = (0.0, 0.0);
         for fold in 0..FOLDS {
             let (mut others, mut left_out) = (Vec::new(), Vec::new());
@@ -98,8 +93,7 @@ impl Learned {
                 let Some((chosen, doubt)) = choose(model.as_ref(), table.at(row), known, &mut buffers) else {
                     continue;
                 };
-                pairs.push((doubt, told[chosen] * SEEN_MORE));
-                losses.push(told[chosen]);
+                pairs.push((doubt, told[chosen]));
                 let reach = buffers.log2[chosen] + IN_THE_RUNNING;
                 for (value, told) in buffers.log2.iter().zip(told) {
                     if !told.is_nan() && *value <= reach {
@@ -111,6 +105,7 @@ impl Learned {
         }
         let mut model = make();
         model.fit(table);
+        let mut losses: Vec<f64> = pairs.iter().map(|pair| pair.1).collect();
         losses.sort_by(f64::total_cmp);
         Some(Learned {
             model,

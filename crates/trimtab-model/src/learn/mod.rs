@@ -38,7 +38,7 @@ pub use nearest::Nearest;
 pub use policy::{Ledger, PROBLEM_SHARE, PROCESS_SHARE, Pick, Policy};
 pub use prior::Prior;
 pub use recency::{HALF_LIFE_S, recency};
-pub use shape::{matmul_axes, matmul_shape};
+pub use shape::{axes, shape};
 pub use svm::Svm;
 pub use table::{Axes, SLOWEST_LOG2, Table, relative};
 pub use tree::Tree;
