@@ -1,4 +1,4 @@
-//! Models on real times: 300 matrix products by ten variants, measured by `cargo xtask bench regret --save` (every other row of 600).
+//! Models on real times: 600 matrix products by ten variants, measured by `cargo xtask bench regret --shapes 600 --save`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
@@ -337,24 +337,29 @@ fn covering_rows_lie_farther_apart_than_random_ones() {
     assert!(closest(&covering) > 4.0 * closest(&Dice::new(1).order(times.table.len())[..30]));
     // What is taken already is not taken again.
     let more = k_centre(&times.table, &covering, 300);
-    assert_eq!(more.len(), 270);
+    assert_eq!(more.len(), 300);
     assert!(more.iter().all(|row| !covering.contains(row)));
 }
 
 #[test]
 fn measuring_where_the_model_doubts_is_worth_more_than_measuring_anywhere() {
     let times = times();
-    let mut wanted = Table::new(axes(&product([1; 3])), times.variants.len());
-    (0..times.table.len()).for_each(|row| assert!(wanted.want(times.table.at(row))));
-    let takes = |row: usize, rival: usize| times.ns[row][rival].is_finite();
-    // Lost over all problems, where those that were measured are known.
-    let lost = |measured: &[usize], seed: u64| {
-        let learned = Learned::fit(Kind::Default, &times.table.part(measured), seed).unwrap();
-        let others: Vec<usize> = (0..times.table.len()).filter(|row| !measured.contains(row)).collect();
-        losses(&times, &learned, &others).iter().map(|loss| loss.1).sum::<f64>()
-    };
     let (mut active, mut random) = (0.0, 0.0);
-    for seed in 0..4 {
+    for seed in 0..3 {
+        let wanted_rows = &Dice::new(seed).order(times.table.len())[..300];
+        let mut wanted = Table::new(times.table.axes().clone(), times.variants.len());
+        wanted_rows.iter().for_each(|&row| assert!(wanted.want(times.table.at(row))));
+        let takes = |row: usize, rival: usize| times.ns[wanted_rows[row]][rival].is_finite();
+        let learn = |measured: &[usize]| {
+            let rows: Vec<usize> = measured.iter().map(|&row| wanted_rows[row]).collect();
+            Learned::fit(Kind::Default, &times.table.part(&rows), seed)
+        };
+        // Lost over all wanted problems, where those that were measured are known.
+        let lost = |measured: &[usize]| {
+            let others: Vec<usize> =
+                (0..wanted.len()).filter(|row| !measured.contains(row)).map(|row| wanted_rows[row]).collect();
+            losses(&times, &learn(measured).unwrap(), &others).iter().map(|loss| loss.1).sum::<f64>()
+        };
         let mut measured: Vec<usize> = Vec::new();
         let mut learned: Option<Learned> = None;
         while measured.len() < 100 {
@@ -363,12 +368,12 @@ fn measuring_where_the_model_doubts_is_worth_more_than_measuring_anywhere() {
             assert!(!next.rows.is_empty() && next.rows.len() <= 8, "{next:?}");
             assert!(next.rows.iter().all(|row| !measured.contains(row)));
             measured.extend(next.rows);
-            learned = Learned::fit(Kind::Default, &times.table.part(&measured), seed);
+            learned = learn(&measured);
         }
-        active += lost(&measured, seed);
-        random += lost(&Dice::new(seed).order(times.table.len())[..measured.len()], seed);
+        active += lost(&measured);
+        random += lost(&(0..measured.len()).collect::<Vec<_>>());
     }
-    assert!(active < 0.8 * random, "{active} against {random}");
+    assert!(active < 0.75 * random, "{active} against {random}");
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! From a model's own doubt to the loss that was seen where it doubted as much.
 
 /// Offsets tried, as shares of the mean doubt, and powers.
-const OFFSETS: [f64; 4] = [0.2, 0.5, 1.0, 10.0];
+const OFFSETS: [f64; 5] = [0.1, 0.2, 0.5, 1.0, 10.0];
 const POWERS: [f64; 3] = [0.5, 0.75, 1.0];
 
 /// Before anything was seen, a loss is expected to be this share of the doubt; that counts as much as so many pairs. Of three
 /// tables of times the share was 0.77, 0.90 and 0.93 once 400 problems had been seen.
-const PRIOR: (f64, f64) = (0.9, 20.0);
+const PRIOR: (f64, f64) = (0.9, 30.0);
 
-/// A rising curve from doubt to expected loss, both in doublings: `scale · (offset + doubt)^power`.
+/// A rising curve from doubt to expected loss, both in doublings: `least + scale · (offset + doubt)^power`.
 ///
 /// Losses are many small ones and a few large ones; of all curves the one is taken under which the losses that were seen,
 /// thought of as exponentially distributed around it, are likeliest. So small expectations are fitted as carefully as large
@@ -18,6 +18,8 @@ pub struct Calibration {
     scale: f64,
     offset: f64,
     power: f64,
+    /// The least loss that is expected: with few pairs, part of the mean, for a model that never doubts may not know better.
+    least: f64,
 }
 
 impl Calibration {
@@ -30,10 +32,11 @@ impl Calibration {
         let mixed = |(doubt, loss): &(f64, f64)| (*doubt, seen * loss + (1.0 - seen) * PRIOR.0 * doubt);
         let pairs: Vec<(f64, f64)> = pairs.iter().filter(usable).map(mixed).collect();
         let mean = pairs.iter().map(|pair| pair.0).sum::<f64>() / count.max(1.0);
-        let mut best = (f64::INFINITY, Calibration { scale: PRIOR.0, offset: 0.0, power: 1.0 });
+        let mut best = (f64::INFINITY, Calibration { scale: PRIOR.0, offset: 0.0, power: 1.0, least: 0.0 });
         if pairs.is_empty() {
             return best.1;
         }
+        let least = (1.0 - seen) * pairs.iter().map(|pair| pair.1).sum::<f64>() / count;
         for offset in OFFSETS.map(|share| share * mean.max(1e-6)) {
             for power in POWERS {
                 // The likeliest scale of a shape is the mean of losses over it.
@@ -46,7 +49,7 @@ impl Calibration {
                 let scale = sum / count.max(1.0);
                 let unlikely = logs / count.max(1.0) + scale.max(1e-12).ln();
                 if unlikely < best.0 {
-                    best = (unlikely, Calibration { scale, offset, power });
+                    best = (unlikely, Calibration { scale: seen * scale, offset, power, least });
                 }
             }
         }
@@ -55,7 +58,7 @@ impl Calibration {
 
     /// The loss to expect at that doubt.
     pub fn expected(&self, doubt: f64) -> f64 {
-        self.scale * (self.offset + doubt.max(0.0)).powf(self.power)
+        self.least + self.scale * (self.offset + doubt.max(0.0)).powf(self.power)
     }
 }
 
