@@ -18,6 +18,7 @@
 //! - [`Runtime::explain`] shows every rival with its time or its reason for standing back.
 #![forbid(unsafe_code)]
 
+mod builder;
 mod choose;
 mod environment;
 mod error;
@@ -29,11 +30,12 @@ mod runtime;
 mod tensor;
 mod trial;
 
+pub use builder::Builder;
 pub use choose::{Choice, ChoiceBuilder};
 pub use environment::{VARIABLES, default_wisdom_dir, parse_duration};
 pub use error::Error;
 pub use ops::{Axis, Float, Operand};
-pub use runtime::{Builder, Runtime};
+pub use runtime::Runtime;
 pub use tensor::{MAX_TENSOR_RANK, Tensor};
 pub use trial::{Comparison, Trial};
 

@@ -1,0 +1,278 @@
+//! Setting up a runtime: what the caller asks for, what the environment asks for, and which devices there are.
+
+use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
+use crate::error::Error;
+use crate::gpu;
+use crate::runtime::{BUILT, Runtime, SPEEDS, Shared, blob_name};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trimtab_core::{Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
+use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
+use trimtab_operands::{Launch, Reference};
+use trimtab_plan::{Planner, Settings, StrategyName, TermsId};
+use trimtab_tune::Rules;
+use trimtab_wisdom::Wisdom;
+
+/// Sets up a [`Runtime`]. What is set here wins over the environment.
+#[derive(Default)]
+pub struct Builder {
+    environment: Environment,
+    ignore_environment: bool,
+    kernels: Vec<Box<dyn AnyKernel>>,
+    rules: Option<Rules>,
+    terms: Terms,
+    blas: Vec<PathBuf>,
+    pub(crate) gpu_kernels: gpu::Kernels,
+    measure_anew: bool,
+    live_resize: Option<bool>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Builder({:?}, {} kernels)", self.environment, self.kernels.len())
+    }
+}
+
+impl Builder {
+    /// Effort for a problem that is not known yet.
+    pub fn patience(mut self, patience: Patience) -> Self {
+        self.environment.patience = Some(patience);
+        self
+    }
+
+    /// The strategy for kernels whose settings are searched; kernels with few settings are searched too, not raced whole.
+    ///
+    /// ```
+    /// let rt = trimtab::Runtime::builder().wisdom_in_memory().strategy("hill".parse()?).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn strategy(mut self, strategy: StrategyName) -> Self {
+        self.environment.strategy = Some(strategy);
+        self
+    }
+
+    /// Foreground time a new problem may cost.
+    pub fn budget(mut self, budget: Nanos) -> Self {
+        self.environment.budget = Some(budget);
+        self
+    }
+
+    /// Most threads a kernel may use.
+    pub fn threads(mut self, threads: u32) -> Self {
+        self.environment.threads = Some(threads.max(1));
+        self
+    }
+
+    /// Keeps wisdom in that directory.
+    pub fn wisdom_dir(mut self, dir: impl AsRef<Path>) -> Self {
+        self.environment.wisdom = Some(WisdomPlace::Directory(dir.as_ref().to_path_buf()));
+        self
+    }
+
+    /// Keeps wisdom only while the process runs.
+    pub fn wisdom_in_memory(mut self) -> Self {
+        self.environment.wisdom = Some(WisdomPlace::Nowhere);
+        self
+    }
+
+    /// Uses only the device of that short name (`cpu`, `gpu0`), only GPUs (`gpu`), or only the device with that in its name.
+    pub fn device(mut self, name: &str) -> Self {
+        self.environment.device = Some(name.to_ascii_lowercase());
+        self
+    }
+
+    /// Tries this BLAS library before those in the usual places.
+    pub fn blas(mut self, path: impl AsRef<Path>) -> Self {
+        self.blas.push(path.as_ref().to_path_buf());
+        self
+    }
+
+    /// Looks for no BLAS library.
+    pub fn no_blas(mut self) -> Self {
+        self.environment.blas = Some(Blas::None);
+        self
+    }
+
+    /// Adds a kernel of your own. It is checked against the reference, measured, tuned and remembered like ours.
+    ///
+    /// ```
+    /// use trimtab::core::{Decline, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError};
+    /// use trimtab::core::{UnaryOp, Variant, VariantClass, Work, DType};
+    /// use trimtab::cpu::{Args, Cpu};
+    ///
+    /// trimtab::core::config! { struct NoSettings {} }
+    /// struct MyNeg;
+    /// impl Variant<Cpu> for MyNeg {
+    ///     type Problem = Elementwise;
+    ///     type Config = NoSettings;
+    ///     fn name(&self) -> std::borrow::Cow<'static, str> { "my.neg".into() }
+    ///     fn version(&self) -> KernelVersion { "1".into() }
+    ///     fn class(&self) -> VariantClass { VariantClass::Custom }
+    ///     fn declines(&self, p: &Elementwise, _: &DeviceFacts) -> Option<Decline> {
+    ///         let mine = p.op == ElementwiseOp::Unary(UnaryOp::Neg) && p.dtype == DType::F32;
+    ///         (!mine).then(|| Decline::because("does neg of f32 only"))
+    ///     }
+    ///     fn configs(&self, _: &Elementwise, _: &DeviceFacts) -> Vec<NoSettings> { vec![NoSettings {}] }
+    ///     fn work(&self, p: &Elementwise, _: NoSettings, _: &DeviceFacts) -> Work {
+    ///         Work { bytes: trimtab::core::Bytes(8 * p.out_len()), threads: 1, lanes: 1, ..Work::default() }
+    ///     }
+    ///     fn launch(&self, p: &Elementwise, _: NoSettings, args: Args<'_>) -> Result<(), LaunchError> {
+    ///         let args = args.typed::<f32>([p.lhs_len(), 0, p.out_len()])?;
+    ///         args.out.iter_mut().zip(args.lhs).for_each(|(out, x)| *out = -x);
+    ///         Ok(())
+    ///     }
+    /// }
+    /// let rt = trimtab::Runtime::builder().wisdom_in_memory().kernel(MyNeg).build()?;
+    /// let problem = "elementwise.neg:f32:1000".parse()?;
+    /// assert!(rt.explain(&problem)?.rivals.iter().any(|rival| &*rival.name == "my.neg"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn kernel<V: Variant<Cpu>>(mut self, variant: V) -> Self {
+        self.kernels.push(erase(variant));
+        self
+    }
+
+    /// What a plan must keep, for every call that says nothing else.
+    pub fn constraints(mut self, constraints: Constraints) -> Self {
+        self.terms.constraints = constraints;
+        self
+    }
+
+    /// What a plan should minimise, for every call that says nothing else.
+    pub fn objective(mut self, objective: Objective) -> Self {
+        self.terms.objective = objective;
+        self
+    }
+
+    /// How races are run.
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = Some(rules);
+        self
+    }
+
+    /// Whether plans that rest on no measurement learn the width of their kernel (threads, workgroup) from live calls: they
+    /// do unless this says no, and never in mode `off`.
+    pub fn live_resize(mut self, on: bool) -> Self {
+        self.live_resize = Some(on);
+        self
+    }
+
+    /// Measures the speeds of GPUs again instead of taking over what an earlier process measured.
+    pub fn measure_anew(mut self) -> Self {
+        self.measure_anew = true;
+        self
+    }
+
+    /// Does not look at `TRIMTAB_…` variables.
+    pub fn ignore_environment(mut self) -> Self {
+        self.ignore_environment = true;
+        self
+    }
+
+    /// Probes the machine, opens wisdom, freezes the kernels.
+    pub fn build(self) -> Result<Runtime, Error> {
+        let asked = self.environment;
+        let outside = if self.ignore_environment { Environment::default() } else { Environment::read()? };
+        let threads = asked.threads.or(outside.threads);
+        let blas = match asked.blas.or(outside.blas) {
+            Some(Blas::None) => None,
+            Some(Blas::First(paths)) => Some([self.blas, paths].concat()),
+            None => Some(self.blas),
+        };
+        let cpu = Arc::new(CpuDevice::new(CpuOptions { threads, blas, kernels: self.kernels }));
+        let mut names: Vec<&str> = cpu.kernels().iter().map(|info| info.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::DuplicateKernel { name: pair[0].to_string() });
+        }
+        let wanted = asked.device.or(outside.device).filter(|wanted| wanted != "auto");
+        let mut devices: Vec<Place> = vec![(Arc::clone(&cpu) as Arc<dyn Device>, None)];
+        let mut unusable = Vec::new();
+        // Looking for GPUs costs tens of milliseconds; whoever wants the processor does not pay them.
+        if wanted.as_deref() != Some("cpu") {
+            let reference = Arc::clone(&cpu) as Arc<dyn Reference>;
+            let (gpus, problems) = gpu::find(reference, &self.gpu_kernels);
+            devices.extend(gpus.into_iter().map(|(device, launcher)| (device, Some(launcher))));
+            unusable = problems;
+        }
+        let places = pinned(devices, wanted, &unusable)?;
+        let cpu_at =
+            places.iter().position(|(_, launcher)| launcher.is_none()).unwrap_or(places.len()) as u16;
+        let (devices, launchers): (Vec<Arc<dyn Device>>, Vec<_>) = places.into_iter().unzip();
+        let mut warnings: Vec<String> = cpu.problems().to_vec();
+        let wisdom = match asked.wisdom.or(outside.wisdom) {
+            Some(WisdomPlace::Nowhere) => Wisdom::in_memory(),
+            Some(WisdomPlace::Directory(dir)) => Wisdom::open(&dir),
+            None => match default_wisdom_dir() {
+                Some(dir) => Wisdom::open(&dir),
+                None => {
+                    warnings.push(
+                        "no home directory: wisdom is kept in memory; set TRIMTAB_WISDOM_DIR".to_string(),
+                    );
+                    Wisdom::in_memory()
+                }
+            },
+        };
+        warnings.extend(wisdom.warnings().iter().map(|warning| warning.to_string()));
+        let mut terms = self.terms;
+        cap_threads(&mut terms, cpu.pool().threads(), cpu.facts().threads);
+        let mut settings = Settings::default();
+        settings.patience = asked.patience.or(outside.patience).unwrap_or(settings.patience);
+        settings.strategy = asked.strategy.or(outside.strategy);
+        settings.budget = asked.budget.or(outside.budget).unwrap_or(settings.budget);
+        settings.rules = self.rules.unwrap_or(settings.rules);
+        settings.live_resize = self.live_resize.unwrap_or(settings.live_resize);
+        if outside.log.unwrap_or(false) {
+            warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
+        }
+        for (device, launcher) in devices.iter().zip(&launchers) {
+            let Some(launcher) = launcher else { continue };
+            if let Some(built) = wisdom.blob(&blob_name(BUILT, device.as_ref())) {
+                launcher.offer_built(built);
+            }
+            let speeds = wisdom.blob(&blob_name(SPEEDS, device.as_ref())).filter(|_| !self.measure_anew);
+            if let Some(speeds) = speeds.and_then(|bytes| String::from_utf8(bytes).ok()) {
+                launcher.offer_speeds(&speeds);
+            }
+        }
+        let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);
+        let shared = Arc::new(Shared { planner, cpu, cpu_at, launchers, warnings, unusable });
+        Ok(Runtime { shared, terms: TermsId::default(), given: terms })
+    }
+}
+
+/// A cap on threads is a constraint like any other, so that plans made under it are kept apart; whatever else is asked, no
+/// plan uses more threads than the pool has.
+pub(crate) fn cap_threads(terms: &mut Terms, pool: u32, machine: u32) {
+    if pool < machine {
+        terms.constraints.threads_max = Some(terms.constraints.threads_max.map_or(pool, |max| max.min(pool)));
+    }
+}
+
+/// A device, and what runs its plans if it is not the processor.
+type Place = (Arc<dyn Device>, Option<Arc<dyn Launch>>);
+
+/// The devices a pin names: by short name, all GPUs, or the one with the pin in its name.
+fn pinned(places: Vec<Place>, wanted: Option<String>, unusable: &[String]) -> Result<Vec<Place>, Error> {
+    let Some(wanted) = wanted else { return Ok(places) };
+    let shown = |place: &Place| format!("{} ({})", place.0.facts().id, place.0.facts().name);
+    let known: Vec<String> = places.iter().map(shown).collect();
+    let by_id = |place: &Place| {
+        let facts = place.0.facts();
+        facts.id == wanted || (wanted == "gpu" && facts.kind == DeviceKind::Gpu)
+    };
+    let by_name = |place: &Place| place.0.facts().name.to_ascii_lowercase().contains(&wanted);
+    let no_such = |reason: Option<&str>| {
+        let also = unusable.iter().map(String::as_str).chain(reason);
+        let also: String = also.map(|reason| format!("; {reason}")).collect();
+        Error::NoSuchDevice { wanted: wanted.clone(), known: format!("auto, {}{also}", known.join(", ")) }
+    };
+    if places.iter().any(by_id) {
+        return Ok(places.into_iter().filter(by_id).collect());
+    }
+    match places.iter().filter(|place| by_name(place)).count() {
+        1 if !wanted.is_empty() => Ok(places.into_iter().filter(by_name).collect()),
+        0 | 1 => Err(no_such(None)),
+        _ => Err(no_such(Some("that is in several names; use a short name"))),
+    }
+}
