@@ -18,6 +18,9 @@ const CONDITIONS: [&str; 3] = ["quiet", "busy", LIVE];
 pub(crate) const LIVE: &str = "live";
 /// The condition of facts that say how long building a kernel took.
 pub(crate) const COMPILED: &str = "compile";
+/// The conditions of facts from explored calls: what was tried, and what the plan in force took beside it.
+pub(crate) const EXPLORED: &str = "explored";
+pub(crate) const CHOSEN: &str = "chosen";
 
 /// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
 const MAX_FAILED: usize = 4096;
@@ -199,8 +202,8 @@ impl Experience {
                 }
                 Outcome::Failed { kind: FailureKind::TimedOut, .. } => self.note_hang(index, kernel),
                 Outcome::Failed { .. } => (),
-                // What building took says nothing about running.
-                Outcome::Timed(_) if fact.key.condition == COMPILED => (),
+                // What building took says nothing about running; explored calls are live calls, and counted there.
+                Outcome::Timed(_) if [COMPILED, EXPLORED, CHOSEN].contains(&&*fact.key.condition) => (),
                 Outcome::Timed(stats) => {
                     let Ok(problem) = Problem::parse(&fact.key.problem) else { continue };
                     if problem.operation() != kernels[number].operation {

@@ -6,10 +6,12 @@
 
 mod cold;
 mod donors;
+mod drain;
 mod experience;
 mod feedback;
 mod field;
 mod guard;
+mod live;
 mod measure;
 mod offload;
 mod plan;
@@ -26,3 +28,4 @@ pub use plan::{Decision, Plan, Reason, Rival, Standing};
 pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
 pub use strategy_name::{StrategyName, TuneMode, UnknownMode, UnknownStrategy};
 pub use table::TermsId;
+pub use trimtab_model::learn::Ledger;

@@ -191,7 +191,7 @@ impl Runtime {
         out: &mut [T],
     ) -> Result<(), Error> {
         let planner = &self.shared.planner;
-        let Some((problem, plan)) = planner.known(problem, self.terms) else {
+        let Some((problem, plan)) = planner.for_call(problem, self.terms) else {
             return self.execute_cold(&problem.problem(), lhs, rhs, out);
         };
         let outcome = if plan.device == self.shared.cpu_at {

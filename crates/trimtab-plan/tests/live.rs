@@ -1,0 +1,168 @@
+//! Exploring on a scripted machine: a plan that no race decided lets calls try others, within a budget.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
+
+mod scripted;
+
+use scripted::{Script, Scripted, kernel, reference};
+use std::sync::Arc;
+use trimtab_core::{Constraints, Device, LaunchError, Nanos, Objective, Patience, Problem, Terms};
+use trimtab_plan::{Planner, Reason, Settings, TermsId};
+use trimtab_wisdom::{Outcome, Wisdom};
+
+const FINGERPRINT: &str = "scripted \"machine\"\n../x";
+
+fn problem() -> Problem {
+    trimtab_core::Custom::new("op", &[8]).unwrap().into()
+}
+
+/// All kernels look alike to the model; the second is the fastest, the third far slower.
+fn kernels() -> Vec<Script> {
+    let slow = kernel("slow", &[(1, 400_000)]);
+    vec![kernel("first", &[(1, 100_000)]), kernel("fast", &[(1, 70_000)]), slow, reference(900_000)]
+}
+
+/// A budget no race can be run in: the plan rests on an estimate.
+fn hurried() -> Settings {
+    Settings { budget: Nanos(1_000), ..Settings::default() }
+}
+
+fn planner_with(device: &Arc<Scripted>, wisdom: &Arc<Wisdom>, settings: Settings) -> Planner {
+    let devices = vec![Arc::clone(device) as Arc<dyn Device>];
+    Planner::new(devices, Arc::clone(wisdom), settings, Terms::default())
+}
+
+/// What calls did: how often which kernel ran, and how long all took and would have taken with the plan in force alone.
+#[derive(Debug, Default)]
+struct Told {
+    counts: [u32; 4],
+    took: u64,
+    in_force: u64,
+}
+
+/// So many calls, each of which runs as long as is written down, is reported if it is its turn, and drained.
+fn calls(planner: &Planner, device: &Scripted, terms: TermsId, count: usize) -> Told {
+    let mut told = Told::default();
+    for _ in 0..count {
+        let known = planner.known(&problem(), terms).map(|found| *found.1);
+        let plan = match planner.for_call(&problem(), terms) {
+            Some((_, plan)) => *plan,
+            None => planner.plan(&problem(), terms).unwrap(),
+        };
+        let ns = device.ns(plan.kernel, &plan.point);
+        told.counts[plan.kernel.0 as usize] += 1;
+        told.took += ns;
+        told.in_force += known.map_or(ns, |known| device.ns(known.kernel, &known.point));
+        if planner.should_time(&plan) {
+            planner.report(&plan, Nanos(ns));
+        }
+        planner.drain();
+    }
+    told
+}
+
+#[test]
+fn a_plan_nobody_measured_is_put_right_by_live_calls_for_a_hundredth_of_the_time() {
+    let (device, wisdom) = (Scripted::new(kernels()), Arc::new(Wisdom::in_memory()));
+    let planner = planner_with(&device, &wisdom, hurried());
+    let terms = TermsId::default();
+    let told = calls(&planner, &device, terms, 6_000);
+    let plan = planner.plan(&problem(), terms).unwrap();
+    assert_eq!(plan.kernel.0, 1, "{told:?}");
+    let decision = planner.decision(&problem(), terms).unwrap();
+    assert_eq!(decision.reason, Reason::Explored);
+    assert!(
+        decision.notes.iter().any(|note| note.contains("fast (tile=1) instead of first")),
+        "{:?}",
+        decision.notes
+    );
+    // What trying others cost is true to the ledger and within the budget, one surprise allowed for.
+    let ledger = planner.ledger();
+    let cost = told.took.saturating_sub(told.in_force) as f64;
+    assert!(ledger.explored > 2 && ledger.share() <= 0.01, "{ledger:?}");
+    assert!(cost <= 0.01 * told.took as f64 + 300_000.0, "{told:?}");
+    assert!(ledger.total_ns <= told.took as f64 * 1.05, "{ledger:?} {told:?}");
+    // Pairs are remembered: what was tried, and what the plan in force took beside it.
+    let facts = wisdom.facts(FINGERPRINT, &problem().to_string());
+    let n = |condition: &str| -> u64 {
+        let of = facts.iter().filter(|fact| fact.key.condition == condition);
+        of.map(|fact| if let Outcome::Timed(stats) = &fact.outcome { stats.n } else { 0 }).sum()
+    };
+    assert_eq!((n("explored"), n("chosen")), (ledger.explored, ledger.explored));
+    // A process that starts with this wisdom begins where this one ended.
+    drop(planner);
+    let next = planner_with(&device, &wisdom, hurried());
+    assert_eq!(next.plan(&problem(), terms).unwrap().kernel.0, 1);
+}
+
+#[test]
+fn a_plan_that_is_kept_by_a_caller_is_never_one_that_is_tried() {
+    let device = Scripted::new(kernels());
+    let planner = planner_with(&device, &Arc::new(Wisdom::in_memory()), hurried());
+    let terms = TermsId::default();
+    for _ in 0..2_000 {
+        let plan = planner.plan(&problem(), terms).unwrap();
+        assert_eq!(plan.kernel.0, 0);
+        planner.report(&plan, Nanos(100_000));
+        planner.drain();
+    }
+    assert_eq!(planner.ledger().explored, 0);
+}
+
+#[test]
+fn nothing_is_tried_where_nothing_may_be_or_nothing_is_open() {
+    let tried = |settings: Settings, terms: Terms| {
+        let device = Scripted::new(kernels());
+        let planner = planner_with(&device, &Arc::new(Wisdom::in_memory()), settings);
+        let terms = planner.terms(&terms).unwrap();
+        let told = calls(&planner, &device, terms, 1_500);
+        planner.ledger().explored > 0 || told.counts.iter().filter(|count| **count > 0).count() > 1
+    };
+    let terms = Terms::default();
+    assert!(tried(hurried(), terms));
+    assert!(!tried(Settings { explore: false, ..hurried() }, terms), "switched off");
+    assert!(!tried(Settings { patience: Patience::Off, ..hurried() }, terms), "mode off");
+    assert!(!tried(Settings { patience: Patience::Estimate, ..hurried() }, terms), "mode estimate");
+    assert!(!tried(Settings { budget: Nanos::from_millis(10_000), ..hurried() }, terms), "raced");
+    let latency = Constraints { latency_max: Some(Nanos::from_millis(900)), ..Constraints::default() };
+    assert!(!tried(hurried(), Terms { constraints: latency, ..terms }), "a limit on latency");
+    let objective = Objective { memory: 0.5, ..Objective::default() };
+    assert!(!tried(hurried(), Terms { objective, ..terms }), "another objective");
+}
+
+#[test]
+fn whoever_gives_wrong_results_is_never_tried_and_others_still_are() {
+    let mut scripts = kernels();
+    scripts[1].lies_at = Some(1);
+    scripts[2].points = vec![(1, 80_000)];
+    let device = Scripted::new(scripts);
+    let planner = planner_with(&device, &Arc::new(Wisdom::in_memory()), hurried());
+    let told = calls(&planner, &device, TermsId::default(), 8_000);
+    assert_eq!(told.counts[1], 0, "{told:?}");
+    assert_eq!(planner.plan(&problem(), TermsId::default()).unwrap().kernel.0, 2, "{told:?}");
+}
+
+#[test]
+fn a_tried_plan_whose_launch_fails_is_answered_by_the_plan_in_force() {
+    let device = Scripted::new(kernels());
+    let planner = planner_with(&device, &Arc::new(Wisdom::in_memory()), hurried());
+    let terms = TermsId::default();
+    let mut failures = 0;
+    planner.plan(&problem(), terms).unwrap();
+    for _ in 0..6_000 {
+        let plan = *planner.for_call(&problem(), terms).unwrap().1;
+        if plan.kernel.0 == 1 {
+            failures += 1;
+            let next =
+                planner.failed(&problem(), terms, &plan, &LaunchError::Kernel("no".to_string())).unwrap();
+            assert_eq!(next.kernel.0, 0);
+        } else if planner.should_time(&plan) {
+            planner.report(&plan, Nanos(device.ns(plan.kernel, &plan.point)));
+        }
+        planner.drain();
+    }
+    assert_eq!(failures, 1, "it is quarantined after the first");
+    assert!(planner.decision(&problem(), terms).unwrap().reason != Reason::NextBest);
+    let explained = planner.explain(&problem(), terms).unwrap();
+    let fast = explained.rivals.iter().find(|rival| &*rival.name == "fast").unwrap();
+    assert!(fast.out_because().unwrap().contains("no"), "{:?}", fast.standing);
+}
