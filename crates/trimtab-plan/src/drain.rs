@@ -33,6 +33,7 @@ impl Inner {
         }
         if let Ok(keys) = self.live_keys.lock() {
             for (id, stats) in sums {
+                self.audit.ran(id, &stats);
                 if let Some(key) = keys.get(&id) {
                     self.cold.wisdom.record(key.clone(), Outcome::Timed(stats));
                 }
@@ -121,6 +122,9 @@ impl Inner {
         if let (Ok(mut keys), Some(winner), true) = (self.live_keys.lock(), decision.winner(), plan.id != 0) {
             let device = &self.cold.devices[winner.device as usize];
             keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, LIVE));
+            if let Some(estimate) = winner.estimate() {
+                self.audit.expects(plan.id, estimate);
+            }
         }
         if let Ok(mut decisions) = self.decisions.lock() {
             let (map, order) = &mut *decisions;
@@ -171,6 +175,7 @@ impl Host for Inner {
             self.cold.remember(&Decision { complete: false, ..decision.clone() }, &ask);
         }
         self.keep(problem, terms, &plan, Arc::new(decision));
+        self.audit.count(|counts| counts.changed += 1);
         Some(plan)
     }
 

@@ -4,6 +4,7 @@
 //! [`Device`](trimtab_core::Device), ask for a plan, run it, report how long it took.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod cold;
 mod donors;
 mod drain;

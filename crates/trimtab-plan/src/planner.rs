@@ -1,5 +1,6 @@
 //! The planner: known path without a lock, cold path behind one, feedback drained in the background.
 
+use crate::audit::{Audit, LiveStats};
 use crate::cold::{Ask, Cold, PlanError};
 use crate::feedback::{self, Feedback};
 use crate::field;
@@ -119,6 +120,7 @@ pub(crate) struct Inner {
     pub live_keys: Mutex<FxHashMap<u32, FactKey>>,
     pub resizes: Resizes,
     pub explores: Explores,
+    pub audit: Audit,
     pub stop: AtomicBool,
 }
 
@@ -154,6 +156,7 @@ impl Planner {
             live_keys: Mutex::default(),
             resizes: Resizes::default(),
             explores: Explores::default(),
+            audit: Audit::default(),
             stop: AtomicBool::new(false),
         };
         Planner { inner: Arc::new(inner), drainer: Mutex::new(None) }
@@ -213,7 +216,7 @@ impl Planner {
         self.inner.explores.ledger()
     }
 
-    /// The same for each problem that is explored now.
+    /// The ledger of each problem that is explored now.
     pub fn ledgers(&self) -> Vec<(Problem, Ledger)> {
         self.inner.explores.ledgers()
     }
@@ -316,6 +319,7 @@ impl Planner {
         plan: &Plan,
         error: &LaunchError,
     ) -> Result<Plan, PlanError> {
+        self.inner.audit.count(|counts| counts.failed += 1);
         let failure = Failure::new(FailureKind::Launch, error.to_string());
         let cold = &self.inner.cold;
         let given = self.inner.given_terms(terms);
@@ -380,6 +384,12 @@ impl Planner {
     /// Live reports dropped because the ring was full.
     pub fn reports_dropped(&self) -> u64 {
         self.inner.feedback.dropped()
+    }
+
+    /// What live calls of this process showed.
+    pub fn stats(&self) -> LiveStats {
+        let stats = self.inner.audit.stats();
+        LiveStats { dropped: self.reports_dropped(), ledger: self.ledger(), ..stats }
     }
 
     /// Takes in what live calls reported and writes wisdom. The background thread does this by itself.

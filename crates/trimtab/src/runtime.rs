@@ -6,6 +6,7 @@ use std::sync::Arc;
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
 use trimtab_cpu::{CpuDevice, Element, Slice, SliceMut};
 use trimtab_operands::Launch;
+use trimtab_plan::audit::LiveStats;
 use trimtab_plan::{Decision, Plan, Planner, TermsId, TuneRequest};
 use trimtab_tune::Progress;
 use trimtab_wisdom::{Filter, ImportReport, Wisdom, WisdomError};
@@ -169,6 +170,12 @@ impl Runtime {
     /// Why this plan, what else there is, and how each was judged. Measures nothing.
     pub fn explain(&self, problem: &Problem) -> Result<Decision, Error> {
         Ok(self.shared.planner.explain(problem, self.terms)?)
+    }
+
+    /// What live calls of this process showed: how many were timed, what trying others cost, how near expected times were.
+    /// What outlives the process is in wisdom: see [`plan::audit`](trimtab_plan::audit).
+    pub fn stats(&self) -> LiveStats {
+        self.shared.planner.stats()
     }
 
     /// Takes in facts from elsewhere; with `commit` they count from the next call on.
