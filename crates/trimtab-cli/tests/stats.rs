@@ -83,6 +83,10 @@ fn the_speed_up_against_the_default_is_of_problems_raced_here() {
     let dir = tempfile::tempdir().unwrap();
     ok(dir.path(), &["tune", "matmul:f32:48x48x48", "--exhaustive", "--budget", "60s"]);
     let view = json(dir.path(), &["stats", "--json"]);
-    assert_eq!((view["verdicts"].as_u64(), view["speedup"]["problems"].as_u64()), (Some(1), Some(1)), "{view}");
+    assert_eq!(
+        (view["verdicts"].as_u64(), view["speedup"]["problems"].as_u64()),
+        (Some(1), Some(1)),
+        "{view}"
+    );
     assert!(view["speedup"]["geomean"].as_f64().unwrap() > 0.0, "{view}");
 }

@@ -49,6 +49,7 @@ impl Inner {
             }
             let next = self.explores.step(&calls, &self.cold, &self.table, self);
             self.feedback.await_reports(0, next);
+            self.watch(&calls);
         }
     }
 

@@ -8,6 +8,7 @@ pub mod audit;
 mod cold;
 mod donors;
 mod drain;
+mod drift;
 mod experience;
 mod feedback;
 mod field;

@@ -2,6 +2,7 @@
 
 use crate::audit::{Audit, LiveStats};
 use crate::cold::{Ask, Cold, PlanError};
+use crate::drift::Drifts;
 use crate::feedback::{self, Feedback};
 use crate::field;
 use crate::live::Explores;
@@ -48,8 +49,9 @@ pub struct Settings {
     /// Whether a plan that rests on no measurement learns the width of its kernel from live calls. Never with
     /// [`Patience::Off`].
     pub live_resize: bool,
-    /// Whether calls of a plan that no completed race decided now and then run another rival, within a budget of one per
-    /// cent of the time. Only with [`Patience::Measure`] and above: the others promise that nothing is tried.
+    /// Whether live calls may change plans. Calls of one that no completed race decided now and then run another rival, within a
+    /// budget of one per cent of the time; and one whose calls take another time than before is measured again in the
+    /// background. Only with [`Patience::Measure`] and above: the others promise that nothing is tried.
     pub explore: bool,
 }
 
@@ -121,6 +123,7 @@ pub(crate) struct Inner {
     pub resizes: Resizes,
     pub explores: Explores,
     pub audit: Audit,
+    pub drifts: Drifts,
     pub stop: AtomicBool,
 }
 
@@ -157,6 +160,7 @@ impl Planner {
             resizes: Resizes::default(),
             explores: Explores::default(),
             audit: Audit::default(),
+            drifts: Drifts::default(),
             stop: AtomicBool::new(false),
         };
         Planner { inner: Arc::new(inner), drainer: Mutex::new(None) }
@@ -418,6 +422,7 @@ impl Planner {
         self.inner.table.clear();
         self.inner.resizes.clear();
         self.inner.explores.clear();
+        self.inner.drifts.clear();
         if let Ok(mut decisions) = self.inner.decisions.lock() {
             decisions.0.clear();
             decisions.1.clear();

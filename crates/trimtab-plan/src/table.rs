@@ -181,6 +181,12 @@ impl Table {
         Some(&self.slots.get((id as usize).checked_sub(1)?)?.get()?.plan)
     }
 
+    /// The plan of that number and what it is for, if it is in force.
+    pub(crate) fn in_force(&self, id: u32) -> Option<(Problem, TermsId, Plan)> {
+        let slot = self.slots.get((id as usize).checked_sub(1)?)?.get()?;
+        (!slot.is_over()).then_some((slot.problem, slot.terms, slot.plan))
+    }
+
     /// Whether half of the slots are taken: then none should be spent on trying something out.
     pub(crate) fn is_crowded(&self) -> bool {
         self.used.load(Ordering::Relaxed) > MAX_PLANS / 2

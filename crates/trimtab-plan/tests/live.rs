@@ -166,3 +166,89 @@ fn a_tried_plan_whose_launch_fails_is_answered_by_the_plan_in_force() {
     let fast = explained.rivals.iter().find(|rival| &*rival.name == "fast").unwrap();
     assert!(fast.out_because().unwrap().contains("no"), "{:?}", fast.standing);
 }
+
+/// Raced in the first call, with a budget for it.
+fn raced(device: &Arc<Scripted>) -> Planner {
+    planner_with(
+        device,
+        &Arc::new(Wisdom::in_memory()),
+        Settings { budget: Nanos::from_millis(500), ..hurried() },
+    )
+}
+
+fn pair(first: u64, second: u64) -> Arc<Scripted> {
+    let device = vec![kernel("first", &[(1, first)]), kernel("fast", &[(1, second)]), reference(9_000_000)];
+    Scripted::new(device)
+}
+
+fn in_force(planner: &Planner) -> u32 {
+    planner.plan(&problem(), TermsId::default()).unwrap().kernel.0
+}
+
+#[test]
+fn a_kernel_that_became_slower_than_the_next_is_left_within_20_calls_and_taken_again_when_it_recovers() {
+    let device = pair(120_000, 100_000);
+    let planner = raced(&device);
+    let terms = TermsId::default();
+    calls(&planner, &device, terms, 30);
+    assert_eq!((in_force(&planner), planner.stats().noticed), (1, 0));
+    device.slow_down("fast", 1.5);
+    calls(&planner, &device, terms, 20);
+    assert_eq!(in_force(&planner), 0, "{:?}", planner.stats());
+    let stats = planner.stats();
+    assert_eq!((stats.noticed, stats.confirmed, stats.changed), (1, 1, 1));
+    let notes = planner.decision(&problem(), terms).unwrap().notes.join("\n");
+    assert!(notes.contains("fast (tile=1) took 1.50× as long as before"), "{notes}");
+    // Wisdom no longer says otherwise.
+    let facts = planner.wisdom().facts(FINGERPRINT, &problem().to_string());
+    let fast = facts.iter().find(|fact| fact.key.kernel == "fast" && fact.key.condition == "quiet").unwrap();
+    assert_eq!(fast.outcome.stats().unwrap().min_ns, 150_000.0);
+    assert!(facts.iter().any(|fact| fact.key.condition == "drifted"));
+    device.slow_down("fast", 1.0);
+    let told = calls(&planner, &device, terms, 8_000);
+    assert_eq!(in_force(&planner), 1, "{told:?} {:?}", planner.stats());
+}
+
+#[test]
+fn a_kernel_that_became_slower_and_is_still_the_fastest_stays() {
+    let device = pair(200_000, 100_000);
+    let planner = raced(&device);
+    calls(&planner, &device, TermsId::default(), 30);
+    device.slow_down("fast", 1.5);
+    let told = calls(&planner, &device, TermsId::default(), 200);
+    let stats = planner.stats();
+    assert_eq!((stats.noticed, stats.confirmed, stats.changed), (1, 1, 0));
+    assert_eq!((in_force(&planner), told.counts[0]), (1, 0));
+}
+
+#[test]
+fn a_machine_that_is_slow_for_a_while_changes_no_plan() {
+    let device = pair(105_000, 100_000);
+    let planner = raced(&device);
+    calls(&planner, &device, TermsId::default(), 30);
+    for factor in [2.0, 1.0, 3.0, 1.0] {
+        for name in ["first", "fast", "reference"] {
+            device.slow_down(name, factor);
+        }
+        let told = calls(&planner, &device, TermsId::default(), 100);
+        assert_eq!((in_force(&planner), told.counts[0]), (1, 0), "{factor} {:?}", planner.stats());
+    }
+    let stats = planner.stats();
+    assert_eq!((stats.confirmed, stats.changed), (0, 0), "{stats:?}");
+}
+
+#[test]
+fn nothing_is_measured_again_where_nothing_may_be() {
+    for settings in
+        [Settings { explore: false, ..hurried() }, Settings { patience: Patience::Off, ..hurried() }]
+    {
+        let device = pair(120_000, 100_000);
+        let planner = planner_with(&device, &Arc::new(Wisdom::in_memory()), settings);
+        calls(&planner, &device, TermsId::default(), 30);
+        let runs = device.runs.load(std::sync::atomic::Ordering::Relaxed);
+        device.slow_down("first", 2.0);
+        calls(&planner, &device, TermsId::default(), 100);
+        assert_eq!(device.runs.load(std::sync::atomic::Ordering::Relaxed), runs);
+        assert_eq!((planner.stats().noticed, in_force(&planner)), (0, 0));
+    }
+}
