@@ -252,3 +252,50 @@ fn nothing_is_measured_again_where_nothing_may_be() {
         assert_eq!((planner.stats().noticed, in_force(&planner)), (0, 0));
     }
 }
+
+#[test]
+fn what_live_calls_showed_survives_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = Scripted::new(kernels());
+    let terms = TermsId::default();
+    let (explored, timed) = {
+        let planner = planner_with(&device, &Arc::new(Wisdom::open(dir.path())), hurried());
+        calls(&planner, &device, terms, 6_000);
+        assert_eq!(in_force(&planner), 1);
+        (planner.ledger().explored, planner.stats().timed)
+    };
+    let wisdom = Arc::new(Wisdom::open(dir.path()));
+    let facts = wisdom.all_facts();
+    let told = trimtab_plan::audit::explored(&facts).unwrap();
+    let used: u64 = trimtab_plan::audit::used(&facts).iter().map(|used| used.calls).sum();
+    assert_eq!((told.calls, used), (explored, timed));
+    assert!(told.extra_ns <= 0.02 * told.live_ns, "{told:?}");
+    let regrets = trimtab_plan::audit::regrets(&facts);
+    assert_eq!((regrets.len(), regrets[0].problems, regrets[0].calls), (1, 1, explored));
+    // The second process starts with what the first found, and does not have to find it again.
+    let planner = planner_with(&device, &wisdom, hurried());
+    let told = calls(&planner, &device, terms, 500);
+    assert_eq!(in_force(&planner), 1);
+    assert!(told.counts[1] >= 490, "{told:?}");
+}
+
+#[test]
+fn a_failed_launch_is_counted_and_outlives_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = Scripted::new(kernels());
+    let terms = TermsId::default();
+    {
+        let planner = planner_with(&device, &Arc::new(Wisdom::open(dir.path())), hurried());
+        let plan = planner.plan(&problem(), terms).unwrap();
+        planner.failed(&problem(), terms, &plan, &LaunchError::Kernel("no".to_string())).unwrap();
+        assert_eq!(planner.stats().failed, 1);
+    }
+    let planner = planner_with(&device, &Arc::new(Wisdom::open(dir.path())), hurried());
+    let told = calls(&planner, &device, terms, 2_000);
+    assert_eq!(told.counts[0], 0, "{told:?}");
+}
+
+#[test]
+fn wisdom_and_models_agree_on_how_fast_live_calls_age() {
+    assert_eq!(trimtab_wisdom::HALF_LIFE_MS as f64 / 1000.0, trimtab_model::learn::HALF_LIFE_S);
+}
