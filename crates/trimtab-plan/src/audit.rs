@@ -180,7 +180,7 @@ pub fn used(facts: &[Fact]) -> Vec<Used> {
         ns,
     };
     let mut used: Vec<Used> = kernels.into_iter().map(used).collect();
-    used.sort_by(|a, b| b.calls.cmp(&a.calls));
+    used.sort_by_key(|used| std::cmp::Reverse(used.calls));
     used
 }
 

@@ -3,6 +3,7 @@
 use crate::cold::{Ask, fact_key};
 use crate::experience::{CHOSEN, EXPLORED, LIVE};
 use crate::feedback::Report;
+use crate::field;
 use crate::live::{Host, Pair, is_open, needs_estimates};
 use crate::plan::{Decision, Plan, Rival};
 use crate::planner::{Inner, MAX_DECISIONS};
@@ -118,6 +119,24 @@ impl Inner {
         self.feedback.await_reports(awaited, next);
     }
 
+    /// Writes a choice that is not settled for good into wisdom; where asked, only if something is remembered there already.
+    pub(crate) fn remember(&self, terms: TermsId, decision: &Decision, only_again: bool) {
+        let mut quiet = |_: &Progress| ();
+        let ask = self.ask(&decision.problem, terms, self.settings.patience, &mut quiet);
+        let Some(winner) = decision.winner() else { return };
+        if only_again && !self.cold.has_verdict(&ask) {
+            return;
+        }
+        // The set of rivals is known by its order, and a decision that was explained has another.
+        let rivals = field::enumerate(&self.cold.devices, &ask.problem, &ask.terms);
+        let same = |rival: &Rival| {
+            (rival.device, rival.kernel, rival.point) == (winner.device, winner.kernel, winner.point)
+        };
+        let Some(chosen) = rivals.iter().position(same) else { return };
+        let decision = Decision { rivals, chosen, complete: false, ..decision.clone() };
+        self.cold.remember(&decision, &ask);
+    }
+
     /// Keeps the decision behind a plan that was put in force, and under which key its live times are remembered.
     pub(crate) fn keep(&self, problem: &Problem, terms: TermsId, plan: &Plan, decision: Arc<Decision>) {
         if let (Ok(mut keys), Some(winner), true) = (self.live_keys.lock(), decision.winner(), plan.id != 0) {
@@ -170,11 +189,7 @@ impl Host for Inner {
         let _guard = self.deciding.try_lock().ok()?;
         let plan = self.table.replace(problem, terms, older, plan)?;
         // Where a race that was cut short is remembered, so is what calls found; an estimate is made anew from their times.
-        let mut quiet = |_: &Progress| ();
-        let ask = self.ask(problem, terms, self.settings.patience, &mut quiet);
-        if self.cold.has_verdict(&ask) {
-            self.cold.remember(&Decision { complete: false, ..decision.clone() }, &ask);
-        }
+        self.remember(terms, &decision, true);
         self.keep(problem, terms, &plan, Arc::new(decision));
         self.audit.count(|counts| counts.changed += 1);
         Some(plan)

@@ -195,10 +195,8 @@ impl Inner {
         decision.notes.push(note);
         // Not settled for good: calls try whether the other is as fast again.
         (decision.chosen, decision.reason, decision.complete) = (chosen, Reason::Raced, false);
-        let mut quiet = |_: &Progress| ();
-        let ask = self.ask(problem, terms, self.settings.patience, &mut quiet);
         let next = self.table.replace(problem, terms, plan.id, decision.plan()?)?;
-        self.cold.remember(&decision, &ask);
+        self.remember(terms, &decision, false);
         let decision = Arc::new(decision);
         self.keep(problem, terms, &next, Arc::clone(&decision));
         self.open(terms, &decision, next);

@@ -299,3 +299,29 @@ fn a_failed_launch_is_counted_and_outlives_the_process() {
 fn wisdom_and_models_agree_on_how_fast_live_calls_age() {
     assert_eq!(trimtab_wisdom::HALF_LIFE_MS as f64 / 1000.0, trimtab_model::learn::HALF_LIFE_S);
 }
+
+#[test]
+fn a_race_that_is_remembered_as_unfinished_is_explored_and_what_calls_find_is_remembered() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = pair(120_000, 100_000);
+    let settings = || Settings { budget: Nanos::from_millis(500), ..hurried() };
+    let terms = TermsId::default();
+    // A step makes the verdict one that is not settled for good.
+    let planner = planner_with(&device, &wisdom, settings());
+    calls(&planner, &device, terms, 30);
+    device.slow_down("fast", 1.5);
+    calls(&planner, &device, terms, 20);
+    drop(planner);
+    device.slow_down("fast", 1.0);
+    let planner = planner_with(&device, &wisdom, settings());
+    assert_eq!(in_force(&planner), 0);
+    let decision = planner.decision(&problem(), terms).unwrap();
+    assert_eq!((decision.reason, decision.complete), (Reason::Remembered, false));
+    let told = calls(&planner, &device, terms, 8_000);
+    assert_eq!(in_force(&planner), 1, "{told:?} {:?}", planner.stats());
+    assert_eq!(planner.stats().ledger, planner.ledger());
+    drop(planner);
+    let planner = planner_with(&device, &wisdom, settings());
+    assert_eq!(in_force(&planner), 1);
+    assert_eq!(planner.decision(&problem(), terms).unwrap().reason, Reason::Remembered);
+}
