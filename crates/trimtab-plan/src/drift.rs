@@ -18,8 +18,9 @@ use trimtab_wisdom::{Filter, Outcome, Stats};
 const FIRST_CALLS: usize = 8;
 /// Rivals measured, the one in force included.
 const MEASURED: usize = 3;
-/// Samples of each.
+/// Samples of each, and the fewest the budget must have time for.
 const SAMPLES: u32 = 6;
+const FEWEST_SAMPLES: u64 = 2;
 /// Times one plan is measured again: what keeps moving is not worth following.
 const MAX_AGAIN: u32 = 16;
 /// Plans watched; more keep what they have.
@@ -84,6 +85,11 @@ impl Drifts {
         noticed
     }
 
+    /// What the last calls of a plan took.
+    fn now(&self, id: u32) -> f64 {
+        self.0.lock().ok().and_then(|state| Some(state.plans.get(&id)?.middle())).unwrap_or(0.0)
+    }
+
     /// A change was looked into: the plan's last calls are what it is known for.
     fn settle(&self, id: u32) {
         let Ok(mut state) = self.0.lock() else { return };
@@ -118,7 +124,8 @@ impl Inner {
         self.drifts.settle(id);
     }
 
-    /// Measures the plan in force side by side with the next best. `None` if that cannot be done, or if nothing is to change.
+    /// Measures the plan in force side by side with the next best, or lets calls try them where that would take too long in the
+    /// background. `None` if nothing is to change, or nothing can be done.
     fn measure_again(&self, problem: &Problem, terms: TermsId, plan: &Plan, change: Change) -> Option<()> {
         let mut quiet = |_: &Progress| ();
         let mut decision =
@@ -134,6 +141,12 @@ impl Inner {
             .collect();
         let recorded = facts.kind == DeviceKind::Recorded;
         let given = self.settings.budget;
+        let least = self.drifts.now(plan.id) * (FEWEST_SAMPLES * rivals.len() as u64) as f64;
+        if least > given.0 as f64 {
+            (decision.reason, decision.complete) = (Reason::Raced, false);
+            self.open(terms, &Arc::new(decision), *plan);
+            return None;
+        }
         let budget = if recorded { Budget::recorded(given) } else { Budget::time(given) };
         let bench = device.bench(problem, budget.left()).ok()?;
         let mut bench = Guarded::new(bench, *problem, &self.cold.wisdom, device.as_ref());
@@ -146,6 +159,7 @@ impl Inner {
             dropping: false,
             min_samples: SAMPLES,
             max_samples: SAMPLES,
+            timeout: self.settings.rules.timeout.min(given),
             precision: self.settings.rules.precision.or(recorded.then_some(Nanos(0))),
             ..self.settings.rules.clone()
         };

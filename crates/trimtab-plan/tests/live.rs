@@ -80,6 +80,7 @@ fn a_plan_nobody_measured_is_put_right_by_live_calls_for_a_hundredth_of_the_time
     let cost = told.took.saturating_sub(told.in_force) as f64;
     assert!(ledger.explored > 2 && ledger.share() <= 0.01, "{ledger:?}");
     assert!(cost <= 0.01 * told.took as f64 + 300_000.0, "{told:?}");
+    assert!(planner.ledgers().iter().all(|(_, ledger)| ledger.share() <= 0.02), "{:?}", planner.ledgers());
     assert!(ledger.total_ns <= told.took as f64 * 1.05, "{ledger:?} {told:?}");
     // Pairs are remembered: what was tried, and what the plan in force took beside it.
     let facts = wisdom.facts(FINGERPRINT, &problem().to_string());
@@ -324,4 +325,21 @@ fn a_race_that_is_remembered_as_unfinished_is_explored_and_what_calls_find_is_re
     let planner = planner_with(&device, &wisdom, settings());
     assert_eq!(in_force(&planner), 1);
     assert_eq!(planner.decision(&problem(), terms).unwrap().reason, Reason::Remembered);
+}
+
+#[test]
+fn a_kernel_too_long_to_be_measured_in_the_background_is_left_by_what_calls_show() {
+    let (first, fast) = (kernel("first", &[(1, 120_000_000)]), kernel("fast", &[(1, 100_000_000)]));
+    let device = Scripted::new(vec![first, fast, reference(900_000_000)]);
+    let planner = raced(&device);
+    let terms = TermsId::default();
+    calls(&planner, &device, terms, 30);
+    assert_eq!(in_force(&planner), 1);
+    let runs = device.runs.load(std::sync::atomic::Ordering::Relaxed);
+    device.slow_down("fast", 1.5);
+    let told = calls(&planner, &device, terms, 3_000);
+    assert_eq!(in_force(&planner), 0, "{told:?} {:?}", planner.stats());
+    assert_eq!(device.runs.load(std::sync::atomic::Ordering::Relaxed), runs);
+    let stats = planner.stats();
+    assert!(stats.confirmed == 0 && stats.ledger.explored > 0 && stats.ledger.share() <= 0.01, "{stats:?}");
 }
