@@ -38,6 +38,7 @@ fn record(wisdom: &Wisdom, kernel: &str, problem: &str, condition: &str, samples
 fn nothing_known_is_said_and_nothing_is_made_up() {
     let dir = tempfile::tempdir().unwrap();
     assert!(ok(dir.path(), &["stats"]).starts_with("nothing is known yet"));
+    assert!(!ok(dir.path(), &["stats", "--json"]).contains("-0"));
     let view = json(dir.path(), &["stats", "--json"]);
     assert_eq!((view["problems"].as_u64(), view["facts"].as_u64()), (Some(0), Some(0)));
     for absent in ["speedup", "accuracy", "explored"] {

@@ -113,7 +113,8 @@ fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> View {
         failures: facts.iter().filter(|fact| matches!(fact.outcome, Outcome::Failed { .. })).count(),
         verdicts: verdicts.len(),
         live_calls: used.iter().map(|used| used.calls).sum(),
-        live_ns: used.iter().map(|used| used.ns).sum(),
+        // Not `sum`: of nothing that is -0.
+        live_ns: used.iter().fold(0.0, |sum, used| sum + used.ns),
         kernels: used.into_iter().map(kernels).collect(),
         speedup: speedup(runtime, &raced),
         regret: audit::regrets(&facts).into_iter().map(regret).collect(),
