@@ -72,6 +72,9 @@ pub enum Command {
     /// Replay search strategies on recordings and say how near to the best setting they come
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Simulate),
+    /// Show how much is known, what is used, and how good choices and predictions were
+    #[command(after_help = STATS_EXAMPLES)]
+    Stats(Stats),
     /// Look at, carry and forget what is remembered
     #[command(subcommand, after_help = WISDOM_EXAMPLES)]
     Wisdom(Wisdom),
@@ -232,6 +235,13 @@ pub struct Simulate {
 }
 
 #[derive(Args, Debug)]
+pub struct Stats {
+    /// Only this operation: matmul, reduce, reduce.sum
+    #[arg(long, value_name = "OP")]
+    pub op: Option<String>,
+}
+
+#[derive(Args, Debug)]
 pub struct Run {
     /// The problem
     #[arg(value_name = "PROBLEM")]
@@ -386,6 +396,17 @@ Examples:
   trimtab simulate --data recordings
   trimtab simulate --data recordings --strategy auto,random --evals 20,60 --plot quality.svg
   trimtab simulate --data recordings --strategy auto --warm-from others --json | jq .medians";
+
+const STATS_EXAMPLES: &str = "\
+Everything is computed from what was measured, and nothing is measured now. Regret is what the chosen kernel took over \
+the best of those that live calls tried beside it; what is not known is left out, in JSON null or an empty list.
+
+Examples:
+  trimtab stats
+  trimtab stats --op matmul --device cpu
+  trimtab stats --json | jq '.regret[] | [.operation, .geomean, .p95]'
+
+Exit codes: 0 done, 1 the operation failed, 2 wrong usage.";
 
 const WISDOM_EXAMPLES: &str = "\
 Examples:

@@ -215,6 +215,11 @@ impl Cold {
         self.experience.signature(&self.devices, &self.wisdom, problem, rivals)
     }
 
+    /// Whether something is remembered of the race for this.
+    pub(crate) fn has_verdict(&self, ask: &Ask<'_>) -> bool {
+        self.verdict(ask).is_some()
+    }
+
     fn verdict(&self, ask: &Ask<'_>) -> Option<Verdict> {
         let machine = field::machine(&self.devices);
         self.wisdom.verdict(&machine, &ask.problem.to_string(), &ask.terms.to_string())

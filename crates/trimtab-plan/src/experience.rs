@@ -1,5 +1,6 @@
 //! What is known about times: facts of this very problem, fits over other problems, the analytic prior.
 
+use crate::audit::DRIFTED;
 use crate::field;
 use crate::plan::{Rival, Standing};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -18,6 +19,11 @@ const CONDITIONS: [&str; 3] = ["quiet", "busy", LIVE];
 pub(crate) const LIVE: &str = "live";
 /// The condition of facts that say how long building a kernel took.
 pub(crate) const COMPILED: &str = "compile";
+/// The conditions of facts from explored calls: what was tried, and what the plan in force took beside it.
+pub(crate) const EXPLORED: &str = "explored";
+pub(crate) const CHOSEN: &str = "chosen";
+/// Conditions of facts that are not races: their times lift no failure.
+const BESIDE: [&str; 5] = [LIVE, COMPILED, EXPLORED, CHOSEN, DRIFTED];
 
 /// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
 const MAX_FAILED: usize = 4096;
@@ -199,8 +205,8 @@ impl Experience {
                 }
                 Outcome::Failed { kind: FailureKind::TimedOut, .. } => self.note_hang(index, kernel),
                 Outcome::Failed { .. } => (),
-                // What building took says nothing about running.
-                Outcome::Timed(_) if fact.key.condition == COMPILED => (),
+                // What building took says nothing about running; explored calls are live calls, and counted there.
+                Outcome::Timed(_) if fact.key.condition != LIVE && is_beside(fact) => (),
                 Outcome::Timed(stats) => {
                     let Ok(problem) = Problem::parse(&fact.key.problem) else { continue };
                     if problem.operation() != kernels[number].operation {
@@ -366,8 +372,7 @@ pub(crate) type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a
 /// they are written down up to half a second later, that of the call that failed among them.
 pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. });
-    let counts =
-        |fact: &&Fact| failed(fact) || (*fact.key.condition != *LIVE && *fact.key.condition != *COMPILED);
+    let counts = |fact: &&Fact| failed(fact) || !is_beside(fact);
     let newest = facts.iter().filter(counts).max_by_key(|fact| (fact.last_seen_ms, failed(fact)));
     if let Some(Fact { outcome: Outcome::Failed { kind, message }, .. }) = newest {
         return Some(Err((*kind, message)));
@@ -380,6 +385,10 @@ pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     };
     let stats = CONDITIONS.iter().find_map(timed)?;
     Some(Ok((estimate_of(stats), stats.energy_uj)))
+}
+
+fn is_beside(fact: &Fact) -> bool {
+    BESIDE.contains(&&*fact.key.condition)
 }
 
 /// A measured estimate: the minimum, with the relative spread of the samples.

@@ -4,12 +4,16 @@
 //! [`Device`](trimtab_core::Device), ask for a plan, run it, report how long it took.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod cold;
 mod donors;
+mod drain;
+mod drift;
 mod experience;
 mod feedback;
 mod field;
 mod guard;
+mod live;
 mod measure;
 mod offload;
 mod plan;
@@ -26,3 +30,4 @@ pub use plan::{Decision, Plan, Reason, Rival, Standing};
 pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
 pub use strategy_name::{StrategyName, TuneMode, UnknownMode, UnknownStrategy};
 pub use table::TermsId;
+pub use trimtab_model::learn::Ledger;

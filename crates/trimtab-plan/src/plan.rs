@@ -147,6 +147,8 @@ pub enum Reason {
     NextBest,
     /// Its kernel was chosen by its estimate, its width by what live calls took.
     Resized,
+    /// Live calls that tried it showed it to be faster than what was in force.
+    Explored,
 }
 
 impl Reason {
@@ -160,6 +162,7 @@ impl Reason {
             Reason::DefaultOrder => "default order",
             Reason::NextBest => "next best",
             Reason::Resized => "resized",
+            Reason::Explored => "explored",
         }
     }
 }
@@ -175,6 +178,7 @@ impl fmt::Display for Reason {
                 "nothing is known yet and nothing may be measured: first in order of preference"
             }
             Reason::NextBest => "better ones failed; it is the next best",
+            Reason::Explored => "live calls that tried it showed it to be the fastest",
             Reason::Resized => "its kernel's estimate is the best, and live calls chose its width",
         })
     }

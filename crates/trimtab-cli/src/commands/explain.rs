@@ -57,7 +57,8 @@ pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> 
     let default = default_rival(runtime, &decision, |rival| rival.estimate().is_none());
     let fresh = !any_measured(&decision);
     decision.notes.dedup();
-    let unraced = [Reason::Estimated, Reason::DefaultOrder, Reason::NextBest, Reason::Resized];
+    let unraced =
+        [Reason::Estimated, Reason::DefaultOrder, Reason::NextBest, Reason::Resized, Reason::Explored];
     let raced = !unraced.contains(&decision.reason);
     decision.complete &= raced;
     let default = default.and_then(|index| decision.rivals.get(index)).map(label);

@@ -7,6 +7,7 @@ mod record;
 mod recording;
 mod run;
 mod simulate;
+mod stats;
 mod tune;
 mod wisdom;
 
@@ -48,6 +49,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         }
         Command::Recording(command) => recording::run(&cli.global, &command),
         Command::Simulate(args) => simulate::run(&cli.global, &args),
+        Command::Stats(args) => stats::run(&cli.global, &args),
         Command::Wisdom(command) => wisdom::run(&cli.global, &command),
         Command::Run(args) => {
             let problem = problem(&args.problem)?;
