@@ -10,6 +10,8 @@ mod experience;
 mod feedback;
 mod field;
 mod guard;
+mod learned;
+mod lessons;
 mod measure;
 mod offload;
 mod plan;
@@ -22,7 +24,11 @@ mod wanted;
 
 pub use cold::PlanError;
 pub use guard::Guarded;
+pub use learned::{ENOUGH_PROBLEMS, Taught};
+pub use lessons::wanted;
 pub use plan::{Decision, Plan, Reason, Rival, Standing};
 pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
 pub use strategy_name::{StrategyName, TuneMode, UnknownMode, UnknownStrategy};
 pub use table::TermsId;
+/// Models of which rival is fastest.
+pub use trimtab_model::learn;

@@ -204,6 +204,7 @@ fn estimate_words(problem: &Problem, estimate: &Estimate) -> String {
         Basis::Fitted(n) => {
             format!("fitted to {n} measurements of this kernel on other problems or settings")
         }
+        Basis::Learned(n) => format!("learned from {n} problems of this sort"),
         Basis::Analytic => "analytic: the kernel's work against the device's speed".to_string(),
     };
     let speed =

@@ -110,7 +110,7 @@ struct EstimateView {
 impl From<Estimate> for EstimateView {
     fn from(estimate: Estimate) -> EstimateView {
         let n = match estimate.basis {
-            Basis::Measured(n) | Basis::Fitted(n) => Some(n),
+            Basis::Measured(n) | Basis::Fitted(n) | Basis::Learned(n) => Some(n),
             Basis::Analytic => None,
         };
         let basis = estimate.basis.name();
