@@ -23,6 +23,7 @@ mod table;
 mod wanted;
 
 pub use cold::PlanError;
+pub use field::sort_of;
 pub use guard::Guarded;
 pub use learned::{ENOUGH_PROBLEMS, Taught};
 pub use lessons::wanted;
