@@ -3,6 +3,7 @@
 use crate::experience::{Effort, Experience};
 use crate::field;
 use crate::guard::with_intent;
+use crate::learned::Foreseen;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use crate::wanted::{PARTIAL, Wanted, found_by, how_found, remembered_as, satisfies};
 use rustc_hash::FxHashSet;
@@ -184,7 +185,7 @@ impl Cold {
             .or_else(|| decision.rivals.iter().position(open))
         };
         let learned = if verdict.is_none() { self.foresee(&mut decision, ask) } else { None };
-        let learned_choice = learned.map(|(choice, _)| choice);
+        let learned_choice = learned.as_ref().filter(|learned| learned.enough).map(|learned| learned.choice);
         let Some(chosen) = in_force.or(remembered).or(learned_choice).or_else(|| first(&decision)) else {
             return Err(no_rival(&decision));
         };
@@ -205,7 +206,8 @@ impl Cold {
         // A plan in force brings the notes of its own decision.
         decision.notes.extend(verdict.as_ref().filter(|_| ask.in_force.is_none()).and_then(how_found));
         decision.complete = verdict.is_some_and(|verdict| !verdict.patience.starts_with(PARTIAL));
-        decision.expected_loss = learned.map(|(_, loss)| loss);
+        let same = |learned: &Foreseen| learned.choice == chosen;
+        decision.expected_loss = learned.filter(same).map(|learned| learned.loss);
         self.expect_loss(&mut decision, ask.rules.indifference);
         self.explain_learned(&mut decision);
         decision.spent = stopwatch.elapsed();

@@ -3,7 +3,7 @@
 use crate::cold::{Ask, Cold, is_measured, total};
 use crate::experience::Effort;
 use crate::field;
-use crate::lessons::{FEWEST_ROWS, Lesson};
+use crate::lessons::{FEWEST_ROWS, Lesson, Lessoned};
 use crate::offload::is_open;
 use crate::plan::{Decision, Reason, Rival};
 use crate::planner::Planner;
@@ -34,6 +34,16 @@ struct Advised {
     knows: bool,
 }
 
+/// What a call would choose by what was learned.
+pub(crate) struct Foreseen {
+    /// Position among the decision's rivals.
+    pub choice: usize,
+    /// What it is expected to lose.
+    pub loss: f64,
+    /// Whether a call would go by it.
+    pub enough: bool,
+}
+
 /// Measured problems of one sort on one device, as models see them.
 #[derive(Clone, Debug)]
 pub struct Taught {
@@ -58,7 +68,8 @@ impl Planner {
         }
         let tables = cold.experience.lessons.tables(fewest).into_iter();
         tables
-            .map(|(device, sort, problems, rivals, table)| {
+            .map(|(device, sort, lessoned)| {
+                let Lessoned { table, problems, rivals, .. } = lessoned;
                 let names = |problem: &Problem| {
                     rivals.iter().map(|rival| cold.label(device, problem, rival)).collect()
                 };
@@ -184,9 +195,9 @@ impl Cold {
         }
     }
 
-    /// What [`settle_learned`](Cold::settle_learned) would choose and what that is expected to lose. Runs nothing; estimates of
+    /// What [`settle_learned`](Cold::settle_learned) would look at. Runs nothing; estimates of
     /// rivals nobody measured on this problem become what was learned.
-    pub(crate) fn foresee(&self, decision: &mut Decision, ask: &Ask<'_>) -> Option<(usize, f64)> {
+    pub(crate) fn foresee(&self, decision: &mut Decision, ask: &Ask<'_>) -> Option<Foreseen> {
         let device = self.device_order().first().copied()?;
         let advised = Some(())
             .filter(|()| Cold::may_learn(decision, ask))
@@ -196,7 +207,8 @@ impl Cold {
         }
         self.take_up(decision, &advised);
         let open = decision.rivals[advised.choice].estimate().is_some();
-        (open && Cold::is_enough(&advised, ask)).then_some((advised.choice, advised.loss))
+        let enough = Cold::is_enough(&advised, ask);
+        open.then_some(Foreseen { choice: advised.choice, loss: advised.loss, enough })
     }
 
     /// The rivals a model expects to be fastest on a device, for a call that has little time to race; nothing where it does not
@@ -218,7 +230,7 @@ impl Cold {
             Reason::Learned => decision.expected_loss,
             Reason::Remembered | Reason::Raced if decision.complete => Some(indifference),
             Reason::KeptIncumbent if decision.complete => Some(indifference.max(self.switch_margin)),
-            Reason::Estimated | Reason::NextBest => by_spreads(decision),
+            Reason::Estimated | Reason::NextBest => decision.expected_loss.or_else(|| by_spreads(decision)),
             _ => None,
         };
     }

@@ -177,7 +177,7 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
     }
     field("why", decision.reason.to_string())?;
     if let Some(loss) = decision.expected_loss {
-        field("loss", format!("expected to be at most {} against the best of all", percent(loss)))?;
+        field("loss", format!("expected ≤ {} against the best of all rivals", percent(loss)))?;
     }
     for line in grounds(decision) {
         field("learned", line.clone())?;
