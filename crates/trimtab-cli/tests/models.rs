@@ -74,5 +74,5 @@ fn active_tuning_ends_with_its_budget_and_says_how_far_it_came() {
     assert!(told.len() > 1 && reached["problems"].as_u64().unwrap() > 0, "{reached}");
     assert!(["budget", "enough"].contains(&reached["ended"].as_str().unwrap()), "{reached}");
     let explained = &lines(&wisdom, &["explain", "elementwise.add:f32:5000", "--json"])[0];
-    assert!(explained["expected_loss"].is_f64() || explained["expected_loss"].is_null(), "{explained}");
+    assert!(explained.as_object().unwrap().contains_key("expected_loss"), "{explained}");
 }

@@ -367,3 +367,87 @@ fn sizes(problem: &Problem) -> Vec<(String, u64)> {
 fn log2(size: u64) -> f64 {
     (size.max(1) as f64).log2()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trimtab_tune::Stopwatch;
+
+    fn problem(size: u64) -> Problem {
+        format!("matmul:f32:{size}x{size}x{size}").parse().unwrap()
+    }
+
+    fn rival(number: u32) -> (KernelId, Point) {
+        (KernelId(number), Point::new(&[number]))
+    }
+
+    fn teach(lessons: &Lessons, sizes: std::ops::Range<u64>) {
+        for size in sizes {
+            for (number, factor) in [(0, 1.0), (1, 1.5), (2, 1.005)] {
+                lessons.note(0, &problem(size), rival(number), Belief::Quiet, size as f64 * factor);
+            }
+        }
+    }
+
+    #[test]
+    fn of_twins_one_is_picked_and_who_never_wins_is_not() {
+        let told = vec![vec![0.0, 0.001, 2.0, 1.0], vec![1.0, 1.001, 2.0, 0.0], vec![0.0, 0.0, 2.0, 1.0]];
+        let (picked, missed) = pick(&told, &[0, 1, 2, 3]);
+        assert_eq!((picked, missed), (vec![0, 3], 0.0));
+        // One measured too seldom is not picked, and what is lost without it is told.
+        let (picked, missed) = pick(&told, &[0, 1, 2]);
+        assert_eq!(picked, [0]);
+        assert!((missed - (1.0 - 1.02f64.log2()) / 3.0).abs() < 1e-12, "{missed}");
+    }
+
+    #[test]
+    fn the_newest_problems_count_and_a_quiet_time_is_not_replaced_by_a_busy_one() {
+        let mut sort = Sort::default();
+        let most = MOST_PROBLEMS as u64;
+        for size in 2..most + 50 {
+            sort.note(&problem(size), rival(0), Belief::Quiet, 1.0);
+            sort.note(&problem(size), rival(0), Belief::Busy, 9.0);
+        }
+        assert_eq!((sort.seen.len(), sort.places.len()), (MOST_PROBLEMS, MOST_PROBLEMS));
+        assert!(!sort.places.contains_key(&problem(2)) && sort.places.contains_key(&problem(most + 49)));
+        assert!(sort.places.iter().all(|(problem, place)| sort.seen[*place].problem == *problem));
+        assert!(sort.seen.iter().all(|seen| seen.times[&0] == (Belief::Quiet, 1.0)));
+    }
+
+    #[test]
+    fn a_tenth_more_measurements_are_learned_by_a_thread_of_their_own() {
+        let lessons = Lessons::default();
+        teach(&lessons, 10..10 + FEWEST_ROWS as u64 - 1);
+        assert!(lessons.about(0, &problem(100)).is_none());
+        teach(&lessons, 10..50);
+        let problems = || lessons.about(0, &problem(100)).map_or(0, |lesson| lesson.learned.problems());
+        assert_eq!(problems(), 40);
+        teach(&lessons, 50..80);
+        // The old model answers until the new one is there.
+        assert!([40, 70].contains(&problems()));
+        let watch = Stopwatch::start();
+        while problems() != 70 {
+            assert!(watch.elapsed().duration().as_secs() < 60, "never learned again");
+            std::thread::yield_now();
+        }
+        lessons.clear();
+        assert!(lessons.about(0, &problem(100)).is_none());
+    }
+
+    #[test]
+    fn every_kind_of_problem_has_a_finite_number_for_each_axis() {
+        for text in [
+            "matmul:f64:3x0x1x5",
+            "elementwise.add:f32:64x32,32",
+            "reduce.sum:f32:64x1024:axis1",
+            "transpose:f32:8x512x64:0.2.1",
+            "custom.sort:5x7",
+        ] {
+            let problem: Problem = text.parse().unwrap();
+            let (at, axes) = (describe(&problem), axes(&problem));
+            assert_eq!(at.len(), axes.names.len(), "{text}");
+            assert!(axes.near > 0 && at.iter().all(|value| value.is_finite()), "{text}");
+            assert_eq!(wanted(&[problem, problem]).len(), 2, "{text}");
+        }
+    }
+}

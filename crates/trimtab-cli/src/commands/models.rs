@@ -186,9 +186,9 @@ fn too_few(few: &[&Taught]) -> String {
     let most = few.iter().max_by_key(|taught| taught.problems.len());
     match most.and_then(|taught| Some((taught, taught.problems.first()?))) {
         Some((taught, like)) => format!(
-            "too few measured problems to judge models: {} of {} sorts have fewer than {FEWEST}, at most {} (like {like}); {advice}",
+            "too few measured problems to judge models: {} {} fewer than {FEWEST}, at most {} (like {like}); {advice}",
             few.len(),
-            few.len(),
+            if few.len() == 1 { "sort of problems has" } else { "sorts of problems have" },
             taught.problems.len()
         ),
         None => format!("nothing was measured here that a model could learn from; {advice}"),
