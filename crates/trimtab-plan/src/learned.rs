@@ -93,12 +93,12 @@ impl Cold {
 
     /// What was learned says about the rivals of a device; `None` where too few problems were measured, or something else than
     /// time counts.
-    fn advice(&self, decision: &Decision, device: usize) -> Option<Advised> {
+    fn advice(&self, decision: &Decision, device: usize, waits: bool) -> Option<Advised> {
         if decision.terms.objective != Objective::default() {
             return None;
         }
         let problem = &decision.problem;
-        let lesson = self.experience.lessons.about(device as u16, problem)?;
+        let lesson = self.experience.lessons.about(device as u16, problem, waits)?;
         let position = |rival: &(KernelId, Point)| {
             decision.rivals.iter().position(|other| {
                 other.device as usize == device && (other.kernel, other.point) == *rival && is_open(other)
@@ -164,11 +164,13 @@ impl Cold {
     /// Decides by what was learned, without measuring, if that is enough.
     pub(crate) fn settle_learned(&self, decision: &mut Decision, ask: &Ask<'_>) -> bool {
         let device = self.device_order().first().copied().unwrap_or(0);
+        // A call that may measure does not wait for a model to be fitted, nor does one in a hurry.
+        let waits = ask.patience <= Patience::Estimate && ask.terms.constraints.latency_max.is_none();
         loop {
             if !Cold::may_learn(decision, ask) {
                 return false;
             }
-            let Some(advised) = self.advice(decision, device) else { return false };
+            let Some(advised) = self.advice(decision, device, waits) else { return false };
             if !Cold::is_enough(&advised, ask) {
                 return false;
             }
@@ -201,7 +203,7 @@ impl Cold {
         let device = self.device_order().first().copied()?;
         let advised = Some(())
             .filter(|()| Cold::may_learn(decision, ask))
-            .and_then(|()| self.advice(decision, device))?;
+            .and_then(|()| self.advice(decision, device, true))?;
         if !advised.knows || !is_alone(decision, device) {
             return None;
         }
@@ -217,7 +219,7 @@ impl Cold {
         if !ask.accept_partial || ask.patience != Patience::Measure || ask.wanted.strategy.is_some() {
             return None;
         }
-        let mut advised = self.advice(decision, device).filter(|advised| advised.knows)?;
+        let mut advised = self.advice(decision, device, false).filter(|advised| advised.knows)?;
         advised.rivals.sort_by(|a, b| a.1.total_cmp(&b.1));
         let mut list: Vec<usize> = advised.rivals.iter().take(SHORTLIST).map(|(index, _)| *index).collect();
         list.sort_unstable();
@@ -240,7 +242,7 @@ impl Cold {
         let Some(winner) = decision.winner() else { return };
         let (device, at) = (winner.device, (winner.kernel, winner.point));
         let problem = decision.problem;
-        let Some(lesson) = self.experience.lessons.about(device, &problem) else { return };
+        let Some(lesson) = self.experience.lessons.about(device, &problem, true) else { return };
         let labels: Vec<String> =
             lesson.rivals.iter().map(|rival| self.label(device, &problem, rival)).collect();
         let names: Vec<&str> = labels.iter().map(String::as_str).collect();

@@ -21,6 +21,8 @@ const WORTH: f64 = 0.002;
 const TIED: f64 = 0.02;
 /// A model is fitted again when there are so many times more measurements.
 const GROWN: f64 = 1.1;
+/// Problems times rivals that are fitted within a few milliseconds: a call does not wait for more.
+const QUICK: usize = 200;
 /// How far outside the measured sizes a model is believed, in doublings.
 const REACH: f64 = 1.0;
 /// Different points of kernels looked at per sort, and sorts per device; more are not learned from.
@@ -256,9 +258,9 @@ impl Lessons {
         }
     }
 
-    /// What was learned about problems of this sort, if enough of them were measured. The first fit is made here and now;
-    /// later ones, when there is a tenth more to learn from, by a thread of their own.
-    pub(crate) fn about(&self, device: u16, problem: &Problem) -> Option<Arc<Lesson>> {
+    /// What was learned about problems of this sort, if enough of them were measured. Models are fitted by a thread of their
+    /// own, again when there is a tenth more to learn from; the first one here and now if that is quick or the caller `waits`.
+    pub(crate) fn about(&self, device: u16, problem: &Problem, waits: bool) -> Option<Arc<Lesson>> {
         let key = (device, field::sort_of(problem));
         let seed = field::seed(&[&key.1]);
         let (lessoned, lesson) = {
@@ -271,6 +273,8 @@ impl Lessons {
             sort.fitted_at = sort.told;
             (sort.table(), sort.lesson.clone())
         };
+        let quick =
+            lessoned.as_ref().is_none_or(|lessoned| lessoned.table.len() * lessoned.table.rivals() <= QUICK);
         let sorts = Arc::clone(&self.sorts);
         let fit = move || {
             let lesson = lessoned.and_then(|lessoned| Lesson::new(lessoned, seed)).map(Arc::new);
@@ -282,15 +286,13 @@ impl Lessons {
             }
             lesson
         };
-        match lesson {
-            None => fit(),
-            // Without a thread the old one is good enough.
-            Some(old) => {
-                let body = move || drop(fit());
-                let _ = std::thread::Builder::new().name("trimtab-learns".to_string()).spawn(body);
-                Some(old)
-            }
+        if lesson.is_none() && (waits || quick) {
+            return fit();
         }
+        // Without a thread what there is must do until there is more to learn from.
+        let body = move || drop(fit());
+        let _ = std::thread::Builder::new().name("trimtab-learns".to_string()).spawn(body);
+        lesson
     }
 
     /// Every table with at least `fewest` problems, by device and sort.
@@ -418,9 +420,10 @@ mod tests {
     fn a_tenth_more_measurements_are_learned_by_a_thread_of_their_own() {
         let lessons = Lessons::default();
         teach(&lessons, 10..10 + FEWEST_ROWS as u64 - 1);
-        assert!(lessons.about(0, &problem(100)).is_none());
+        let about = |waits: bool| lessons.about(0, &problem(100), waits);
+        assert!(about(true).is_none());
         teach(&lessons, 10..50);
-        let problems = || lessons.about(0, &problem(100)).map_or(0, |lesson| lesson.learned.problems());
+        let problems = || about(false).map_or(0, |lesson| lesson.learned.problems());
         assert_eq!(problems(), 40);
         teach(&lessons, 50..80);
         // The old model answers until the new one is there.
@@ -431,7 +434,7 @@ mod tests {
             std::thread::yield_now();
         }
         lessons.clear();
-        assert!(lessons.about(0, &problem(100)).is_none());
+        assert!(about(true).is_none());
     }
 
     #[test]
