@@ -2,6 +2,7 @@
 
 use crate::audit::DRIFTED;
 use crate::field;
+use crate::lessons::{Belief, Lessons};
 use crate::plan::{Rival, Standing};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
@@ -62,6 +63,8 @@ pub(crate) struct Experience {
     /// Rivals that failed in this process. Wisdom alone does not hold them back: a process whose clock is ahead may have
     /// timed them later.
     failed: Mutex<FxHashMap<FailedKey, String>>,
+    /// What was learned of which rival is fastest.
+    pub lessons: Lessons,
     /// Kernels that did not finish in time somewhere.
     hung: Mutex<FxHashSet<(u16, KernelId)>>,
 }
@@ -72,6 +75,7 @@ impl Experience {
         if let Ok(mut known) = self.known.lock() {
             known.clear();
         }
+        self.lessons.clear();
         if let Ok(mut liars) = self.liars.lock() {
             liars.clear();
         }
@@ -150,6 +154,8 @@ impl Experience {
             && let Some(known) = known.get_mut(&rival.device)
         {
             add(known, device.as_ref(), rival.kernel, problem, &rival.point, ns);
+            let at = (rival.kernel, rival.point);
+            self.lessons.note(rival.device, problem, at, Belief::Quiet, ns);
         }
     }
 
@@ -171,7 +177,7 @@ impl Experience {
     }
 
     /// Reads wisdom about a device if that was not done yet. No lock is held meanwhile: device and kernels are asked.
-    fn load(&self, devices: &[Arc<dyn Device>], index: u16, wisdom: &Wisdom) {
+    pub(crate) fn load(&self, devices: &[Arc<dyn Device>], index: u16, wisdom: &Wisdom) {
         let missing = self.known.lock().is_ok_and(|known| !known.contains_key(&index));
         if let (true, Some(device)) = (missing, devices.get(index as usize)) {
             let read = self.read(device.as_ref(), index, wisdom);
@@ -215,6 +221,13 @@ impl Experience {
                     let space = axes.entry(kernel).or_insert_with(|| device.space(kernel, &problem));
                     let Some(point) = space.read(&fact.key.point) else { continue };
                     add(&mut known, device, kernel, &problem, &point, stats.min_ns);
+                    // Live calls time what is in force under whatever the caller does: not a comparison.
+                    let belief = match &*fact.key.condition {
+                        LIVE => continue,
+                        "quiet" => Belief::Quiet,
+                        _ => Belief::Busy,
+                    };
+                    self.lessons.note(index, &problem, (kernel, point), belief, stats.min_ns);
                 }
             }
         }

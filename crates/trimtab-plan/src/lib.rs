@@ -13,6 +13,8 @@ mod experience;
 mod feedback;
 mod field;
 mod guard;
+mod learned;
+mod lessons;
 mod live;
 mod measure;
 mod offload;
@@ -25,9 +27,14 @@ mod table;
 mod wanted;
 
 pub use cold::PlanError;
+pub use field::sort_of;
 pub use guard::Guarded;
+pub use learned::{ENOUGH_PROBLEMS, Taught};
+pub use lessons::wanted;
 pub use plan::{Decision, Plan, Reason, Rival, Standing};
 pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
 pub use strategy_name::{StrategyName, TuneMode, UnknownMode, UnknownStrategy};
 pub use table::TermsId;
+/// Models of which rival is fastest.
+pub use trimtab_model::learn;
 pub use trimtab_model::learn::Ledger;

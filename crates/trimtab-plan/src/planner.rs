@@ -176,6 +176,10 @@ impl Planner {
         &self.inner.cold.wisdom
     }
 
+    pub(crate) fn cold(&self) -> &Cold {
+        &self.inner.cold
+    }
+
     /// How this planner behaves.
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
@@ -305,6 +309,7 @@ impl Planner {
             decision.complete = made.complete;
             decision.spent = made.spent;
             decision.runs = made.runs;
+            decision.expected_loss = made.expected_loss;
             decision.notes.extend(made.notes.iter().cloned());
         }
         Ok(decision)
