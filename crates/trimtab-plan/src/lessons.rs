@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{KernelId, Point, Problem};
 use trimtab_model::learn::{
-    Axes, FEWEST_PROBLEMS, Kind, Learned, SLOWEST_LOG2, Table, matmul_axes, matmul_shape, relative,
+    FEWEST_PROBLEMS, Kind, Learned, SLOWEST_LOG2, Table, axes, relative, shape as describe,
 };
 
 /// With fewer measured problems of a sort than this nobody is spared a measurement.
@@ -28,8 +28,6 @@ const REACH: f64 = 1.0;
 /// Different points of kernels looked at per sort, and sorts per device; more are not learned from.
 const MOST_COLUMNS: usize = 4096;
 const MOST_SORTS: usize = 1024;
-/// Alignments that matter go up to 2^6 elements.
-const MOST_ALIGNED: u32 = 6;
 
 /// How much a time is believed: a better one replaces a worse one of the same rival and problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -308,34 +306,6 @@ impl Lessons {
     }
 }
 
-/// The numbers that describe a problem, in the order of [`axes`]: log2 of sizes first, then what follows from them.
-fn describe(problem: &Problem) -> Vec<f64> {
-    if let Problem::Matmul(p) = problem {
-        let mut at = vec![log2(p.batch)];
-        at.extend(matmul_shape(p.m, p.n, p.k, p.dtype.size()));
-        return at;
-    }
-    let sizes = sizes(problem);
-    let mut at: Vec<f64> = sizes.iter().map(|(_, size)| log2(*size)).collect();
-    at.push(log2(problem.operand_bytes().0));
-    at.extend(sizes.iter().map(|(_, size)| f64::from(size.max(&1).trailing_zeros().min(MOST_ALIGNED))));
-    at
-}
-
-/// What the numbers of [`describe`] are, for problems of this one's sort.
-fn axes(problem: &Problem) -> Axes {
-    if matches!(problem, Problem::Matmul(_)) {
-        let of_one = matmul_axes();
-        let names = std::iter::once("log2 batch".to_string()).chain(of_one.names).collect();
-        return Axes { names, near: of_one.near + 1, prior: 0 };
-    }
-    let sizes = sizes(problem);
-    let mut names: Vec<String> = sizes.iter().map(|(name, _)| format!("log2 {name}")).collect();
-    names.push("log2 of all bytes".to_string());
-    names.extend(sizes.iter().map(|(name, _)| format!("alignment of {name}")));
-    Axes { names, near: sizes.len(), prior: 0 }
-}
-
 /// Problems of one sort as models see them, without times: what [`next`](trimtab_model::learn::next) chooses among. Those of
 /// another sort than the first are left out.
 pub fn wanted(problems: &[Problem]) -> Table {
@@ -346,28 +316,6 @@ pub fn wanted(problems: &[Problem]) -> Table {
         table.want(&describe(problem));
     }
     table
-}
-
-/// The sizes of a problem by name; as many for every problem of a sort.
-fn sizes(problem: &Problem) -> Vec<(String, u64)> {
-    let numbered = |sizes: &[u64]| {
-        sizes.iter().enumerate().map(|(nth, size)| (format!("size {}", nth + 1), *size)).collect::<Vec<_>>()
-    };
-    let named = |sizes: &[(&str, u64)]| sizes.iter().map(|(name, size)| (name.to_string(), *size)).collect();
-    match problem {
-        Problem::Matmul(p) => named(&[("batch", p.batch), ("m", p.m), ("n", p.n), ("k", p.k)]),
-        Problem::Elementwise(p) => {
-            let innermost = p.dims().last().copied().unwrap_or(1);
-            named(&[("elements", p.out_len()), ("innermost", innermost)])
-        }
-        Problem::Reduce(p) => named(&[("outer", p.outer), ("length", p.len), ("inner", p.inner)]),
-        Problem::Transpose(p) => numbered(p.dims()),
-        Problem::Custom(p) => numbered(p.sizes()),
-    }
-}
-
-fn log2(size: u64) -> f64 {
-    (size.max(1) as f64).log2()
 }
 
 #[cfg(test)]

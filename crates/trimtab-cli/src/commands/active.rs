@@ -151,7 +151,7 @@ pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
         };
         let measured: Vec<usize> =
             candidates.iter().enumerate().filter(|(_, problem)| done(problem)).map(|(row, _)| row).collect();
-        let asked = next(&table, &measured, learned.as_ref(), BATCH);
+        let asked = next(&table, &measured, learned.as_ref(), |_, _| true, BATCH);
         if asked.rows.is_empty() {
             let all = measured.len() == candidates.len();
             break (if all { "all measured" } else { "enough" }, asked.expected_loss, learned);
