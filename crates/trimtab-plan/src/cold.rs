@@ -146,6 +146,10 @@ impl Cold {
         };
         decision.spent = budget.spent();
         decision.evaluations = budget.evaluated();
+        if with_model {
+            let device = decision.winner().map_or(0, |winner| winner.device);
+            self.experience.lessons.catch_up(device, &decision.problem);
+        }
         outcome.map(|()| {
             self.expect_loss(&mut decision, indifference);
             decision
