@@ -16,7 +16,7 @@ pub const PROCESS_SHARE: f64 = 0.01;
 const HOPELESS_LOG2: f64 = 2.0;
 /// Samples kept a rival: the last ones.
 const KEPT: usize = 8;
-/// The deviation of one sample, in doublings: what live timings show on a machine that does other things too.
+/// The deviation assumed of one sample, in doublings: about eight per cent.
 const NOISE_LOG2: f64 = 0.12;
 /// No rival is known better than this, in doublings: draws of rivals this close are left to chance.
 const LEAST_DOUBT: f64 = 0.01;

@@ -1,7 +1,7 @@
 //! `svm`: support vector regression with a Gaussian kernel, solved coordinate by coordinate.
 //!
-//! Our own rather than a crate's: smartcore's is one rival at a time, allocates to predict, and solves for minutes where
-//! targets are noisy; without a constant (the mean is taken off instead) each coordinate has a closed solution.
+//! Our own rather than a crate's: smartcore's allocates to predict and has one target at a time. Without a constant (the mean is
+//! taken off instead) each coordinate has a closed solution, and the whole is a page.
 
 use super::{Axes, Model, SLOWEST_LOG2, Table, k_centre, words};
 
