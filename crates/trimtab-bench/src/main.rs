@@ -9,12 +9,17 @@ mod cold;
 mod gpu;
 mod gpu_start;
 mod matmul;
+mod online;
 mod overhead;
+mod recorded;
+mod regret;
 mod reload;
 mod search;
+mod times;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use std::path::PathBuf;
 
 #[global_allocator]
 static COUNTER: allocations::Counting = allocations::Counting;
@@ -22,6 +27,21 @@ static COUNTER: allocations::Counting = allocations::Counting;
 /// Prints a result: one JSON object a line, or `name value` for people.
 pub(crate) struct Printer {
     json: bool,
+    /// What else was asked for.
+    pub(crate) options: Options,
+}
+
+/// Options some of the benchmarks take.
+#[derive(Default)]
+pub(crate) struct Options {
+    /// `--csv FILE`: times measured elsewhere, instead of measuring.
+    pub(crate) csv: Option<PathBuf>,
+    /// `--save FILE`: where to keep the times that were measured.
+    pub(crate) save: Option<PathBuf>,
+    /// `--shapes N`: how many shapes to measure.
+    pub(crate) shapes: Option<usize>,
+    /// `--data DIR`: where published recordings are.
+    pub(crate) data: Option<PathBuf>,
 }
 
 impl Printer {
@@ -47,7 +67,7 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 8] = [
+const BENCHES: [(&str, &str, Bench); 11] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
@@ -56,6 +76,13 @@ const BENCHES: [(&str, &str, Bench); 8] = [
     ("search", "deciding the next setting among 10,000, and what a million take", search::run),
     ("gpu", "tuned against default and exhaustive on gpu0, and a launch against one by hand", gpu::run),
     ("gpu-start", "a process's first product on gpu0 against a program by hand", gpu_start::run),
+    ("regret", "the learned choice against the oracle on shapes never measured  [--csv FILE]", regret::run),
+    (
+        "online",
+        "the first calls of a shape never measured, learning from live calls  [--csv FILE]",
+        online::run,
+    ),
+    ("recorded", "the models on published recordings of other devices  --data DIR", recorded::run),
 ];
 
 fn main() -> Result<()> {
@@ -65,16 +92,14 @@ fn main() -> Result<()> {
         [gpu_start::BY_HAND, _] => return by_hand::start(),
         _ => (),
     }
-    let json = words.iter().any(|word| word == "--json");
-    let names: Vec<&String> = words.iter().filter(|word| *word != "--json").collect();
+    let (names, printer) = parse(words)?;
     let known = || BENCHES.map(|(name, what, _)| format!("  {name:<10} {what}")).join("\n");
     if names.is_empty() {
         bail!("which benchmark? all, or some of:\n{}", known());
     }
-    let printer = Printer { json };
-    for name in names {
+    for name in &names {
         let chosen: Vec<&(&str, &str, Bench)> =
-            BENCHES.iter().filter(|bench| name == "all" || bench.0 == name.as_str()).collect();
+            BENCHES.iter().filter(|bench| name == "all" || bench.0 == name).collect();
         if chosen.is_empty() {
             bail!("there is no benchmark `{name}`; there are:\n{}", known());
         }
@@ -83,4 +108,28 @@ fn main() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The benchmarks' names, and how to run and print them.
+fn parse(words: Vec<String>) -> Result<(Vec<String>, Printer)> {
+    let mut names = Vec::new();
+    let mut printer = Printer { json: false, options: Options::default() };
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().with_context(|| format!("what follows `{word}`?"));
+        match word.as_str() {
+            "--json" => printer.json = true,
+            "--csv" => printer.options.csv = Some(value()?.into()),
+            "--data" => printer.options.data = Some(value()?.into()),
+            "--save" => printer.options.save = Some(value()?.into()),
+            "--shapes" => {
+                let count = value()?;
+                let parsed = count.parse().with_context(|| format!("`{count}` is not a number of shapes"))?;
+                printer.options.shapes = Some(parsed);
+            }
+            other if other.starts_with('-') => bail!("there is no option `{other}`"),
+            _ => names.push(word),
+        }
+    }
+    Ok((names, printer))
 }

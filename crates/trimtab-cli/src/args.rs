@@ -72,6 +72,13 @@ pub enum Command {
     /// Replay search strategies on recordings and say how near to the best setting they come
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Simulate),
+    /// Show how much is known, what is used, and how good choices and predictions were
+    #[command(after_help = STATS_EXAMPLES)]
+    Stats(Stats),
+
+    /// Judge every kind of model on what was measured here: how much a learned choice loses on problems it has not seen
+    #[command(after_help = MODELS_EXAMPLES)]
+    Models(Models),
     /// Look at, carry and forget what is remembered
     #[command(subcommand, after_help = WISDOM_EXAMPLES)]
     Wisdom(Wisdom),
@@ -91,6 +98,10 @@ pub struct Tune {
     /// Time for all problems together; what one does not need the next may use
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub budget: Nanos,
+    /// Choose which problems to measure, so that others can be answered from them, until a learned choice is expected to
+    /// lose less than 2 % or the budget ends; --op says of which operation [default: matmul]
+    #[arg(long, conflicts_with_all = ["problems", "exhaustive"])]
+    pub active: bool,
     /// Race every legal setting of every kernel
     #[arg(long, conflicts_with_all = ["strategy", "evals", "good_enough"])]
     pub exhaustive: bool,
@@ -232,6 +243,23 @@ pub struct Simulate {
 }
 
 #[derive(Args, Debug)]
+pub struct Stats {
+    /// Only this operation: matmul, reduce, reduce.sum
+    #[arg(long, value_name = "OP")]
+    pub op: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Models {
+    /// Only this operation: matmul, elementwise, reduce.sum, …
+    #[arg(long, value_name = "OP")]
+    pub op: Vec<String>,
+    /// Draw how fast each model's choices are, problem by problem
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
 pub struct Run {
     /// The problem
     #[arg(value_name = "PROBLEM")]
@@ -335,7 +363,8 @@ fn tune_examples() -> String {
     format!(
         "A problem that is tuned already is not measured again.\n\n{PROBLEMS}\n\nExamples:\n  trimtab tune\n  \
          trimtab tune --op reduce --op transpose\n  trimtab tune matmul:f32:1024x1024x1024 --budget 5s --exhaustive\n  \
-         trimtab tune matmul:f32:1024x1024x1024 --strategy hill --evals 60"
+         trimtab tune matmul:f32:1024x1024x1024 --strategy hill --evals 60\n  \
+         trimtab tune --active --op matmul --budget 2m"
     )
 }
 
@@ -386,6 +415,26 @@ Examples:
   trimtab simulate --data recordings
   trimtab simulate --data recordings --strategy auto,random --evals 20,60 --plot quality.svg
   trimtab simulate --data recordings --strategy auto --warm-from others --json | jq .medians";
+
+const STATS_EXAMPLES: &str = "\
+Everything is computed from what was measured, and nothing is measured now. Regret is what the chosen kernel took over \
+the best of those that live calls tried beside it; what is not known is left out, in JSON null or an empty list.
+
+Examples:
+  trimtab stats
+  trimtab stats --op matmul --device cpu
+  trimtab stats --json | jq '.regret[] | [.operation, .geomean, .p95]'
+
+Exit codes: 0 done, 1 the operation failed, 2 wrong usage.";
+
+const MODELS_EXAMPLES: &str = "\
+Problems are split into parts; each is predicted by a model of the others. Regret is the time of the choice over that of \
+the fastest measured. Nothing is measured but what fitting and predicting take.
+
+Examples:
+  trimtab models
+  trimtab models --op matmul --plot models.svg
+  trimtab models --json | jq '{like, model, geomean}'";
 
 const WISDOM_EXAMPLES: &str = "\
 Examples:

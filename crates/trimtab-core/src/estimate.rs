@@ -10,16 +10,19 @@ pub enum Basis {
     Measured(u32),
     /// A fit over this many measurements of the same kernel on other problems or points.
     Fitted(u32),
+    /// A model of which rival is fastest, learned from this many other problems, at the level of the fits.
+    Learned(u32),
     /// The kernel's work against the device's rates.
     Analytic,
 }
 
 impl Basis {
-    /// The word used in `--json` output: `measured`, `fitted`, `analytic`.
+    /// The word used in `--json` output: `measured`, `fitted`, `learned`, `analytic`.
     pub const fn name(self) -> &'static str {
         match self {
             Basis::Measured(_) => "measured",
             Basis::Fitted(_) => "fitted",
+            Basis::Learned(_) => "learned",
             Basis::Analytic => "analytic",
         }
     }
@@ -30,6 +33,7 @@ impl fmt::Display for Basis {
         match self {
             Basis::Measured(n) => write!(f, "measured ({n})"),
             Basis::Fitted(n) => write!(f, "fitted ({n})"),
+            Basis::Learned(n) => write!(f, "learned ({n})"),
             Basis::Analytic => f.write_str("analytic"),
         }
     }

@@ -5,6 +5,7 @@
 
 mod features;
 mod fit;
+pub mod learn;
 mod linear;
 mod roofline;
 

@@ -3,6 +3,7 @@
 use crate::experience::{Effort, Experience};
 use crate::field;
 use crate::guard::with_intent;
+use crate::learned::Foreseen;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use crate::wanted::{PARTIAL, Wanted, found_by, how_found, remembered_as, satisfies};
 use rustc_hash::FxHashSet;
@@ -105,6 +106,7 @@ impl Cold {
                     decision.complete = !verdict.patience.starts_with(PARTIAL);
                     decision.notes.extend(how_found(verdict));
                     decision.ended_by = found_by(verdict).unwrap_or_default();
+                    self.expect_loss(&mut decision, ask.rules.indifference);
                     decision.spent = budget.spent();
                     return Ok(decision);
                 }
@@ -130,14 +132,28 @@ impl Cold {
         }
         let incumbent =
             remembered.or_else(|| ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan)));
+        let indifference = ask.rules.indifference;
         let outcome = match ask.patience {
+            // A verdict that does not count any more was challenged by something new: that is measured.
+            Patience::Estimate | Patience::Measure
+                if verdict.is_none() && self.settle_learned(&mut decision, &ask) =>
+            {
+                Ok(())
+            }
             Patience::Off => self.settle_off(&mut decision),
             Patience::Estimate => self.settle(&mut decision, incumbent, Reason::Estimated),
             Patience::Measure | Patience::Exhaustive => self.measure(&mut decision, ask, incumbent, &budget),
         };
         decision.spent = budget.spent();
         decision.evaluations = budget.evaluated();
-        outcome.map(|()| decision)
+        if with_model {
+            let device = decision.winner().map_or(0, |winner| winner.device);
+            self.experience.lessons.catch_up(device, &decision.problem);
+        }
+        outcome.map(|()| {
+            self.expect_loss(&mut decision, indifference);
+            decision
+        })
     }
 
     /// What a decision may cost. On recordings only reported time counts, so that it is the same on every machine.
@@ -172,7 +188,9 @@ impl Cold {
             }
             .or_else(|| decision.rivals.iter().position(open))
         };
-        let Some(chosen) = in_force.or(remembered).or_else(|| first(&decision)) else {
+        let learned = if verdict.is_none() { self.foresee(&mut decision, ask) } else { None };
+        let learned_choice = learned.as_ref().filter(|learned| learned.enough).map(|learned| learned.choice);
+        let Some(chosen) = in_force.or(remembered).or(learned_choice).or_else(|| first(&decision)) else {
             return Err(no_rival(&decision));
         };
         decision.chosen = chosen;
@@ -180,6 +198,7 @@ impl Cold {
             _ if remembered == Some(chosen) => Reason::Remembered,
             Patience::Off if !is_measured(&decision.rivals[chosen]) => Reason::DefaultOrder,
             _ if decision.rivals[chosen].estimate().is_none() => Reason::DefaultOrder,
+            _ if learned_choice == Some(chosen) => Reason::Learned,
             _ => Reason::Estimated,
         };
         if let Some(verdict) = &verdict
@@ -191,6 +210,10 @@ impl Cold {
         // A plan in force brings the notes of its own decision.
         decision.notes.extend(verdict.as_ref().filter(|_| ask.in_force.is_none()).and_then(how_found));
         decision.complete = verdict.is_some_and(|verdict| !verdict.patience.starts_with(PARTIAL));
+        let same = |learned: &Foreseen| learned.choice == chosen;
+        decision.expected_loss = learned.filter(same).map(|learned| learned.loss);
+        self.expect_loss(&mut decision, ask.rules.indifference);
+        self.explain_learned(&mut decision);
         decision.spent = stopwatch.elapsed();
         sort(&mut decision);
         Ok(decision)
@@ -213,6 +236,11 @@ impl Cold {
 
     fn signature(&self, problem: &Problem, rivals: &[Rival]) -> u64 {
         self.experience.signature(&self.devices, &self.wisdom, problem, rivals)
+    }
+
+    /// Whether something is remembered of the race for this.
+    pub(crate) fn has_verdict(&self, ask: &Ask<'_>) -> bool {
+        self.verdict(ask).is_some()
     }
 
     fn verdict(&self, ask: &Ask<'_>) -> Option<Verdict> {

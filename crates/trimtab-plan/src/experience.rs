@@ -1,6 +1,8 @@
 //! What is known about times: facts of this very problem, fits over other problems, the analytic prior.
 
+use crate::audit::DRIFTED;
 use crate::field;
+use crate::lessons::{Belief, Lessons};
 use crate::plan::{Rival, Standing};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
@@ -18,6 +20,11 @@ const CONDITIONS: [&str; 3] = ["quiet", "busy", LIVE];
 pub(crate) const LIVE: &str = "live";
 /// The condition of facts that say how long building a kernel took.
 pub(crate) const COMPILED: &str = "compile";
+/// The conditions of facts from explored calls: what was tried, and what the plan in force took beside it.
+pub(crate) const EXPLORED: &str = "explored";
+pub(crate) const CHOSEN: &str = "chosen";
+/// Conditions of facts that are not races: their times lift no failure.
+const BESIDE: [&str; 5] = [LIVE, COMPILED, EXPLORED, CHOSEN, DRIFTED];
 
 /// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
 const MAX_FAILED: usize = 4096;
@@ -56,6 +63,8 @@ pub(crate) struct Experience {
     /// Rivals that failed in this process. Wisdom alone does not hold them back: a process whose clock is ahead may have
     /// timed them later.
     failed: Mutex<FxHashMap<FailedKey, String>>,
+    /// What was learned of which rival is fastest.
+    pub lessons: Lessons,
     /// Kernels that did not finish in time somewhere.
     hung: Mutex<FxHashSet<(u16, KernelId)>>,
 }
@@ -66,6 +75,7 @@ impl Experience {
         if let Ok(mut known) = self.known.lock() {
             known.clear();
         }
+        self.lessons.clear();
         if let Ok(mut liars) = self.liars.lock() {
             liars.clear();
         }
@@ -144,6 +154,8 @@ impl Experience {
             && let Some(known) = known.get_mut(&rival.device)
         {
             add(known, device.as_ref(), rival.kernel, problem, &rival.point, ns);
+            let at = (rival.kernel, rival.point);
+            self.lessons.note(rival.device, problem, at, Belief::Quiet, ns);
         }
     }
 
@@ -165,7 +177,7 @@ impl Experience {
     }
 
     /// Reads wisdom about a device if that was not done yet. No lock is held meanwhile: device and kernels are asked.
-    fn load(&self, devices: &[Arc<dyn Device>], index: u16, wisdom: &Wisdom) {
+    pub(crate) fn load(&self, devices: &[Arc<dyn Device>], index: u16, wisdom: &Wisdom) {
         let missing = self.known.lock().is_ok_and(|known| !known.contains_key(&index));
         if let (true, Some(device)) = (missing, devices.get(index as usize)) {
             let read = self.read(device.as_ref(), index, wisdom);
@@ -199,8 +211,8 @@ impl Experience {
                 }
                 Outcome::Failed { kind: FailureKind::TimedOut, .. } => self.note_hang(index, kernel),
                 Outcome::Failed { .. } => (),
-                // What building took says nothing about running.
-                Outcome::Timed(_) if fact.key.condition == COMPILED => (),
+                // What building took says nothing about running; explored calls are live calls, and counted there.
+                Outcome::Timed(_) if fact.key.condition != LIVE && is_beside(fact) => (),
                 Outcome::Timed(stats) => {
                     let Ok(problem) = Problem::parse(&fact.key.problem) else { continue };
                     if problem.operation() != kernels[number].operation {
@@ -209,6 +221,13 @@ impl Experience {
                     let space = axes.entry(kernel).or_insert_with(|| device.space(kernel, &problem));
                     let Some(point) = space.read(&fact.key.point) else { continue };
                     add(&mut known, device, kernel, &problem, &point, stats.min_ns);
+                    // Live calls time what is in force under whatever the caller does: not a comparison.
+                    let belief = match &*fact.key.condition {
+                        LIVE => continue,
+                        "quiet" => Belief::Quiet,
+                        _ => Belief::Busy,
+                    };
+                    self.lessons.note(index, &problem, (kernel, point), belief, stats.min_ns);
                 }
             }
         }
@@ -366,8 +385,7 @@ pub(crate) type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a
 /// they are written down up to half a second later, that of the call that failed among them.
 pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. });
-    let counts =
-        |fact: &&Fact| failed(fact) || (*fact.key.condition != *LIVE && *fact.key.condition != *COMPILED);
+    let counts = |fact: &&Fact| failed(fact) || !is_beside(fact);
     let newest = facts.iter().filter(counts).max_by_key(|fact| (fact.last_seen_ms, failed(fact)));
     if let Some(Fact { outcome: Outcome::Failed { kind, message }, .. }) = newest {
         return Some(Err((*kind, message)));
@@ -380,6 +398,10 @@ pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     };
     let stats = CONDITIONS.iter().find_map(timed)?;
     Some(Ok((estimate_of(stats), stats.energy_uj)))
+}
+
+fn is_beside(fact: &Fact) -> bool {
+    BESIDE.contains(&&*fact.key.condition)
 }
 
 /// A measured estimate: the minimum, with the relative spread of the samples.

@@ -87,7 +87,7 @@ pub(crate) fn machine(devices: &[Arc<dyn Device>]) -> String {
 }
 
 /// What problems have in common that a kernel treats alike: everything but how large sizes above one are.
-pub(crate) fn sort_of(problem: &Problem) -> String {
+pub fn sort_of(problem: &Problem) -> String {
     let mut sort = String::new();
     for (nth, part) in problem.to_string().split(':').enumerate() {
         let is_sizes = if matches!(problem, Problem::Custom(_)) { nth == 1 } else { nth == 2 };

@@ -4,12 +4,18 @@
 //! [`Device`](trimtab_core::Device), ask for a plan, run it, report how long it took.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod cold;
 mod donors;
+mod drain;
+mod drift;
 mod experience;
 mod feedback;
 mod field;
 mod guard;
+mod learned;
+mod lessons;
+mod live;
 mod measure;
 mod offload;
 mod plan;
@@ -21,8 +27,14 @@ mod table;
 mod wanted;
 
 pub use cold::PlanError;
+pub use field::sort_of;
 pub use guard::Guarded;
+pub use learned::{ENOUGH_PROBLEMS, Taught};
+pub use lessons::wanted;
 pub use plan::{Decision, Plan, Reason, Rival, Standing};
 pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
 pub use strategy_name::{StrategyName, TuneMode, UnknownMode, UnknownStrategy};
 pub use table::TermsId;
+/// Models of which rival is fastest.
+pub use trimtab_model::learn;
+pub use trimtab_model::learn::Ledger;

@@ -154,6 +154,17 @@ impl Cold {
             evaluations: budget.evaluations_left().div_ceil(turns),
         };
         let before = budget.evaluated();
+        if let Some(list) = self.shortlist(decision, device, ask) {
+            let leader = self.race(decision, bench, &list, incumbent, ask, budget);
+            if leader.is_some() {
+                decision.complete = false;
+                decision.notes.push(format!(
+                    "only the {} rivals were raced that other problems of this sort speak for; tune the problem to race all",
+                    list.len()
+                ));
+                return leader;
+            }
+        }
         let first = self.first_round(decision, device, ask.patience, incumbent, &searched);
         let mut leader = self.race(decision, bench, &first, incumbent, ask, budget);
         if self.is_good_enough(decision, leader, ask, budget) {

@@ -139,6 +139,8 @@ pub enum Reason {
     Raced,
     /// It is within the indifference zone of the fastest and was in force before.
     KeptIncumbent,
+    /// Problems of its sort that were measured teach that it is the fastest; nothing was measured.
+    Learned,
     /// Its estimate is the best; nothing was measured.
     Estimated,
     /// Nothing is known and nothing may be measured: the first in order of preference.
@@ -147,6 +149,8 @@ pub enum Reason {
     NextBest,
     /// Its kernel was chosen by its estimate, its width by what live calls took.
     Resized,
+    /// Live calls that tried it showed it to be faster than what was in force.
+    Explored,
 }
 
 impl Reason {
@@ -156,10 +160,12 @@ impl Reason {
             Reason::Remembered => "remembered",
             Reason::Raced => "raced",
             Reason::KeptIncumbent => "kept incumbent",
+            Reason::Learned => "learned",
             Reason::Estimated => "estimated",
             Reason::DefaultOrder => "default order",
             Reason::NextBest => "next best",
             Reason::Resized => "resized",
+            Reason::Explored => "explored",
         }
     }
 }
@@ -170,11 +176,15 @@ impl fmt::Display for Reason {
             Reason::Remembered => "it won an earlier race and is remembered",
             Reason::Raced => "it won the race",
             Reason::KeptIncumbent => "it was in force and nothing is clearly faster",
+            Reason::Learned => {
+                "other problems of its sort teach that it is the fastest; nothing was measured"
+            }
             Reason::Estimated => "its estimate is the best; nothing was measured",
             Reason::DefaultOrder => {
                 "nothing is known yet and nothing may be measured: first in order of preference"
             }
             Reason::NextBest => "better ones failed; it is the next best",
+            Reason::Explored => "live calls that tried it showed it to be the fastest",
             Reason::Resized => "its kernel's estimate is the best, and live calls chose its width",
         })
     }
@@ -205,6 +215,11 @@ pub struct Decision {
     pub evaluations: u32,
     /// What searched settings, and what ended it before everything was measured.
     pub(crate) ended_by: Wanted,
+    /// What the choice is expected to lose against the best of all rivals, as a share: 0.02 is two per cent. Absent where
+    /// nothing can be said.
+    pub expected_loss: Option<f64>,
+    /// What a learned choice rests on and the sizes at which it would change, in words; only in an explanation.
+    pub grounds: Vec<String>,
     /// What else there is to say: why nothing was measured, what was kept back.
     pub notes: Vec<String>,
 }
@@ -224,6 +239,8 @@ impl Decision {
             runs: 0,
             evaluations: 0,
             ended_by: Wanted::default(),
+            expected_loss: None,
+            grounds: Vec::new(),
             notes: Vec::new(),
         }
     }

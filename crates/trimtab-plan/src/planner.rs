@@ -1,11 +1,13 @@
 //! The planner: known path without a lock, cold path behind one, feedback drained in the background.
 
-use crate::cold::{Ask, Cold, PlanError, fact_key};
-use crate::experience::LIVE;
-use crate::feedback::{self, Feedback, Report};
+use crate::audit::{Audit, LiveStats};
+use crate::cold::{Ask, Cold, PlanError};
+use crate::drift::Drifts;
+use crate::feedback::{self, Feedback};
 use crate::field;
+use crate::live::Explores;
 use crate::plan::{Decision, Plan};
-use crate::resize::{Live, Put, Resizes, is_resizable};
+use crate::resize::{Live, Resizes, is_resizable};
 use crate::strategy_name::StrategyName;
 use crate::table::{Table, TermsId};
 use crate::wanted::Wanted;
@@ -16,11 +18,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trimtab_core::{Device, Failure, FailureKind, LaunchError, Lookup, Nanos, Patience, Problem, Terms};
+use trimtab_model::learn::Ledger;
 use trimtab_tune::{Progress, Rules, Stopwatch};
-use trimtab_wisdom::{FactKey, Filter, ImportReport, Outcome, Stats, Wisdom, WisdomError};
+use trimtab_wisdom::{FactKey, Filter, ImportReport, Wisdom, WisdomError};
 
 /// Decisions kept for `explain`; the oldest go first, and can be made again from wisdom.
-const MAX_DECISIONS: usize = 256;
+pub(crate) const MAX_DECISIONS: usize = 256;
 /// Different terms one planner knows; more are refused: a program asks under a few, kept in handles.
 const MAX_TERMS: usize = 1024;
 /// How often the background thread drains feedback and writes wisdom.
@@ -46,6 +49,10 @@ pub struct Settings {
     /// Whether a plan that rests on no measurement learns the width of its kernel from live calls. Never with
     /// [`Patience::Off`].
     pub live_resize: bool,
+    /// Whether live calls may change plans. Calls of one that no completed race decided now and then run another rival, within a
+    /// budget of one per cent of the time; and one whose calls take another time than before is measured again in the
+    /// background. Only with [`Patience::Measure`] and above: the others promise that nothing is tried.
+    pub explore: bool,
 }
 
 impl Default for Settings {
@@ -57,6 +64,7 @@ impl Default for Settings {
             switch_margin: DEFAULT_SWITCH_MARGIN,
             strategy: None,
             live_resize: true,
+            explore: true,
         }
     }
 }
@@ -99,21 +107,24 @@ impl TuneRequest {
 }
 
 /// Decisions by problem, and the problems in the order they came.
-type Decisions = (FxHashMap<(Problem, TermsId), Arc<Decision>>, VecDeque<(Problem, TermsId)>);
+pub(crate) type Decisions = (FxHashMap<(Problem, TermsId), Arc<Decision>>, VecDeque<(Problem, TermsId)>);
 
-struct Inner {
-    cold: Cold,
-    settings: Settings,
-    table: Table,
-    terms: Mutex<Vec<Terms>>,
+pub(crate) struct Inner {
+    pub cold: Cold,
+    pub settings: Settings,
+    pub table: Table,
+    pub terms: Mutex<Vec<Terms>>,
     /// Held while a decision with measuring is made; whoever finds it taken gets an estimate instead of waiting.
-    deciding: Mutex<()>,
-    decisions: Mutex<Decisions>,
-    feedback: Feedback,
+    pub deciding: Mutex<()>,
+    pub decisions: Mutex<Decisions>,
+    pub feedback: Feedback,
     /// Live plans' keys in wisdom, so that draining does not rebuild them.
-    live_keys: Mutex<FxHashMap<u32, FactKey>>,
-    resizes: Resizes,
-    stop: AtomicBool,
+    pub live_keys: Mutex<FxHashMap<u32, FactKey>>,
+    pub resizes: Resizes,
+    pub explores: Explores,
+    pub audit: Audit,
+    pub drifts: Drifts,
+    pub stop: AtomicBool,
 }
 
 /// From problem to plan. One per runtime; shared by reference by all threads.
@@ -147,6 +158,9 @@ impl Planner {
             feedback: Feedback::new(),
             live_keys: Mutex::default(),
             resizes: Resizes::default(),
+            explores: Explores::default(),
+            audit: Audit::default(),
+            drifts: Drifts::default(),
             stop: AtomicBool::new(false),
         };
         Planner { inner: Arc::new(inner), drainer: Mutex::new(None) }
@@ -160,6 +174,10 @@ impl Planner {
     /// What is remembered.
     pub fn wisdom(&self) -> &Arc<Wisdom> {
         &self.inner.cold.wisdom
+    }
+
+    pub(crate) fn cold(&self) -> &Cold {
+        &self.inner.cold
     }
 
     /// How this planner behaves.
@@ -193,6 +211,24 @@ impl Planner {
         self.inner.table.get(problem, terms)
     }
 
+    /// The plan for a call that is made now, if there is one: that in force, or for one call another that is to be tried. Its
+    /// report says how that went, so it is to be run with [`run`](Planner::run) and not to be kept. No lock, no allocation, no
+    /// system call.
+    #[inline]
+    pub fn for_call<K: Lookup>(&self, problem: &K, terms: TermsId) -> Option<(&Problem, &Plan)> {
+        self.inner.table.take(problem, terms)
+    }
+
+    /// What all calls took, and how much of it went into trying others than the plan in force.
+    pub fn ledger(&self) -> Ledger {
+        self.inner.explores.ledger()
+    }
+
+    /// The ledger of each problem that is explored now.
+    pub fn ledgers(&self) -> Vec<(Problem, Ledger)> {
+        self.inner.explores.ledgers()
+    }
+
     /// The plan in force, also if it came after the table of known plans was full.
     fn in_force(&self, problem: &Problem, terms: TermsId) -> Option<Plan> {
         let known = self.known(problem, terms).map(|(_, plan)| *plan);
@@ -212,14 +248,15 @@ impl Planner {
                     return Ok(plan);
                 }
                 let mut quiet = |_: &Progress| ();
-                let ask = self.ask(problem, terms, settings.patience, &mut quiet);
+                let ask = self.inner.ask(problem, terms, settings.patience, &mut quiet);
                 let decision = self.inner.cold.decide(ask)?;
                 self.publish(problem, terms, decision)
             }
             Err(_) => {
                 let mut quiet = |_: &Progress| ();
                 let patience = settings.patience.min(Patience::Estimate);
-                let decision = self.inner.cold.decide(self.ask(problem, terms, patience, &mut quiet))?;
+                let decision =
+                    self.inner.cold.decide(self.inner.ask(problem, terms, patience, &mut quiet))?;
                 decision.plan().ok_or_else(|| no_plan(problem))
             }
         }
@@ -235,7 +272,7 @@ impl Planner {
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Arc<Decision>, PlanError> {
         let _guard = self.inner.deciding.lock();
-        let ask = self.ask(problem, terms, request.patience, progress);
+        let ask = self.inner.ask(problem, terms, request.patience, progress);
         let wanted = match request.patience {
             Patience::Exhaustive => Wanted::default(),
             _ => Wanted {
@@ -260,14 +297,19 @@ impl Planner {
     /// Every rival with its time or its reason, nothing measured. The plan in force, if any, is the chosen one.
     pub fn explain(&self, problem: &Problem, terms: TermsId) -> Result<Decision, PlanError> {
         let mut quiet = |_: &Progress| ();
-        let mut decision =
-            self.inner.cold.explain(&self.ask(problem, terms, self.inner.settings.patience, &mut quiet))?;
+        let mut decision = self.inner.cold.explain(&self.inner.ask(
+            problem,
+            terms,
+            self.inner.settings.patience,
+            &mut quiet,
+        ))?;
         if let Some(made) = self.decision(problem, terms) {
             decision.reason = made.reason;
             decision.patience = made.patience;
             decision.complete = made.complete;
             decision.spent = made.spent;
             decision.runs = made.runs;
+            decision.expected_loss = made.expected_loss;
             decision.notes.extend(made.notes.iter().cloned());
         }
         Ok(decision)
@@ -286,9 +328,10 @@ impl Planner {
         plan: &Plan,
         error: &LaunchError,
     ) -> Result<Plan, PlanError> {
+        self.inner.audit.count(|counts| counts.failed += 1);
         let failure = Failure::new(FailureKind::Launch, error.to_string());
         let cold = &self.inner.cold;
-        let given = self.given_terms(terms);
+        let given = self.inner.given_terms(terms);
         let rivals = field::enumerate(&cold.devices, problem, &given);
         let is_failed = |rival: &&crate::plan::Rival| {
             rival.device == plan.device && rival.kernel == plan.kernel && rival.point == plan.point
@@ -296,8 +339,15 @@ impl Planner {
         if let Some(rival) = rivals.iter().find(is_failed) {
             cold.record_failure(problem, rival, &failure);
         }
+        // Not the one in force, but one that was tried: that in force answers.
+        if let Some(now) = self.in_force(problem, terms)
+            && (now.device, now.kernel, now.point) != (plan.device, plan.kernel, plan.point)
+        {
+            self.inner.explores.failed(plan.id);
+            return Ok(now);
+        }
         let mut quiet = |_: &Progress| ();
-        let ask = self.ask(problem, terms, Patience::Estimate, &mut quiet);
+        let ask = self.inner.ask(problem, terms, Patience::Estimate, &mut quiet);
         let decision = cold.decide(Ask { in_force: None, ..ask })?;
         let again = decision.plan().is_some_and(|next| {
             next.device == plan.device && next.kernel == plan.kernel && next.point == plan.point
@@ -345,6 +395,12 @@ impl Planner {
         self.inner.feedback.dropped()
     }
 
+    /// What live calls of this process showed.
+    pub fn stats(&self) -> LiveStats {
+        let stats = self.inner.audit.stats();
+        LiveStats { dropped: self.reports_dropped(), ledger: self.ledger(), ..stats }
+    }
+
     /// Takes in what live calls reported and writes wisdom. The background thread does this by itself.
     pub fn drain(&self) {
         self.inner.drain();
@@ -370,39 +426,11 @@ impl Planner {
         self.inner.cold.experience.clear();
         self.inner.table.clear();
         self.inner.resizes.clear();
+        self.inner.explores.clear();
+        self.inner.drifts.clear();
         if let Ok(mut decisions) = self.inner.decisions.lock() {
             decisions.0.clear();
             decisions.1.clear();
-        }
-    }
-
-    fn given_terms(&self, terms: TermsId) -> Terms {
-        let known = self.inner.terms.lock().ok();
-        known.and_then(|known| known.get(terms.0 as usize).copied()).unwrap_or_default()
-    }
-
-    fn ask<'a>(
-        &self,
-        problem: &Problem,
-        terms: TermsId,
-        patience: Patience,
-        progress: &'a mut dyn FnMut(&Progress),
-    ) -> Ask<'a> {
-        let settings = &self.inner.settings;
-        Ask {
-            problem: *problem,
-            terms: self.given_terms(terms),
-            patience,
-            budget: settings.budget,
-            session: Nanos(0),
-            accept_partial: true,
-            wanted: Wanted {
-                strategy: settings.strategy.filter(|_| patience == Patience::Measure),
-                ..Wanted::default()
-            },
-            in_force: self.in_force(problem, terms),
-            rules: settings.rules.clone(),
-            progress,
         }
     }
 
@@ -414,7 +442,8 @@ impl Planner {
         let resized = wanted && is_resizable(&decision) && !inner.table.is_crowded();
         let live = if resized { Live::new(&inner.cold.devices, terms, &decision) } else { None };
         let plan = inner.table.publish(problem, terms, live.as_ref().map_or(plan, Live::plan));
-        inner.keep(problem, terms, &plan, decision);
+        inner.keep(problem, terms, &plan, Arc::clone(&decision));
+        inner.open(terms, &decision, plan);
         if let Some(live) = live {
             inner.resizes.begin(live.numbered(plan));
             inner.feedback.await_reports(inner.feedback.awaited(), plan.id);
@@ -464,74 +493,6 @@ impl Drop for Planner {
             let _ = handle.join();
         }
         self.inner.drain();
-    }
-}
-
-impl Inner {
-    fn drain(&self) {
-        self.take_in();
-        self.cold.wisdom.flush();
-    }
-
-    /// Takes in what live calls reported.
-    fn take_in(&self) {
-        let mut sums: FxHashMap<u32, Stats> = FxHashMap::default();
-        let mut reports = Vec::new();
-        while let Some(report) = self.feedback.take() {
-            let one = Stats::single(report.elapsed_ns as f64);
-            sums.entry(report.plan_id).and_modify(|sum| *sum = sum.merge(&one)).or_insert(one);
-            reports.push(report);
-        }
-        if let Ok(keys) = self.live_keys.lock() {
-            for (id, stats) in sums {
-                if let Some(key) = keys.get(&id) {
-                    self.cold.wisdom.record(key.clone(), Outcome::Timed(stats));
-                }
-            }
-        }
-        if self.settings.live_resize && !self.stop.load(Ordering::Acquire) {
-            self.resize(&reports);
-        }
-    }
-
-    /// Gives live calls to the plans that learn from them, and puts in force what they ask for.
-    fn resize(&self, reports: &[Report]) {
-        let is_in_force = |live: &Live| {
-            let (problem, terms) = live.key();
-            self.table.get(problem, terms).is_some_and(|(_, plan)| plan.id == live.plan().id)
-        };
-        let put = |live: &Live, plan: Plan, decision: Decision| {
-            // A decision that is being made counts more; the change is made when it is over, if it still matters.
-            let Ok(_guard) = self.deciding.try_lock() else { return Put::Later };
-            let (problem, terms) = live.key();
-            let Some(plan) = self.table.replace(problem, terms, live.plan().id, plan) else {
-                return Put::Gone;
-            };
-            self.keep(problem, terms, &plan, Arc::new(decision));
-            Put::Done(plan)
-        };
-        let awaited = self.feedback.awaited();
-        let next = self.resizes.step(reports, &self.cold, &is_in_force, &put, awaited);
-        self.feedback.await_reports(awaited, next);
-    }
-
-    /// Keeps the decision behind a plan that was put in force, and under which key its live times are remembered.
-    fn keep(&self, problem: &Problem, terms: TermsId, plan: &Plan, decision: Arc<Decision>) {
-        if let (Ok(mut keys), Some(winner), true) = (self.live_keys.lock(), decision.winner(), plan.id != 0) {
-            let device = &self.cold.devices[winner.device as usize];
-            keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, LIVE));
-        }
-        if let Ok(mut decisions) = self.decisions.lock() {
-            let (map, order) = &mut *decisions;
-            if map.insert((*problem, terms), decision).is_none() {
-                order.push_back((*problem, terms));
-            }
-            while order.len() > MAX_DECISIONS {
-                if let Some(oldest) = order.pop_front() {
-                    map.remove(&oldest);
-                }
-            }
-        }
     }
 }
 

@@ -236,6 +236,13 @@ impl Resizes {
         }
     }
 
+    /// Whether a width is being looked for with the plan of that number.
+    pub(crate) fn works_on(&self, id: u32) -> bool {
+        let begun = self.begun.lock().is_ok_and(|begun| begun.iter().any(|live| live.plan.id == id));
+        begun
+            || self.lives.lock().is_ok_and(|lives| lives.get(&id).is_some_and(|live| !live.resize.settled()))
+    }
+
     pub(crate) fn clear(&self) {
         if let (Ok(mut lives), Ok(mut begun)) = (self.lives.lock(), self.begun.lock()) {
             lives.clear();

@@ -6,7 +6,7 @@
 
 use crate::plan::Plan;
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, RwLock};
 use trimtab_core::{Lookup, Problem};
 
@@ -17,6 +17,13 @@ const MAX_PLANS: usize = SLOTS / 2;
 /// Longest chain looked through. At half load the longest of 4,096 chains stays far below.
 const MAX_PROBES: usize = 64;
 
+/// The plan of a slot is in force.
+const IN_FORCE: u32 = 0;
+/// The plan of a slot was replaced, forgotten, or never was in force.
+const OVER: u32 = 1;
+/// From here on the plan is in force, and the next call takes that of another slot, once: this plus that slot's place.
+const ONCE: u32 = 2;
+
 /// Which terms a plan was made under; a position in the planner's list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TermsId(pub(crate) u32);
@@ -25,9 +32,15 @@ struct Slot {
     problem: Problem,
     terms: TermsId,
     plan: Plan,
-    /// Set when the plan is replaced or forgotten; the slot stays, so that chains do not break, and counts again if the
-    /// same plan is put in force once more.
-    over: AtomicBool,
+    /// [`IN_FORCE`], [`OVER`] or [`ONCE`] and more. A slot whose plan is over stays, so that chains do not break, and
+    /// counts again if the same plan is put in force once more.
+    state: AtomicU32,
+}
+
+impl Slot {
+    fn is_over(&self) -> bool {
+        self.state.load(Ordering::Acquire) == OVER
+    }
 }
 
 pub(crate) struct Table {
@@ -55,8 +68,86 @@ impl Table {
         let start = place(problem.mix(), terms);
         for probe in 0..MAX_PROBES {
             let slot = self.slots[(start + probe) & (SLOTS - 1)].get()?;
-            if problem.is(&slot.problem) && slot.terms == terms && !slot.over.load(Ordering::Acquire) {
+            if problem.is(&slot.problem) && slot.terms == terms && !slot.is_over() {
                 return Some((&slot.problem, &slot.plan));
+            }
+        }
+        None
+    }
+
+    /// The same for a call that runs at once: where a plan is to be tried, one call gets that instead.
+    #[inline]
+    pub(crate) fn take<K: Lookup>(&self, problem: &K, terms: TermsId) -> Option<(&Problem, &Plan)> {
+        let start = place(problem.mix(), terms);
+        for probe in 0..MAX_PROBES {
+            let slot = self.slots[(start + probe) & (SLOTS - 1)].get()?;
+            if problem.is(&slot.problem) && slot.terms == terms {
+                match slot.state.load(Ordering::Acquire) {
+                    IN_FORCE => return Some((&slot.problem, &slot.plan)),
+                    OVER => (),
+                    once => return Some((&slot.problem, self.claim(slot, once))),
+                }
+            }
+        }
+        None
+    }
+
+    /// The plan to be tried, for the one call that comes first; the plan in force for all others.
+    #[cold]
+    fn claim<'a>(&'a self, slot: &'a Slot, once: u32) -> &'a Plan {
+        let first = slot.state.compare_exchange(once, IN_FORCE, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let tried = self.slots.get((once - ONCE) as usize).and_then(OnceLock::get).filter(|_| first);
+        tried.map_or(&slot.plan, |tried| &tried.plan)
+    }
+
+    /// Lets the next call of a problem run another plan, once, if the one of that number is in force: the plan with the
+    /// number its report will carry. Nothing if there is no room, or if another one still waits to be tried.
+    pub(crate) fn try_once(
+        &self,
+        problem: &Problem,
+        terms: TermsId,
+        in_force: u32,
+        plan: Plan,
+    ) -> Option<Plan> {
+        let _guard = self.writing.lock();
+        let slot = self.slots.get((in_force as usize).checked_sub(1)?)?.get()?;
+        if slot.problem != *problem || slot.terms != terms || slot.state.load(Ordering::Acquire) != IN_FORCE {
+            return None;
+        }
+        let at = self.aside(problem, terms, plan)?;
+        let once = ONCE + at as u32;
+        slot.state.compare_exchange(IN_FORCE, once, Ordering::AcqRel, Ordering::Acquire).ok()?;
+        Some(self.slots[at].get()?.plan)
+    }
+
+    /// Takes back what [`try_once`](Table::try_once) asked for, if no call has come meanwhile.
+    pub(crate) fn take_back(&self, in_force: u32, tried: u32) {
+        let Some(at) = (in_force as usize).checked_sub(1) else { return };
+        if let Some(slot) = self.slots.get(at).and_then(OnceLock::get) {
+            let once = ONCE + tried.saturating_sub(1);
+            let _ = slot.state.compare_exchange(once, IN_FORCE, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// The place of a plan that is not in force, the same each time. The lock is the caller's.
+    fn aside(&self, problem: &Problem, terms: TermsId, mut plan: Plan) -> Option<usize> {
+        let start = place(problem.mix(), terms);
+        for at in (0..MAX_PROBES).map(|probe| (start + probe) & (SLOTS - 1)) {
+            match self.slots[at].get() {
+                Some(slot) => {
+                    let same = slot.problem == *problem && slot.terms == terms && slot.is_over();
+                    if same && (Plan { id: 0, ..slot.plan }) == (Plan { id: 0, ..plan }) {
+                        return Some(at);
+                    }
+                }
+                None if self.is_crowded() => return None,
+                None => {
+                    plan.id = at as u32 + 1;
+                    let state = AtomicU32::new(OVER);
+                    let _ = self.slots[at].set(Slot { problem: *problem, terms, plan, state });
+                    self.used.fetch_add(1, Ordering::Relaxed);
+                    return Some(at);
+                }
             }
         }
         None
@@ -85,6 +176,17 @@ impl Table {
         is_in_force.then(|| self.put(problem, terms, plan))
     }
 
+    /// The plan of that number, in force or not.
+    pub(crate) fn numbered(&self, id: u32) -> Option<&Plan> {
+        Some(&self.slots.get((id as usize).checked_sub(1)?)?.get()?.plan)
+    }
+
+    /// The plan of that number and what it is for, if it is in force.
+    pub(crate) fn in_force(&self, id: u32) -> Option<(Problem, TermsId, Plan)> {
+        let slot = self.slots.get((id as usize).checked_sub(1)?)?.get()?;
+        (!slot.is_over()).then_some((slot.problem, slot.terms, slot.plan))
+    }
+
     /// Whether half of the slots are taken: then none should be spent on trying something out.
     pub(crate) fn is_crowded(&self) -> bool {
         self.used.load(Ordering::Relaxed) > MAX_PLANS / 2
@@ -100,7 +202,7 @@ impl Table {
             match self.slots[at].get() {
                 Some(slot) => {
                     let same = slot.problem == *problem && slot.terms == terms;
-                    let over = slot.over.load(Ordering::Acquire);
+                    let over = slot.is_over();
                     if same && !over {
                         older = Some(slot);
                     } else if same && (Plan { id: 0, ..slot.plan }) == (Plan { id: 0, ..plan }) {
@@ -120,9 +222,9 @@ impl Table {
         }
         // A plan that was in force before is so again in its old slot: going back and forth takes no room.
         if let Some(earlier) = earlier {
-            earlier.over.store(false, Ordering::Release);
+            earlier.state.store(IN_FORCE, Ordering::Release);
             if let Some(older) = older {
-                older.over.store(true, Ordering::Release);
+                older.state.store(OVER, Ordering::Release);
             }
             return earlier.plan;
         }
@@ -130,8 +232,8 @@ impl Table {
             Some(at) => {
                 plan.id = at as u32 + 1;
                 // The slot is empty and the lock is ours, so this never fails.
-                let _ =
-                    self.slots[at].set(Slot { problem: *problem, terms, plan, over: AtomicBool::new(false) });
+                let state = AtomicU32::new(IN_FORCE);
+                let _ = self.slots[at].set(Slot { problem: *problem, terms, plan, state });
                 self.used.fetch_add(1, Ordering::Relaxed);
             }
             None => {
@@ -148,7 +250,7 @@ impl Table {
         }
         // Only now: whoever looks meanwhile finds the old plan, or the new one behind it.
         if let Some(older) = older {
-            older.over.store(true, Ordering::Release);
+            older.state.store(OVER, Ordering::Release);
         }
         plan
     }
@@ -156,7 +258,7 @@ impl Table {
     /// Forgets every plan: the next call of each problem plans anew.
     pub(crate) fn clear(&self) {
         for slot in self.slots.iter().filter_map(OnceLock::get) {
-            slot.over.store(true, Ordering::Release);
+            slot.state.store(OVER, Ordering::Release);
         }
         if let Ok(mut map) = self.overflow.write() {
             map.clear();
@@ -222,6 +324,41 @@ mod tests {
         assert_eq!(table.replace(&problem(2), TermsId(0), first.id, plan(3)), None);
         assert_eq!(find(&table, 1, 0), Some(2));
         assert!(second.is_some_and(|second| second.id != first.id));
+    }
+
+    #[test]
+    fn a_plan_to_be_tried_goes_to_one_call_of_all_threads_and_to_nobody_who_keeps_plans() {
+        let table = Table::new();
+        let (p, terms) = (problem(1), TermsId(0));
+        let force = table.publish(&p, terms, plan(1));
+        for _ in 0..100 {
+            let tried = table.try_once(&p, terms, force.id, plan(2)).unwrap();
+            assert!(tried.id != force.id && table.try_once(&p, terms, force.id, plan(3)).is_none());
+            assert_eq!(find(&table, 1, 0), Some(1));
+            let count = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        for _ in 0..10 {
+                            let id = table.take(&p, terms).map(|found| found.1.id);
+                            count.fetch_add(usize::from(id == Some(tried.id)), Ordering::Relaxed);
+                        }
+                    });
+                }
+            });
+            assert_eq!(count.load(Ordering::Relaxed), 1);
+        }
+        // Taken back, it goes to nobody; and it never outlives the plan in whose place it was to be.
+        assert_eq!(table.used.load(Ordering::Relaxed), 2);
+        let tried = table.try_once(&p, terms, force.id, plan(2)).unwrap();
+        table.take_back(force.id, tried.id);
+        assert_eq!(table.take(&p, terms).unwrap().1.id, force.id);
+        table.try_once(&p, terms, force.id, plan(2)).unwrap();
+        let next = table.publish(&p, terms, plan(4));
+        assert_eq!(table.take(&p, terms).unwrap().1.id, next.id);
+        assert!(table.try_once(&p, terms, force.id, plan(2)).is_none());
+        table.clear();
+        assert!(table.take(&p, terms).is_none());
     }
 
     #[test]

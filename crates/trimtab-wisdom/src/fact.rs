@@ -73,6 +73,24 @@ impl Stats {
         }
     }
 
+    /// What they count after that many milliseconds beside newer ones: half as many samples after [`HALF_LIFE_MS`], the shortest
+    /// as much nearer to the mean. Nothing once less than half a sample is left.
+    pub(crate) fn aged(&self, age_ms: u64) -> Option<Stats> {
+        let weight = (-(age_ms as f64) / HALF_LIFE_MS as f64).exp2();
+        let n = (self.n as f64 * weight).round();
+        if age_ms == 0 || n < 1.0 {
+            return (age_ms == 0).then_some(*self);
+        }
+        let (mean, share) = (self.mean(), n / self.n.max(1) as f64);
+        Some(Stats {
+            n: n as u64,
+            sum_ns: mean * n,
+            sum_sq_ns: self.sum_sq_ns * share,
+            min_ns: mean - (mean - self.min_ns) * weight,
+            energy_uj: self.energy_uj,
+        })
+    }
+
     /// Why no measurement can have given these numbers.
     pub(crate) fn impossible(&self) -> Option<&'static str> {
         let numbers = [self.sum_ns, self.sum_sq_ns, self.min_ns, self.energy_uj.unwrap_or(0.0)];
@@ -86,6 +104,16 @@ impl Stats {
             None
         }
     }
+}
+
+/// After so long beside newer ones, times of live calls count half: seven days.
+pub const HALF_LIFE_MS: u64 = 7 * DAY_MS;
+/// Times of live calls that one process adds up age by whole days.
+pub(crate) const DAY_MS: u64 = 24 * 3600 * 1000;
+
+/// Whether facts of that condition come from live calls: they age, and are kept in a smaller number.
+pub(crate) fn is_live(condition: &str) -> bool {
+    matches!(condition, "live" | "explored" | "chosen")
 }
 
 /// How a key's runs ended.
@@ -249,6 +277,19 @@ mod tests {
         assert_eq!((merged.mean(), merged.variance(), merged.min_ns), (12.0, Some(4.0), 10.0));
         assert_eq!(Stats::single(3.0).variance(), None);
         assert_eq!(Stats::of(&[]), None);
+    }
+
+    #[test]
+    fn a_week_halves_what_live_calls_count_and_a_fortnight_quarters_it() {
+        let stats = Stats::of(&[80.0, 100.0, 120.0, 100.0].repeat(10)).unwrap();
+        assert_eq!(stats.aged(0), Some(stats));
+        let week = stats.aged(HALF_LIFE_MS).unwrap();
+        assert_eq!((week.n, week.mean(), week.min_ns), (20, 100.0, 90.0));
+        assert_eq!(stats.aged(2 * HALF_LIFE_MS).unwrap().n, 10);
+        // Day by day is the same as at once, up to whole samples.
+        let days = (0..7).try_fold(stats, |stats, _| stats.aged(DAY_MS)).unwrap();
+        assert!(days.n.abs_diff(20) <= 1 && week.impossible().is_none() && days.impossible().is_none());
+        assert_eq!(stats.aged(20 * HALF_LIFE_MS), None);
     }
 
     #[test]

@@ -5,9 +5,9 @@
 
 use crate::compact::{MAX_BYTES, MAX_SEGMENTS, MAX_SEGMENTS_AT_OPEN};
 use crate::disk::{Disk, Scan};
-use crate::fact::{Fact, FactKey, Filter, Outcome, Place, Verdict, shortened};
+use crate::fact::{DAY_MS, Fact, FactKey, Filter, Outcome, Place, Verdict, is_live, shortened};
 use crate::line::{Forget, Intent, Line, encode};
-use crate::union::{Change, MAX_FACTS, MAX_INTENTS, MAX_VERDICTS, Union, just_after};
+use crate::union::{Change, MAX_FACTS, MAX_INTENTS, MAX_LIVE_FACTS, MAX_VERDICTS, Union, just_after};
 use crate::wall;
 use crate::warning::{Warning, WarningKind, Warnings};
 use std::collections::BTreeSet;
@@ -71,7 +71,12 @@ impl State {
         }
     }
 
+    pub fn trim_live(&mut self) {
+        self.union.trim_live(MAX_LIVE_FACTS);
+    }
+
     pub fn trim(&mut self) {
+        self.trim_live();
         let union = &mut self.union;
         let dropped = union.trim(MAX_FACTS);
         if dropped > 0 {
@@ -231,7 +236,9 @@ impl Wisdom {
         let outcome = match (state.union.seen(&key, &self.origin), outcome) {
             (Some(Fact { outcome: Outcome::Timed(old), last_seen_ms, .. }), Outcome::Timed(new)) => {
                 at_ms = at_ms.max(last_seen_ms);
-                Outcome::Timed(old.merge(&new))
+                // Whole days: half a second at a time would round to no age at all.
+                let days = if is_live(&key.condition) { at_ms / DAY_MS - last_seen_ms / DAY_MS } else { 0 };
+                Outcome::Timed(old.aged(days * DAY_MS).map_or(new, |old| old.merge(&new)))
             }
             (Some(Fact { last_seen_ms, .. }), outcome) => {
                 at_ms = at_ms.max(just_after(last_seen_ms));
@@ -268,6 +275,9 @@ impl Wisdom {
             return false;
         }
         state.union.insert(line);
+        if state.union.live_entries() > MAX_LIVE_FACTS {
+            state.trim_live();
+        }
         if state.union.entries() > MAX_FACTS || state.union.verdict_count() > MAX_VERDICTS {
             state.trim();
         }

@@ -4,7 +4,7 @@
 //! and whatever a forget line covers does not count. A forget line looks only at keys and times, so it covers the
 //! older facts of a key whenever it covers a newer one: that is why cutting to eight origins commutes with it.
 
-use crate::fact::{Fact, FactKey, Filter, MERGED, Outcome, Place, Stats, Verdict};
+use crate::fact::{Fact, FactKey, Filter, MERGED, Outcome, Place, Stats, Verdict, is_live};
 use crate::line::{Forget, Intent, Line};
 use crate::wall::MAX_MS;
 use std::collections::BTreeMap;
@@ -14,6 +14,8 @@ use std::collections::btree_map::Entry;
 pub const MAX_ORIGINS: usize = 8;
 /// The most facts, counted per key and origin; the oldest go first.
 pub const MAX_FACTS: usize = 200_000;
+/// The most of them that come from live calls; the oldest go first, so that they never push out what was raced.
+pub const MAX_LIVE_FACTS: usize = 50_000;
 /// The most verdicts; the oldest go first.
 pub const MAX_VERDICTS: usize = 50_000;
 /// The most intents, discharged ones included; those go first.
@@ -72,6 +74,8 @@ pub(crate) struct Union {
     facts: BTreeMap<String, BTreeMap<String, Slots>>,
     /// Facts counted per key and origin.
     entries: usize,
+    /// Those of them that come from live calls.
+    live: usize,
     /// By race, then winner: forgetting one kernel must not depend on whether another's verdict came before it.
     verdicts: BTreeMap<(String, String, String), BTreeMap<String, Verdict>>,
     verdict_count: usize,
@@ -97,6 +101,7 @@ impl Union {
             return Change::Unchanged;
         }
         let FactKey { device, kernel, version, problem, point, condition } = key;
+        let live = is_live(&condition);
         let problems = self.facts.entry(device).or_default();
         let seen_by = problems.entry(problem).or_default();
         let seen_by = seen_by.entry(Slot { kernel, version, point, condition }).or_default();
@@ -109,6 +114,7 @@ impl Union {
             None if has_room => {
                 seen_by.push(seen);
                 self.entries += 1;
+                self.live += usize::from(live);
             }
             None => {
                 // The list is full: the oldest of the nine goes.
@@ -198,19 +204,20 @@ impl Union {
     }
 
     fn retain_facts(&mut self, mut keep: impl FnMut(&str, &str, &Slot, &Seen) -> bool) {
-        let mut entries = 0;
+        let (mut entries, mut live) = (0, 0);
         self.facts.retain(|device, problems| {
             problems.retain(|problem, slots| {
                 slots.retain(|slot, seen_by| {
                     seen_by.retain(|seen| keep(device, problem, slot, seen));
                     entries += seen_by.len();
+                    live += if is_live(&slot.condition) { seen_by.len() } else { 0 };
                     !seen_by.is_empty()
                 });
                 !slots.is_empty()
             });
             !problems.is_empty()
         });
-        self.entries = entries;
+        (self.entries, self.live) = (entries, live);
     }
 
     fn retain_verdicts(&mut self, mut keep: impl FnMut(&Verdict) -> bool) {
@@ -399,10 +406,30 @@ impl Union {
         let mut part = Union { forgets: self.forgets.clone(), ..Union::default() };
         if let Some(slots) = self.facts.get(device).and_then(|problems| problems.get(problem)) {
             part.entries = slots.values().map(Vec::len).sum();
+            let live = slots.iter().filter(|(slot, _)| is_live(&slot.condition));
+            part.live = live.map(|(_, seen_by)| seen_by.len()).sum();
             let problems = BTreeMap::from([(problem.to_string(), slots.clone())]);
             part.facts.insert(device.to_string(), problems);
         }
         part
+    }
+
+    /// Drops the oldest facts from live calls above their bound, a tenth more than must go.
+    pub fn trim_live(&mut self, live_max: usize) {
+        if self.live <= live_max {
+            return;
+        }
+        let slots = self.facts.values().flat_map(BTreeMap::values).flatten();
+        let live = slots.filter(|(slot, _)| is_live(&slot.condition));
+        let mut times: Vec<u64> = live.flat_map(|(_, seen_by)| seen_by).map(|seen| seen.at_ms).collect();
+        let excess = (self.live - live_max + live_max / 10).min(times.len()).saturating_sub(1);
+        let cut = *times.select_nth_unstable(excess).1;
+        self.retain_facts(|_, _, slot, seen| !is_live(&slot.condition) || seen.at_ms > cut);
+    }
+
+    /// The number of facts from live calls, counted per key and origin.
+    pub fn live_entries(&self) -> usize {
+        self.live
     }
 
     /// Drops the oldest above the bounds and says how many facts and verdicts that were.
@@ -478,10 +505,12 @@ fn key_of(device: &str, problem: &str, slot: &Slot) -> FactKey {
 fn merged(device: &str, problem: &str, slot: &Slot, seen_by: &[Seen]) -> Fact {
     let last_seen_ms = seen_by.iter().map(|seen| seen.at_ms).max().unwrap_or(0);
     let newest = seen_by.iter().max_by(|a, b| (a.rank(), &a.origin).cmp(&(b.rank(), &b.origin)));
-    let times = || seen_by.iter().filter_map(|seen| seen.outcome.stats());
+    // Against the newest, not against the clock: the same facts are the same for ever.
+    let age = |seen: &Seen| if is_live(&slot.condition) { last_seen_ms - seen.at_ms } else { 0 };
+    let times = || seen_by.iter().filter_map(|seen| seen.outcome.stats()?.aged(age(seen)));
     let outcome = match newest.map(|seen| &seen.outcome) {
         Some(failed @ Outcome::Failed { .. }) => failed.clone(),
-        _ => Outcome::Timed(times().copied().reduce(|all, one| all.merge(&one)).unwrap_or(Stats {
+        _ => Outcome::Timed(times().reduce(|all, one| all.merge(&one)).unwrap_or(Stats {
             n: 0,
             sum_ns: 0.0,
             sum_sq_ns: 0.0,

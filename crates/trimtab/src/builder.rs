@@ -25,6 +25,7 @@ pub struct Builder {
     pub(crate) gpu_kernels: gpu::Kernels,
     measure_anew: bool,
     live_resize: Option<bool>,
+    explore: Option<bool>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -157,6 +158,14 @@ impl Builder {
         self
     }
 
+    /// Whether live calls may change plans: calls of a problem that no completed race decided now and then run another rival,
+    /// for at most one per cent of the time, and a kernel that became slower is measured again in the background. They do
+    /// unless this says no; never in modes `off` and `estimate`, and nothing is tried under a limit on latency.
+    pub fn explore(mut self, on: bool) -> Self {
+        self.explore = Some(on);
+        self
+    }
+
     /// Measures the speeds of GPUs again instead of taking over what an earlier process measured.
     pub fn measure_anew(mut self) -> Self {
         self.measure_anew = true;
@@ -222,6 +231,7 @@ impl Builder {
         settings.budget = asked.budget.or(outside.budget).unwrap_or(settings.budget);
         settings.rules = self.rules.unwrap_or(settings.rules);
         settings.live_resize = self.live_resize.unwrap_or(settings.live_resize);
+        settings.explore = self.explore.unwrap_or(settings.explore);
         if outside.log.unwrap_or(false) {
             warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
         }

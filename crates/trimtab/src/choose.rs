@@ -9,7 +9,7 @@ use trimtab_core::{
     Nanos, Operation, Point, Problem, Rates, Sample, Space, State, VariantClass, Work,
 };
 use trimtab_cpu::Watch;
-use trimtab_plan::{Decision, Planner};
+use trimtab_plan::{Decision, Planner, Settings};
 use trimtab_tune::{Sandbox, Stopwatch};
 
 /// Launches in one batch at most: an input is cloned ahead for each, outside the timed part.
@@ -139,7 +139,9 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
         let devices = vec![Arc::clone(&device) as Arc<dyn Device>];
         let planner = self.runtime.planner();
         let wisdom = Arc::clone(planner.wisdom());
-        let planner = Planner::new(devices, wisdom, planner.settings().clone(), *self.runtime.terms());
+        // Closures see inputs of the caller's; only those of the first call are raced, and none is tried on others.
+        let settings = Settings { explore: false, ..planner.settings().clone() };
+        let planner = Planner::new(devices, wisdom, settings, *self.runtime.terms());
         Ok(Choice { name: self.name, device, planner })
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
 use trimtab_cpu::{CpuDevice, Element, Slice, SliceMut};
 use trimtab_operands::Launch;
+use trimtab_plan::audit::LiveStats;
 use trimtab_plan::{Decision, Plan, Planner, TermsId, TuneRequest};
 use trimtab_tune::Progress;
 use trimtab_wisdom::{Filter, ImportReport, Wisdom, WisdomError};
@@ -171,6 +172,12 @@ impl Runtime {
         Ok(self.shared.planner.explain(problem, self.terms)?)
     }
 
+    /// What live calls of this process showed: how many were timed, what trying others cost, how near expected times were.
+    /// What outlives the process is in wisdom: see [`plan::audit`](trimtab_plan::audit).
+    pub fn stats(&self) -> LiveStats {
+        self.shared.planner.stats()
+    }
+
     /// Takes in facts from elsewhere; with `commit` they count from the next call on.
     pub fn import(&self, text: &str, commit: bool) -> Result<ImportReport, WisdomError> {
         self.shared.planner.import(text, commit)
@@ -191,7 +198,7 @@ impl Runtime {
         out: &mut [T],
     ) -> Result<(), Error> {
         let planner = &self.shared.planner;
-        let Some((problem, plan)) = planner.known(problem, self.terms) else {
+        let Some((problem, plan)) = planner.for_call(problem, self.terms) else {
             return self.execute_cold(&problem.problem(), lhs, rhs, out);
         };
         let outcome = if plan.device == self.shared.cpu_at {

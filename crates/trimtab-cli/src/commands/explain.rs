@@ -22,6 +22,11 @@ struct Explanation<'a> {
     handover_ns: u64,
     rivals: Vec<RivalView>,
     reason: &'static str,
+    /// What the choice is expected to lose against the best of all, as a share, where that can be said.
+    expected_loss: Option<f64>,
+    /// What a learned choice rests on, and where it would change.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    grounds: &'a [String],
     complete: bool,
     notes: &'a [String],
     /// What the first guesses of each device rest on.
@@ -57,7 +62,14 @@ pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> 
     let default = default_rival(runtime, &decision, |rival| rival.estimate().is_none());
     let fresh = !any_measured(&decision);
     decision.notes.dedup();
-    let unraced = [Reason::Estimated, Reason::DefaultOrder, Reason::NextBest, Reason::Resized];
+    let unraced = [
+        Reason::Learned,
+        Reason::Estimated,
+        Reason::DefaultOrder,
+        Reason::NextBest,
+        Reason::Resized,
+        Reason::Explored,
+    ];
     let raced = !unraced.contains(&decision.reason);
     decision.complete &= raced;
     let default = default.and_then(|index| decision.rivals.get(index)).map(label);
@@ -86,6 +98,10 @@ fn standing_note(
 ) -> Option<String> {
     let budget = settings.budget;
     match (fresh, settings.patience) {
+        (true, _) if decision.reason == Reason::Learned => Some(format!(
+            "nothing measured yet; a call goes by what other problems teach, `trimtab tune {}` measures it",
+            decision.problem
+        )),
         (true, Patience::Off) => {
             let default = default.unwrap_or("the reference");
             Some(format!("nothing measured yet; in mode off the first call runs the default, {default}"))
@@ -136,6 +152,8 @@ fn view<'a>(
         handover_ns: winner.map_or(0, |winner| winner.handover.0),
         rivals: rivals.collect(),
         reason: decision.reason.name(),
+        expected_loss: decision.expected_loss,
+        grounds: grounds(decision),
         complete: decision.complete,
         notes: &decision.notes,
         reasoning: reasoning(session, decision),
@@ -164,6 +182,12 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
         field("handover", format!("{handover} to move operands and result and to hand the work over"))?;
     }
     field("why", decision.reason.to_string())?;
+    if let Some(loss) = decision.expected_loss {
+        field("loss", format!("expected ≤ {} against the best of all rivals", percent(loss)))?;
+    }
+    for line in grounds(decision) {
+        field("learned", line.clone())?;
+    }
     field("terms", decision.terms.to_string())?;
     field("effort", effort(decision))?;
     for note in &decision.notes {
@@ -182,6 +206,11 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
         out.line(format!("Best setting of each kernel; --all shows all {} rivals.", decision.rivals.len()))?;
     }
     out.line(what_would_change(decision, winner, session.runtime.planner().settings()))
+}
+
+/// What a learned choice rests on; nothing for others.
+fn grounds(decision: &Decision) -> &[String] {
+    if decision.reason == Reason::Learned { &decision.grounds } else { &[] }
 }
 
 /// What the first guesses rest on, of every device with a rival in the running.
@@ -204,6 +233,7 @@ fn estimate_words(problem: &Problem, estimate: &Estimate) -> String {
         Basis::Fitted(n) => {
             format!("fitted to {n} measurements of this kernel on other problems or settings")
         }
+        Basis::Learned(n) => format!("learned from {n} problems of this sort"),
         Basis::Analytic => "analytic: the kernel's work against the device's speed".to_string(),
     };
     let speed =

@@ -1,12 +1,15 @@
 //! One file per command; here only which one runs, and what several of them look up.
 
+mod active;
 mod bench;
 mod devices;
 mod explain;
+mod models;
 mod record;
 mod recording;
 mod run;
 mod simulate;
+mod stats;
 mod tune;
 mod wisdom;
 
@@ -31,6 +34,10 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Devices => devices::run(&Session::measuring(&cli.global)?),
         Command::Tune(args) => {
+            if args.active {
+                let plan = active::Request::read(&args, &cli.global)?;
+                return active::run(&Session::start(&cli.global)?, &plan);
+            }
             let plan = tune::Request::read(&args, &cli.global)?;
             tune::run(&Session::start(&cli.global)?, &plan)
         }
@@ -48,6 +55,8 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         }
         Command::Recording(command) => recording::run(&cli.global, &command),
         Command::Simulate(args) => simulate::run(&cli.global, &args),
+        Command::Stats(args) => stats::run(&cli.global, &args),
+        Command::Models(args) => models::run(&Session::start(&cli.global)?, &args),
         Command::Wisdom(command) => wisdom::run(&cli.global, &command),
         Command::Run(args) => {
             let problem = problem(&args.problem)?;
@@ -110,7 +119,7 @@ struct EstimateView {
 impl From<Estimate> for EstimateView {
     fn from(estimate: Estimate) -> EstimateView {
         let n = match estimate.basis {
-            Basis::Measured(n) | Basis::Fitted(n) => Some(n),
+            Basis::Measured(n) | Basis::Fitted(n) | Basis::Learned(n) => Some(n),
             Basis::Analytic => None,
         };
         let basis = estimate.basis.name();

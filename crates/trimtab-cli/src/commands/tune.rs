@@ -65,7 +65,7 @@ fn chosen_set(operations: &[String]) -> Result<Vec<Problem>> {
 
 /// One problem's outcome.
 #[derive(Serialize)]
-struct Tuned {
+pub(super) struct Tuned {
     problem: String,
     device: String,
     kernel: String,
@@ -84,6 +84,8 @@ struct Tuned {
     space: usize,
     complete: bool,
     reason: &'static str,
+    /// What the choice is expected to lose against the best of all, as a share, where that can be said.
+    expected_loss: Option<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
     #[serde(skip)]
@@ -153,7 +155,7 @@ fn rough_ns(problem: &Problem) -> f64 {
     problem.flops() as f64 / TYPICAL_FLOPS_PER_NS + problem.operand_bytes().0 as f64 / TYPICAL_BYTES_PER_NS
 }
 
-fn tuned(session: &Session, decision: &Decision) -> Tuned {
+pub(super) fn tuned(session: &Session, decision: &Decision) -> Tuned {
     let runtime = &session.runtime;
     let winner = decision.winner();
     let times = winner.map(|winner| measured(runtime, &decision.problem, winner)).unwrap_or_default();
@@ -182,6 +184,7 @@ fn tuned(session: &Session, decision: &Decision) -> Tuned {
         space: decision.space(),
         complete: decision.complete,
         reason: decision.reason.name(),
+        expected_loss: decision.expected_loss,
         notes: decision.notes.clone(),
         point_name: winner.map(|winner| winner.point_name.clone()).unwrap_or_default(),
     }

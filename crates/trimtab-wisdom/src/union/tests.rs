@@ -151,3 +151,37 @@ fn trimming_drops_the_oldest_and_counts_them() {
     assert!(union.all_facts().iter().all(|fact| fact.last_seen_ms >= 29), "{:?}", union.all_facts());
     assert_eq!(union.trim(50), 0);
 }
+
+fn live(kernel: &str, origin: &str, at_ms: u64, samples: &[f64]) -> Line {
+    let key = FactKey { kernel: kernel.to_string(), condition: "live".to_string(), ..FactKey::default() };
+    let outcome = Outcome::Timed(Stats::of(samples).unwrap());
+    Line::Fact(Fact { key, origin: origin.to_string(), outcome, last_seen_ms: at_ms })
+}
+
+#[test]
+fn live_times_of_a_week_before_the_newest_count_half_and_raced_ones_in_full() {
+    let week = crate::fact::HALF_LIFE_MS;
+    let union = union_of(&[live("k", "a", 1, &[100.0; 8]), live("k", "b", 1 + week, &[200.0; 4])]);
+    let [only] = &union.all_facts()[..] else { panic!("one key") };
+    let stats = only.outcome.stats().unwrap();
+    assert_eq!((stats.n, stats.mean(), only.last_seen_ms), (8, 150.0, 1 + week));
+    let raced = |origin, at_ms| fact("k", origin, at_ms, Outcome::Timed(Stats::of(&[100.0; 8]).unwrap()));
+    let union = union_of(&[raced("a", 1), raced("b", 1 + week)]);
+    assert_eq!(union.all_facts()[0].outcome.stats().unwrap().n, 16);
+}
+
+#[test]
+fn facts_from_live_calls_are_bounded_apart_and_never_push_out_what_was_raced() {
+    let mut union = Union::default();
+    union.insert(fact("raced", "o", 1, Outcome::Timed(Stats::single(1.0))));
+    for number in 0..100 {
+        union.insert(live(&format!("k{number}"), "o", 10 + number, &[1.0]));
+    }
+    union.trim_live(100);
+    assert_eq!((union.live_entries(), union.len()), (100, 101));
+    union.trim_live(50);
+    assert_eq!((union.live_entries(), union.entries()), (45, 46));
+    let left = union.all_facts();
+    assert!(left.iter().any(|fact| fact.key.kernel == "raced"));
+    assert!(left.iter().all(|fact| fact.key.kernel == "raced" || fact.last_seen_ms >= 65));
+}

@@ -1,0 +1,243 @@
+//! `trimtab tune --active`: chooses itself which problems to measure, so that others can be answered from them.
+
+use super::tune::tuned;
+use crate::args::{Global, Tune};
+use crate::failure::bad_input;
+use crate::interrupt;
+use crate::output::percent;
+use crate::progress::Bar;
+use crate::session::{Session, warn};
+use anyhow::Result;
+use serde::Serialize;
+use std::process::ExitCode;
+use trimtab::core::{Nanos, Patience, Problem};
+use trimtab::plan::learn::{Dice, ENOUGH_LOSS, FIRST, Kind, Learned, next};
+use trimtab::plan::{StrategyName, Taught, TuneRequest, sort_of, wanted};
+use trimtab::tune::Budget;
+
+/// Problems to choose among.
+const CANDIDATES: usize = 400;
+/// Problems measured before the model is asked again.
+const BATCH: usize = 4;
+/// One problem gets at most one in so many parts of the budget: covering the space must fit into half of it.
+const SHARES: u64 = 2 * FIRST as u64;
+/// Sizes are drawn between these, in doublings …
+const SMALLEST: f64 = 1.0;
+const LARGEST_SIDE: f64 = 11.0;
+const LARGEST_VECTOR: f64 = 24.0;
+/// … with at most so many operations and bytes.
+const MOST_FLOPS: u64 = 1 << 31;
+const MOST_BYTES: u64 = 1 << 28;
+
+/// What to learn about and how.
+pub struct Request {
+    family: Family,
+    budget: Nanos,
+    strategy: Option<StrategyName>,
+    evals: Option<u32>,
+    good_enough: Option<f64>,
+}
+
+/// Problems that differ in sizes only.
+struct Family {
+    /// Text before and after the sizes.
+    before: String,
+    after: &'static str,
+    /// How many sizes, and the largest in doublings.
+    sizes: usize,
+    largest: f64,
+}
+
+impl Request {
+    pub fn read(args: &Tune, global: &Global) -> Result<Request> {
+        if global.tune.is_some_and(|mode| mode.patience != Patience::Measure) {
+            return Err(bad_input("--active measures; leave out --tune"));
+        }
+        let op = match args.op.as_slice() {
+            [] => "matmul",
+            [one] => one.as_str(),
+            _ => return Err(bad_input("--active learns about one operation at a time; give one --op")),
+        };
+        let (strategy, evals, good_enough) = (args.strategy, args.evals, args.good_enough);
+        Ok(Request { family: family(op)?, budget: args.budget, strategy, evals, good_enough })
+    }
+}
+
+fn family(op: &str) -> Result<Family> {
+    let (operation, function) = op.split_once('.').unwrap_or((op, ""));
+    let or = |default: &str| if function.is_empty() { default.to_string() } else { function.to_string() };
+    let (name, after, sizes, largest) = match operation {
+        "matmul" if function.is_empty() => ("matmul".to_string(), "", 3, LARGEST_SIDE),
+        "transpose" if function.is_empty() => ("transpose".to_string(), "", 2, LARGEST_SIDE),
+        "elementwise" => (format!("elementwise.{}", or("add")), "", 1, LARGEST_VECTOR),
+        "reduce" => (format!("reduce.{}", or("sum")), ":axis1", 2, LARGEST_SIDE),
+        _ => (String::new(), "", 0, 0.0),
+    };
+    let family = Family { before: format!("{name}:f32:"), after, sizes, largest };
+    if family.problem(&vec![2; sizes]).is_none() {
+        let hint = "or one of them with its function, such as reduce.max";
+        return Err(bad_input(format!("--op {op}: use matmul, elementwise, reduce or transpose, {hint}")));
+    }
+    Ok(family)
+}
+
+impl Family {
+    fn problem(&self, sizes: &[u64]) -> Option<Problem> {
+        let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+        format!("{}{}{}", self.before, sizes.join("x"), self.after).parse().ok()
+    }
+
+    /// Problems of all sizes, the same in every run.
+    fn candidates(&self) -> Vec<Problem> {
+        let mut dice = Dice::new(0);
+        let mut problems: Vec<Problem> = Vec::new();
+        // Most draws are small enough; the bound is for those families in which few are.
+        for _ in 0..CANDIDATES * 8 {
+            let mut size = || (SMALLEST + dice.unit() * (self.largest - SMALLEST)).exp2().round() as u64;
+            let sizes: Vec<u64> = (0..self.sizes).map(|_| size()).collect();
+            let fits =
+                |problem: &Problem| problem.flops() <= MOST_FLOPS && problem.operand_bytes().0 <= MOST_BYTES;
+            if let Some(problem) = self.problem(&sizes).filter(fits)
+                && !problems.contains(&problem)
+            {
+                problems.push(problem);
+            }
+            if problems.len() == CANDIDATES {
+                break;
+            }
+        }
+        problems
+    }
+}
+
+/// What was reached.
+#[derive(Serialize)]
+struct Reached {
+    /// One of the problems.
+    like: String,
+    /// Problems of the sort that are measured now, and those measured just now.
+    problems: usize,
+    measured: usize,
+    /// What a learned choice is expected to lose on the others, in the mean, as a share.
+    expected_loss: Option<f64>,
+    /// Cross-validated: time of the choice over the best's.
+    regret: Option<f64>,
+    /// Why it ended.
+    ended: &'static str,
+    spent_ms: f64,
+}
+
+pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
+    let runtime = &session.runtime;
+    let mut candidates = request.family.candidates();
+    let Some(like) = candidates.first().copied() else {
+        return Err(bad_input("there are no problems to choose among"));
+    };
+    // What was measured before counts, and is not measured again.
+    let before = known(session, &like).map(|taught| taught.problems).unwrap_or_default();
+    candidates
+        .extend(before.iter().filter(|problem| !candidates.contains(problem)).copied().collect::<Vec<_>>());
+    let table = wanted(&candidates);
+    let budget = Budget::time(request.budget);
+    interrupt::watch();
+    let bar = Bar::new(candidates.len());
+    let mut tried: Vec<Problem> = Vec::new();
+    let (mut count, mut failed) = (0, 0);
+    let (ended, expected_loss, learned) = loop {
+        let taught = known(session, &like);
+        let learned = taught.as_ref().and_then(|taught| Learned::fit(Kind::Default, &taught.table, 0));
+        let done = |problem: &&Problem| {
+            tried.contains(problem) || taught.as_ref().is_some_and(|taught| taught.problems.contains(problem))
+        };
+        let measured: Vec<usize> =
+            candidates.iter().enumerate().filter(|(_, problem)| done(problem)).map(|(row, _)| row).collect();
+        let asked = next(&table, &measured, learned.as_ref(), |_, _| true, BATCH);
+        if asked.rows.is_empty() {
+            let all = measured.len() == candidates.len();
+            break (if all { "all measured" } else { "enough" }, asked.expected_loss, learned);
+        }
+        if interrupt::asked() {
+            break ("interrupted", asked.expected_loss, learned);
+        }
+        if budget.left().0 == 0 {
+            break ("budget", asked.expected_loss, learned);
+        }
+        for problem in asked.rows.into_iter().filter_map(|row| candidates.get(row)) {
+            let share = Nanos((request.budget.0 / SHARES).min(budget.left().0));
+            if share.0 == 0 || interrupt::asked() {
+                break;
+            }
+            let ask = TuneRequest {
+                strategy: request.strategy,
+                evals: request.evals,
+                good_enough: request.good_enough,
+                ..TuneRequest::new(Patience::Measure, share)
+            };
+            tried.push(*problem);
+            match runtime.tune(problem, &ask, &mut |progress| bar.show(problem, progress)) {
+                Ok(decision) => {
+                    count += 1;
+                    if session.out.is_json() {
+                        bar.around(|| session.out.object(&tuned(session, &decision)))?;
+                    }
+                }
+                Err(error) => {
+                    failed += 1;
+                    bar.around(|| warn(&format!("{problem} was not measured: {error}")));
+                }
+            }
+            bar.next();
+        }
+        bar.around(|| session.keep());
+    };
+    drop(bar);
+    let reached = Reached {
+        like: like.to_string(),
+        problems: known(session, &like).map_or(0, |taught| taught.problems.len()),
+        measured: count,
+        expected_loss,
+        regret: learned.as_ref().map(Learned::regret),
+        ended,
+        spent_ms: budget.spent().0 as f64 / 1e6,
+    };
+    show(session, &reached, budget.spent())?;
+    Ok(if count == 0 && failed > 0 { ExitCode::from(crate::failure::FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// What was measured of this sort of problems, on the device with most of them.
+fn known(session: &Session, like: &Problem) -> Option<Taught> {
+    let sort = sort_of(like);
+    let taught = session.runtime.planner().taught(1).into_iter();
+    let same = taught.filter(|taught| taught.sort == sort);
+    same.max_by_key(|taught| taught.problems.len())
+}
+
+fn show(session: &Session, reached: &Reached, spent: Nanos) -> Result<()> {
+    let out = &session.out;
+    if out.is_json() {
+        return out.object(reached);
+    }
+    let Reached { like, problems, measured, .. } = reached;
+    out.line(format!("{measured} problems like {like} measured in {spent}, {problems} known now"))?;
+    let enough = percent(ENOUGH_LOSS);
+    let words = match (reached.expected_loss, reached.ended) {
+        (Some(loss), "enough") => {
+            format!("others are answered without measuring: expected loss {}", percent(loss))
+        }
+        (Some(loss), ended) => {
+            format!(
+                "expected loss on others {}, more than {enough} ({ended}): give more with --budget",
+                percent(loss)
+            )
+        }
+        (None, ended) => format!("too few to learn from yet ({ended}): give more with --budget"),
+    };
+    out.line(words)?;
+    if let Some(regret) = reached.regret {
+        out.line(format!(
+            "cross-validated, a learned choice is {} slower than the best",
+            percent(regret - 1.0)
+        ))?;
+    }
+    out.line(session.wisdom_place())
+}

@@ -1,0 +1,214 @@
+//! `trimtab models`: every kind of model judged on this machine's measurements. Measures only fitting and predicting.
+
+use crate::args::Models;
+use crate::failure::bad_input;
+use crate::output::{Table, percent, time, times};
+use crate::plot::{self, Curve, Plot};
+use crate::representative::is_of;
+use crate::session::Session;
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::path::Path;
+use std::process::ExitCode;
+use trimtab::core::Operation;
+use trimtab::plan::learn::{self, Dice, Kind};
+use trimtab::plan::{ENOUGH_PROBLEMS, Taught};
+use trimtab::tune::Stopwatch;
+
+/// Parts the problems are split into: each is predicted by a model of the others.
+const FOLDS: usize = 4;
+/// A choice within this share of the best counts as right.
+const TIED: f64 = 0.02;
+/// Fewer problems than this are not judged.
+const FEWEST: usize = 8;
+/// Predictions timed at least.
+const PREDICTIONS: usize = 200;
+
+/// One model on the problems of one sort.
+#[derive(Serialize)]
+struct Judged {
+    device: String,
+    /// One of the problems.
+    like: String,
+    model: &'static str,
+    problems: usize,
+    rivals: usize,
+    /// Time of the choice over that of the best, on problems the model has not seen: geometric mean, …
+    geomean: f64,
+    /// … and 95th percentile.
+    p95: f64,
+    /// Share of problems whose choice was within two per cent of the best.
+    accuracy: f64,
+    fit_ms: f64,
+    /// Time to predict all rivals of one problem.
+    predict_ns: f64,
+    /// Whether so many problems were measured that calls go by what was learned.
+    used: bool,
+    /// The choice's speed as a share of the best's, the worst first.
+    #[serde(skip)]
+    shares: Vec<f64>,
+}
+
+pub fn run(session: &Session, args: &Models) -> Result<ExitCode> {
+    for operation in &args.op {
+        let name = operation.split('.').next().unwrap_or_default();
+        if Operation::parse(name).is_none() {
+            let known: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+            return Err(bad_input(format!("--op {operation}: use one of {}", known.join(", "))));
+        }
+    }
+    let wanted = |taught: &Taught| {
+        args.op.is_empty() || args.op.iter().any(|operation| is_of(&taught.sort, operation))
+    };
+    let all: Vec<Taught> = session.runtime.planner().taught(1).into_iter().filter(wanted).collect();
+    let (enough, few): (Vec<&Taught>, Vec<&Taught>) =
+        all.iter().partition(|taught| taught.problems.len() >= FEWEST);
+    let judged: Vec<Judged> = enough.iter().flat_map(|taught| judge(session, taught)).collect();
+    if session.out.is_json() {
+        judged.iter().try_for_each(|judged| session.out.object(judged))?;
+    } else {
+        show(session, &judged, &few)?;
+    }
+    if let (Some(path), false) = (&args.plot, judged.is_empty()) {
+        draw(&judged, path)?;
+        if !session.out.is_json() {
+            session.out.line(format!("drawn in {}", path.display()))?;
+        }
+    }
+    if judged.is_empty() && session.out.is_json() {
+        crate::session::warn(&too_few(&few));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn judge(session: &Session, taught: &Taught) -> Vec<Judged> {
+    let device = session.runtime.devices().get(taught.device as usize);
+    let device = device.map(|device| device.facts().id.clone()).unwrap_or_default();
+    let middle = taught.problems.get(taught.problems.len() / 2);
+    let kinds = Kind::ALL.into_iter().filter(|kind| kind.fits(&taught.table));
+    kinds
+        .filter_map(|kind| {
+            let mut losses = losses(kind, &taught.table);
+            losses.sort_by(|a, b| b.total_cmp(a));
+            let count = losses.len();
+            let worst = *losses.get(count - 1 - (count.checked_sub(1)?) * 95 / 100)?;
+            let (fit_ms, predict_ns) = speeds(kind, &taught.table);
+            let right = losses.iter().filter(|loss| **loss <= (1.0 + TIED).log2()).count();
+            Some(Judged {
+                device: device.clone(),
+                like: middle.map(ToString::to_string).unwrap_or_default(),
+                model: kind.name(),
+                problems: taught.problems.len(),
+                rivals: taught.rivals.len(),
+                geomean: (losses.iter().sum::<f64>() / count as f64).exp2(),
+                p95: worst.exp2(),
+                accuracy: right as f64 / count as f64,
+                fit_ms,
+                predict_ns,
+                used: kind == Kind::Default && taught.problems.len() >= ENOUGH_PROBLEMS,
+                shares: losses.iter().map(|loss| (-loss).exp2()).collect(),
+            })
+        })
+        .collect()
+}
+
+/// What each problem's choice loses, in doublings, by a model of the other parts.
+fn losses(kind: Kind, table: &learn::Table) -> Vec<f64> {
+    let order = Dice::new(0).order(table.len());
+    let mut losses = Vec::new();
+    let (mut log2, mut spread) = (vec![0.0; table.rivals()], vec![0.0; table.rivals()]);
+    for fold in 0..FOLDS {
+        let part = |own: bool| -> Vec<usize> {
+            let rows = order.iter().enumerate().filter(|(nth, _)| (nth % FOLDS == fold) == own);
+            rows.map(|(_, row)| *row).collect()
+        };
+        let mut model = kind.make(0);
+        model.fit(&table.part(&part(false)));
+        for row in part(true) {
+            model.predict(table.at(row), &mut log2, &mut spread, &mut []);
+            let told = table.told(row);
+            let known = (0..told.len()).filter(|&rival| !told[rival].is_nan());
+            losses.extend(known.min_by(|&a, &b| log2[a].total_cmp(&log2[b])).map(|choice| told[choice]));
+        }
+    }
+    losses
+}
+
+/// Milliseconds to fit everything, nanoseconds to predict one problem.
+fn speeds(kind: Kind, table: &learn::Table) -> (f64, f64) {
+    let mut model = kind.make(0);
+    let stopwatch = Stopwatch::start();
+    model.fit(table);
+    let fit_ms = stopwatch.elapsed().0 as f64 / 1e6;
+    let (mut log2, mut spread) = (vec![0.0; table.rivals()], vec![0.0; table.rivals()]);
+    let rounds = PREDICTIONS.div_ceil(table.len().max(1));
+    let stopwatch = Stopwatch::start();
+    for row in (0..rounds).flat_map(|_| 0..table.len()) {
+        model.predict(table.at(row), &mut log2, &mut spread, &mut []);
+        std::hint::black_box(&log2);
+    }
+    (fit_ms, stopwatch.elapsed().0 as f64 / (rounds * table.len()).max(1) as f64)
+}
+
+fn show(session: &Session, judged: &[Judged], few: &[&Taught]) -> Result<()> {
+    let out = &session.out;
+    for sort in judged.chunk_by(|a, b| (&a.device, &a.like) == (&b.device, &b.like)) {
+        let Some(first) = sort.first() else { continue };
+        out.line(format!(
+            "{} problems like {} on {}, {} rivals that matter",
+            first.problems, first.like, first.device, first.rivals
+        ))?;
+        let mut table =
+            Table::new(&["model", ">regret", ">95th percentile", ">right", ">fit", ">prediction", ""]);
+        for judged in sort {
+            let used = if judged.used { "calls go by this one" } else { "" };
+            table.row(vec![
+                judged.model.to_string(),
+                times(judged.geomean),
+                times(judged.p95),
+                percent(judged.accuracy),
+                time(judged.fit_ms * 1e6),
+                time(judged.predict_ns),
+                used.to_string(),
+            ]);
+        }
+        out.table(&table)?;
+        out.line("")?;
+    }
+    if !few.is_empty() || judged.is_empty() {
+        out.line(too_few(few))?;
+    }
+    Ok(())
+}
+
+fn too_few(few: &[&Taught]) -> String {
+    let advice = "run `trimtab tune` or `trimtab tune --active`";
+    let most = few.iter().max_by_key(|taught| taught.problems.len());
+    match most.and_then(|taught| Some((taught, taught.problems.first()?))) {
+        Some((taught, like)) => format!(
+            "too few measured problems to judge models: {} {} fewer than {FEWEST}, at most {} (like {like}); {advice}",
+            few.len(),
+            if few.len() == 1 { "sort of problems has" } else { "sorts of problems have" },
+            taught.problems.len()
+        ),
+        None => format!("nothing was measured here that a model could learn from; {advice}"),
+    }
+}
+
+/// The sort with most problems, a curve a model.
+fn draw(judged: &[Judged], path: &Path) -> Result<()> {
+    let most = judged.iter().map(|judged| judged.problems).max().unwrap_or(0);
+    let Some(first) = judged.iter().find(|judged| judged.problems == most) else { return Ok(()) };
+    let same = judged.iter().filter(|other| (&other.device, &other.like) == (&first.device, &first.like));
+    let plot = Plot {
+        title: format!("Learned choices on {} problems like {}", first.problems, first.like),
+        x: "problem, the worst of each model first".to_string(),
+        y: "speed of the choice over the best's".to_string(),
+        curves: same
+            .map(|judged| Curve { name: judged.model.to_string(), values: judged.shares.clone() })
+            .collect(),
+        markers: Vec::new(),
+        markers_name: String::new(),
+    };
+    std::fs::write(path, plot::svg(&plot)).with_context(|| format!("writing {}", path.display()))
+}

@@ -1,0 +1,229 @@
+//! `trimtab stats`: how much is known, what is used, and how good choices and predictions were. Measures nothing.
+
+use super::{default_rival, measured};
+use crate::args::{Global, Stats};
+use crate::output::{Table, percent, printable, time, times};
+use crate::representative::is_of;
+use crate::session::Session;
+use anyhow::Result;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use trimtab::Runtime;
+use trimtab::core::Problem;
+use trimtab::plan::audit::{self, COVERED_SPREADS};
+use trimtab::wisdom::{Fact, Outcome};
+
+/// Kernels shown as text; JSON has all.
+const KERNELS_SHOWN: usize = 10;
+
+/// Everything; what is not known is null or an empty list.
+#[derive(Serialize)]
+struct View {
+    problems: usize,
+    facts: usize,
+    failures: usize,
+    verdicts: usize,
+    live_calls: u64,
+    live_ns: f64,
+    kernels: Vec<KernelView>,
+    speedup: Option<SpeedupView>,
+    regret: Vec<RegretView>,
+    accuracy: Option<AccuracyView>,
+    explored: Option<ExploredView>,
+    /// Kernels on problems that were found to take longer or shorter than before.
+    drifted: usize,
+}
+
+#[derive(Serialize)]
+struct KernelView {
+    device: String,
+    kernel: String,
+    calls: u64,
+    ns: f64,
+}
+
+/// The winners of races against the default, which mode `off` without wisdom would run.
+#[derive(Serialize)]
+struct SpeedupView {
+    problems: usize,
+    geomean: f64,
+    most: f64,
+}
+
+#[derive(Serialize)]
+struct RegretView {
+    operation: String,
+    device: String,
+    problems: usize,
+    calls: u64,
+    geomean: f64,
+    p95: f64,
+}
+
+#[derive(Serialize)]
+struct AccuracyView {
+    compared: usize,
+    mape: f64,
+    covered: f64,
+}
+
+#[derive(Serialize)]
+struct ExploredView {
+    calls: u64,
+    extra_ns: f64,
+    share: Option<f64>,
+}
+
+pub fn run(global: &Global, args: &Stats) -> Result<ExitCode> {
+    let session = Session::start(global)?;
+    let view = view(&session.runtime, global.device.is_some(), args.op.as_deref());
+    if session.out.is_json() {
+        session.out.object(&view)?;
+    } else {
+        show(&session, &view)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> View {
+    let of = |problem: &str| operation.is_none_or(|operation| is_of(problem, operation));
+    let own: Vec<&str> =
+        runtime.devices().iter().map(|device| device.facts().fingerprint.0.as_str()).collect();
+    let mut facts = runtime.wisdom().all_facts();
+    // Without --device, machines that are gone or were imported are told of too.
+    facts.retain(|fact| of(&fact.key.problem) && (!pinned || own.contains(&fact.key.device.as_str())));
+    let mut verdicts = runtime.wisdom().verdicts();
+    let machine = runtime.planner().machine();
+    verdicts.retain(|verdict| of(&verdict.problem) && (!pinned || verdict.device == machine));
+    let here = verdicts.iter().filter(|verdict| verdict.device == machine);
+    let raced: BTreeSet<&str> = here.map(|verdict| verdict.problem.as_str()).collect();
+    let problems: BTreeSet<&str> = facts.iter().map(|fact| fact.key.problem.as_str()).collect();
+    let used = audit::used(&facts);
+    let kernels = |used: audit::Used| {
+        let audit::Used { device, kernel, calls, ns } = used;
+        KernelView { device, kernel, calls, ns }
+    };
+    let regret = |regret: audit::Regret| {
+        let audit::Regret { operation, device, problems, calls, geomean, p95 } = regret;
+        RegretView { operation, device, problems, calls, geomean, p95 }
+    };
+    View {
+        problems: problems.len(),
+        failures: facts.iter().filter(|fact| matches!(fact.outcome, Outcome::Failed { .. })).count(),
+        verdicts: verdicts.len(),
+        live_calls: used.iter().map(|used| used.calls).sum(),
+        // Not `sum`: of nothing that is -0.
+        live_ns: used.iter().fold(0.0, |sum, used| sum + used.ns),
+        kernels: used.into_iter().map(kernels).collect(),
+        speedup: speedup(runtime, &raced),
+        regret: audit::regrets(&facts).into_iter().map(regret).collect(),
+        accuracy: audit::accuracy(&facts).map(|audit::Accuracy { compared, mape, covered }| AccuracyView {
+            compared,
+            mape,
+            covered,
+        }),
+        explored: audit::explored(&facts).map(|spent| ExploredView {
+            calls: spent.calls,
+            extra_ns: spent.extra_ns,
+            share: (spent.live_ns > 0.0).then(|| spent.extra_ns / spent.live_ns),
+        }),
+        drifted: facts.iter().filter(|fact| is_drifted(fact)).count(),
+        facts: facts.len(),
+    }
+}
+
+fn is_drifted(fact: &Fact) -> bool {
+    fact.key.condition == audit::DRIFTED
+}
+
+/// The winner of every race on this machine against the default, where both were measured on it in the same condition.
+fn speedup(runtime: &Runtime, raced: &BTreeSet<&str>) -> Option<SpeedupView> {
+    let ratio = |text: &&str| {
+        let problem = Problem::parse(text).ok()?;
+        let decision = runtime.explain(&problem).ok()?;
+        let default =
+            decision.rivals.get(default_rival(runtime, &decision, |rival| rival.estimate().is_none())?)?;
+        let (old, new) =
+            (measured(runtime, &problem, default), measured(runtime, &problem, decision.winner()?));
+        let ratio = old.iter().zip(&new).find_map(|(old, new)| Some((*old)? / (*new)?))?;
+        (ratio > 0.0 && ratio.is_finite()).then_some(ratio)
+    };
+    let ratios: Vec<f64> = raced.iter().filter_map(ratio).collect();
+    let most = ratios.iter().copied().reduce(f64::max)?;
+    let geomean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+    Some(SpeedupView { problems: ratios.len(), geomean, most })
+}
+
+fn show(session: &Session, view: &View) -> Result<()> {
+    let out = &session.out;
+    if view.facts == 0 && view.verdicts == 0 {
+        return out.line("nothing is known yet; `trimtab tune` measures what is typical");
+    }
+    out.line(format!(
+        "{} problems, {} facts ({} failures), {} races decided",
+        view.problems, view.facts, view.failures, view.verdicts
+    ))?;
+    if let Some(speedup) = &view.speedup {
+        out.line(format!(
+            "speed-up against the default: {} (geometric mean of {} problems), at most {}",
+            times(speedup.geomean),
+            speedup.problems,
+            times(speedup.most)
+        ))?;
+    }
+    if view.live_calls > 0 {
+        out.line(format!("{} live calls timed, {} in all", view.live_calls, time(view.live_ns)))?;
+    }
+    if let Some(accuracy) = &view.accuracy {
+        out.line(format!(
+            "times measured ahead are off by {} from live calls ({} compared), {} within {COVERED_SPREADS} spreads",
+            percent(accuracy.mape),
+            accuracy.compared,
+            percent(accuracy.covered)
+        ))?;
+    }
+    if let Some(explored) = &view.explored {
+        let share = explored
+            .share
+            .map_or(String::new(), |share| format!(", {} of the time of timed calls", percent(share)));
+        out.line(format!(
+            "{} calls tried another kernel and took {} longer{share}",
+            explored.calls,
+            time(explored.extra_ns)
+        ))?;
+    }
+    if view.drifted > 0 {
+        out.line(format!("{} kernels on problems changed their time and were measured again", view.drifted))?;
+    }
+    if !view.regret.is_empty() {
+        let mut table = Table::new(&["operation", ">problems", ">calls", ">regret", ">p95", "device"]);
+        for regret in &view.regret {
+            table.row(vec![
+                printable(&regret.operation),
+                regret.problems.to_string(),
+                regret.calls.to_string(),
+                times(regret.geomean),
+                times(regret.p95),
+                printable(&regret.device),
+            ]);
+        }
+        out.line("\nwhat was chosen against the best that calls tried beside it:")?;
+        out.table(&table)?;
+    }
+    if !view.kernels.is_empty() {
+        let mut table = Table::new(&["most used kernels", ">calls", ">mean", "device"]);
+        for used in view.kernels.iter().take(KERNELS_SHOWN) {
+            let mean = used.ns / used.calls.max(1) as f64;
+            table.row(vec![
+                printable(&used.kernel),
+                used.calls.to_string(),
+                time(mean),
+                printable(&used.device),
+            ]);
+        }
+        out.line("")?;
+        out.table(&table)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! `trimtab stats` as a user runs it, on wisdom whose numbers are written down.
+#![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+use trimtab::wisdom::{FactKey, Outcome, Stats, Wisdom};
+
+fn trimtab(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
+    for name in ["TUNE", "BUDGET", "THREADS", "BLAS", "LOG"] {
+        command.env_remove(format!("TRIMTAB_{name}"));
+    }
+    command.env("TRIMTAB_DEVICE", "cpu").env("TRIMTAB_WISDOM_DIR", dir).args(args).output().unwrap()
+}
+
+fn ok(dir: &Path, args: &[&str]) -> String {
+    let output = trimtab(dir, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(dir: &Path, args: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&ok(dir, args)).unwrap()
+}
+
+fn record(wisdom: &Wisdom, kernel: &str, problem: &str, condition: &str, samples: &[f64]) {
+    let key = FactKey {
+        device: "elsewhere".into(),
+        kernel: kernel.into(),
+        problem: problem.into(),
+        condition: condition.into(),
+        ..FactKey::default()
+    };
+    wisdom.record(key, Outcome::Timed(Stats::of(samples).unwrap()));
+}
+
+#[test]
+fn nothing_known_is_said_and_nothing_is_made_up() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(ok(dir.path(), &["stats"]).starts_with("nothing is known yet"));
+    assert!(!ok(dir.path(), &["stats", "--json"]).contains("-0"));
+    let view = json(dir.path(), &["stats", "--json"]);
+    assert_eq!((view["problems"].as_u64(), view["facts"].as_u64()), (Some(0), Some(0)));
+    for absent in ["speedup", "accuracy", "explored"] {
+        assert!(view[absent].is_null(), "{absent}");
+    }
+    assert_eq!(view["regret"].as_array().unwrap().len(), 0);
+    assert_eq!(trimtab(dir.path(), &["stats", "--nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn every_number_follows_from_what_was_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let wisdom = Wisdom::open(dir.path());
+        let matmul = "matmul:f32:8x8x8";
+        record(&wisdom, "own", matmul, "quiet", &[100.0; 3]);
+        record(&wisdom, "own", matmul, "live", &[125.0; 8]);
+        record(&wisdom, "own", matmul, "chosen", &[125.0; 4]);
+        record(&wisdom, "other", matmul, "explored", &[100.0; 3]);
+        record(&wisdom, "slow", matmul, "explored", &[225.0]);
+        record(&wisdom, "sum", "reduce.sum:f32:99", "live", &[10.0; 20]);
+        wisdom.flush();
+    }
+    let view = json(dir.path(), &["stats", "--json"]);
+    assert_eq!((view["problems"].as_u64(), view["facts"].as_u64()), (Some(2), Some(6)));
+    assert_eq!((view["live_calls"].as_u64(), view["live_ns"].as_f64()), (Some(28), Some(1200.0)));
+    assert_eq!(view["kernels"][0]["kernel"], "sum");
+    let regret = &view["regret"][0];
+    assert_eq!((regret["operation"].as_str(), regret["calls"].as_u64()), (Some("matmul"), Some(4)));
+    assert!((regret["geomean"].as_f64().unwrap() - 1.25).abs() < 1e-9, "{regret}");
+    assert!((view["accuracy"]["mape"].as_f64().unwrap() - 0.2).abs() < 1e-9, "{view}");
+    assert_eq!(view["explored"]["extra_ns"].as_f64(), Some(100.0));
+    let text = ok(dir.path(), &["stats"]);
+    assert!(text.contains("4 calls tried another kernel") && text.contains("1.25×"), "{text}");
+    // One operation, or one device, alone.
+    let reduce = json(dir.path(), &["stats", "--json", "--op", "reduce"]);
+    assert_eq!((reduce["problems"].as_u64(), reduce["regret"].as_array().unwrap().len()), (Some(1), 0));
+    assert_eq!(json(dir.path(), &["stats", "--json", "--device", "cpu"])["facts"].as_u64(), Some(0));
+}
+
+#[test]
+fn the_speed_up_against_the_default_is_of_problems_raced_here() {
+    let dir = tempfile::tempdir().unwrap();
+    ok(dir.path(), &["tune", "matmul:f32:48x48x48", "--exhaustive", "--budget", "60s"]);
+    let view = json(dir.path(), &["stats", "--json"]);
+    assert_eq!(
+        (view["verdicts"].as_u64(), view["speedup"]["problems"].as_u64()),
+        (Some(1), Some(1)),
+        "{view}"
+    );
+    assert!(view["speedup"]["geomean"].as_f64().unwrap() > 0.0, "{view}");
+}

@@ -1,0 +1,320 @@
+//! Learning from live calls: which rival a call should run, and what trying others may cost.
+//!
+//! Thompson sampling in log time: each rival has a time that is believed in and a doubt, at first the model's prediction and
+//! its cross-validated error; a call draws one time a rival and runs the least. A call that does not run the incumbent, the
+//! rival believed to be fastest of those that have been timed, is **explored**, and what it takes beyond the incumbent's
+//! expected time is charged. It is started only if the budget of the problem and that of the process cover what it may take by two
+//! deviations; one that takes even longer is charged in full, and nothing is explored until its debt is paid.
+
+use super::Dice;
+
+/// What exploring may cost of the time all calls take: of one problem, and of the process.
+pub const PROBLEM_SHARE: f64 = 0.02;
+/// See [`PROBLEM_SHARE`].
+pub const PROCESS_SHARE: f64 = 0.01;
+/// A rival believed to be slower than the incumbent by more than this many doublings is not tried.
+const HOPELESS_LOG2: f64 = 2.0;
+/// Samples kept a rival: the last ones.
+const KEPT: usize = 8;
+/// The deviation assumed of one sample, in doublings: about eight per cent.
+const NOISE_LOG2: f64 = 0.12;
+/// No rival is known better than this, in doublings: draws of rivals this close are left to chance.
+const LEAST_DOUBT: f64 = 0.01;
+/// A rival takes the incumbent's place when it is believed to be faster by this many doublings: two per cent.
+const WORTH_LOG2: f64 = 0.03;
+/// Deviations a budget must cover.
+const COVERED: f64 = 2.0;
+
+/// The part of a budget that is planned with; the rest pays for calls that took longer than was covered.
+const PLANNED: f64 = 0.85;
+
+/// Time that was spent, and how much of it on exploring.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ledger {
+    /// What all calls took.
+    pub total_ns: f64,
+    /// What explored calls took beyond the incumbent's expected time.
+    pub explored_ns: f64,
+    /// Calls that were explored.
+    pub explored: u64,
+}
+
+impl Ledger {
+    /// Enters time of calls that were not explored.
+    pub fn ran(&mut self, ns: f64) {
+        if ns > 0.0 && ns.is_finite() {
+            self.total_ns += ns;
+        }
+    }
+
+    /// The share of the time that went into exploring.
+    pub fn share(&self) -> f64 {
+        if self.total_ns > 0.0 { self.explored_ns / self.total_ns } else { 0.0 }
+    }
+
+    /// Whether something that may cost so much is still within that share of the time spent so far.
+    pub fn covers(&self, ns: f64, share: f64) -> bool {
+        self.explored_ns + ns <= share * self.total_ns
+    }
+
+    fn explore(&mut self, ns: f64, expected_ns: f64) {
+        self.ran(ns);
+        self.explored_ns += (ns - expected_ns).max(0.0);
+        self.explored += 1;
+    }
+}
+
+/// What a call should run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pick {
+    /// The rival.
+    pub rival: usize,
+    /// What the incumbent is expected to take; an explored call is charged what it takes beyond that. `None` for a call that is
+    /// not explored.
+    pub explores: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Arm {
+    /// log2 of the time over the best's by the model; not a number for a rival that must not run.
+    prior: f64,
+    /// log2 of the last samples in nanoseconds.
+    samples: [f64; KEPT],
+    seen: usize,
+}
+
+impl Arm {
+    /// log2 of the time it is known for: between the two least of the last samples, for what disturbs only adds.
+    fn measured(&self) -> Option<f64> {
+        let (mut least, mut second) = (f64::INFINITY, f64::INFINITY);
+        for &sample in &self.samples[..self.seen.min(KEPT)] {
+            if sample < least {
+                (least, second) = (sample, least);
+            } else if sample < second {
+                second = sample;
+            }
+        }
+        let second = if second.is_finite() { second } else { least };
+        least.is_finite().then_some(0.5 * (least + second))
+    }
+}
+
+/// The live choice for one problem.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    arms: Vec<Arm>,
+    /// Error of the model's predictions.
+    width: f64,
+    incumbent: usize,
+    ledger: Ledger,
+    dice: Dice,
+    exploring: bool,
+    /// log2 of each rival's believed time, and its doubt, after the last sample.
+    believed: Vec<(f64, f64)>,
+}
+
+impl Policy {
+    /// From a model's predictions, log2 over the best's (not a number for rivals that must not run), and its cross-validated
+    /// error in doublings. Without `exploring`, as under a limit on latency or where the same must happen every time, the rival with
+    /// the least prediction runs for ever. `None` if no rival may run.
+    pub fn new(log2: &[f64], error_log2: f64, exploring: bool, seed: u64) -> Option<Policy> {
+        let least = |best: Option<usize>, rival: usize| {
+            if best.is_some_and(|best| log2[best] <= log2[rival]) { best } else { Some(rival) }
+        };
+        let incumbent = (0..log2.len()).filter(|&rival| log2[rival].is_finite()).fold(None, least)?;
+        let arms: Vec<Arm> = log2.iter().map(|&prior| Arm { prior, ..Arm::default() }).collect();
+        let believed = vec![(f64::NAN, 0.0); arms.len()];
+        let width = error_log2.max(LEAST_DOUBT);
+        Some(Policy {
+            arms,
+            width,
+            incumbent,
+            ledger: Ledger::default(),
+            dice: Dice::new(seed),
+            exploring,
+            believed,
+        })
+    }
+
+    /// The rival believed to be fastest.
+    pub fn incumbent(&self) -> usize {
+        self.incumbent
+    }
+
+    /// What calls of this problem took.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What the next call should run, given what the process has spent.
+    pub fn pick(&mut self, process: &Ledger) -> Pick {
+        let stay = Pick { rival: self.incumbent, explores: None };
+        let (now, _) = self.believed[self.incumbent];
+        let affordable = self.ledger.covers(0.0, PROBLEM_SHARE) && process.covers(0.0, PROCESS_SHARE);
+        if !self.exploring || !now.is_finite() || !affordable {
+            return stay;
+        }
+        let mut best = (f64::INFINITY, self.incumbent);
+        for (rival, &(time, doubt)) in self.believed.iter().enumerate() {
+            if time.is_finite() && time - now <= HOPELESS_LOG2 {
+                let drawn = time + doubt * self.dice.normal();
+                if drawn < best.0 {
+                    best = (drawn, rival);
+                }
+            }
+        }
+        let rival = best.1;
+        let (time, doubt) = self.believed[rival];
+        let expected_ns = now.exp2();
+        let may_cost = ((time + COVERED * doubt.hypot(NOISE_LOG2)).exp2() - expected_ns).max(0.0);
+        if rival == self.incumbent
+            || !self.ledger.covers(may_cost, PROBLEM_SHARE * PLANNED)
+            || !process.covers(may_cost, PROCESS_SHARE * PLANNED)
+        {
+            return stay;
+        }
+        Pick { rival, explores: Some(expected_ns) }
+    }
+
+    /// What a call took that ran as picked, in nanoseconds. Enters both ledgers and learns.
+    pub fn ran(&mut self, pick: Pick, ns: f64, process: &mut Ledger) {
+        if ns.is_nan() || ns <= 0.0 || ns.is_infinite() {
+            return;
+        }
+        for ledger in [&mut self.ledger, process] {
+            match pick.explores {
+                Some(expected_ns) => ledger.explore(ns, expected_ns),
+                None => ledger.ran(ns),
+            }
+        }
+        let Some(arm) = self.arms.get_mut(pick.rival) else { return };
+        arm.samples[arm.seen % KEPT] = ns.log2();
+        arm.seen += 1;
+        self.believe();
+    }
+
+    /// Believed times and doubts from the model and the samples; the incumbent is who is fastest of those that were timed.
+    fn believe(&mut self) {
+        // The model knows times up to a factor: where the best's time lies is what the timed rivals say, each less by what the
+        // model says it is slower.
+        let (mut weights, mut sum) = (0.0, 0.0);
+        for arm in &self.arms {
+            if let Some(measured) = arm.measured().filter(|_| arm.prior.is_finite()) {
+                weights += 1.0;
+                sum += measured - arm.prior;
+            }
+        }
+        if weights == 0.0 {
+            return;
+        }
+        let level = sum / weights;
+        let level_doubt = self.width * self.width / weights;
+        for (arm, believed) in self.arms.iter().zip(&mut self.believed) {
+            if !arm.prior.is_finite() {
+                continue;
+            }
+            let prior = (level + arm.prior, self.width * self.width + level_doubt);
+            *believed = match arm.measured() {
+                None => (prior.0, prior.1.sqrt()),
+                Some(measured) => {
+                    let precision = arm.seen.min(KEPT) as f64 / (NOISE_LOG2 * NOISE_LOG2);
+                    let all = precision + 1.0 / prior.1;
+                    let mean = (precision * measured + prior.0 / prior.1) / all;
+                    (mean, (1.0 / all).sqrt().max(LEAST_DOUBT))
+                }
+            };
+        }
+        for rival in 0..self.arms.len() {
+            let timed = self.arms[rival].seen > 0;
+            if timed && self.believed[rival].0 < self.believed[self.incumbent].0 - WORTH_LOG2 {
+                self.incumbent = rival;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs calls whose times are given by a function of (call, rival), and checks the budget around every one.
+    fn live(policy: &mut Policy, calls: usize, mut time: impl FnMut(usize, usize) -> f64) -> Ledger {
+        let mut process = Ledger::default();
+        for call in 0..calls {
+            let pick = policy.pick(&process);
+            let ns = time(call, pick.rival);
+            let before = process;
+            policy.ran(pick, ns, &mut process);
+            // Time beyond what was covered is the only way over the budget, and only the last explored call can have it.
+            let overrun = pick.explores.map_or(0.0, |expected| (ns - expected).max(0.0));
+            assert!(
+                process.explored_ns - overrun <= PROCESS_SHARE * before.total_ns + 1e-6
+                    || pick.explores.is_none()
+            );
+            if pick.explores.is_some() {
+                assert!(before.explored_ns <= PROCESS_SHARE * before.total_ns, "explored in debt");
+            }
+        }
+        process
+    }
+
+    #[test]
+    fn a_wrong_prediction_is_put_right_by_live_calls_within_the_budget() {
+        let truth = [110.0, 100.0, 300.0];
+        let mut policy = Policy::new(&[0.0, 0.1, 0.2], 0.2, true, 1).unwrap();
+        let mut dice = Dice::new(2);
+        let process = live(&mut policy, 3000, |_, rival| truth[rival] * (1.0 + 0.05 * dice.unit()));
+        assert_eq!(policy.incumbent(), 1);
+        assert!(process.explored > 3 && process.share() <= PROCESS_SHARE, "{process:?}");
+    }
+
+    #[test]
+    fn whatever_times_are_exploring_never_starts_in_debt_and_owes_one_call_at_most() {
+        for seed in 0..200 {
+            let mut dice = Dice::new(seed);
+            let rivals = 2 + dice.below(6);
+            let prior: Vec<f64> = (0..rivals).map(|_| dice.unit() * 1.5).collect();
+            let mut policy = Policy::new(&prior, 0.05 + 0.5 * dice.unit(), true, seed).unwrap();
+            let slow = dice.below(rivals);
+            // Times change without reason, by up to a thousand.
+            let process = live(&mut policy, 2000, |call, rival| {
+                let factor = if rival == slow && call % 7 == 0 { 1000.0 } else { 1.0 };
+                (1.0 + 9.0 * dice.unit()) * factor * 1e3
+            });
+            let longest = 1e7;
+            assert!(process.explored_ns <= PROCESS_SHARE * process.total_ns + longest, "{process:?}");
+            assert!(policy.ledger().explored_ns <= PROBLEM_SHARE * policy.ledger().total_ns + longest);
+        }
+    }
+
+    #[test]
+    fn the_budget_is_never_exceeded_while_times_stay_within_what_is_covered() {
+        for seed in 0..200 {
+            let mut dice = Dice::new(seed);
+            let prior: Vec<f64> = (0..5).map(|_| dice.unit()).collect();
+            let mut policy = Policy::new(&prior, 0.3, true, seed).unwrap();
+            let mut process = Ledger::default();
+            for _ in 0..1000 {
+                let pick = policy.pick(&process);
+                let (time, doubt) = policy.believed[pick.rival];
+                let most =
+                    if time.is_finite() { (time + COVERED * doubt.hypot(NOISE_LOG2)).exp2() } else { 1e4 };
+                policy.ran(pick, most * (1.0 - 0.5 * dice.unit()), &mut process);
+                assert!(process.covers(0.0, PROCESS_SHARE) && policy.ledger().covers(0.0, PROBLEM_SHARE));
+            }
+        }
+    }
+
+    #[test]
+    fn rivals_believed_to_be_hopeless_or_barred_never_run_and_without_exploring_nothing_changes() {
+        let mut policy = Policy::new(&[0.0, 2.5, f64::NAN], 0.05, true, 3).unwrap();
+        live(&mut policy, 2000, |_, rival| {
+            assert_eq!(rival, 0);
+            100.0
+        });
+        let mut still = Policy::new(&[0.1, 0.0], 1.0, false, 3).unwrap();
+        let process = live(&mut still, 500, |_, rival| if rival == 1 { 900.0 } else { 100.0 });
+        assert_eq!((still.incumbent(), process.explored), (1, 0));
+        assert!(Policy::new(&[f64::NAN], 0.1, true, 0).is_none());
+    }
+}

@@ -1,0 +1,328 @@
+//! How good choices and predictions were, by what live calls took. Computed from facts; nothing is measured here.
+
+use crate::experience::{CHOSEN, EXPLORED, LIVE, estimate_of};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use trimtab_core::{Basis, Estimate};
+use trimtab_model::learn::Ledger;
+use trimtab_wisdom::{Fact, FactKey, Outcome, Stats};
+
+/// Samples a rival must have to count as the better one, or a live time to be compared with what was expected: one call may
+/// have been disturbed.
+const FEWEST_SAMPLES: u64 = 3;
+/// An expected time covers what lies within so many of its spreads, either way.
+pub const COVERED_SPREADS: f64 = 2.0;
+/// The condition of facts from measuring again after live calls had taken another time than known, where that was confirmed.
+pub const DRIFTED: &str = "drifted";
+/// Plans whose expected times are kept for comparison; more are left out.
+const MAX_PLANS: usize = 4096;
+
+/// What choices cost against the best rival that live calls tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Regret {
+    /// The operation.
+    pub operation: String,
+    /// The device's fingerprint.
+    pub device: String,
+    /// Problems in which others were tried.
+    pub problems: usize,
+    /// Calls that tried others.
+    pub calls: u64,
+    /// How many times as long as the best rival tried the plan in force took: the geometric mean over problems, …
+    pub geomean: f64,
+    /// … and what 95 % of them stay within.
+    pub p95: f64,
+}
+
+/// How near expected times were to what live calls took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Accuracy {
+    /// Kernels on problems that could be compared.
+    pub compared: usize,
+    /// The mean of the differences, as a share of what live calls took.
+    pub mape: f64,
+    /// The share of live times within [`COVERED_SPREADS`] of the expected ones.
+    pub covered: f64,
+}
+
+/// What trying others cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spent {
+    /// Calls that tried others.
+    pub calls: u64,
+    /// What they took beyond what the plan in force takes.
+    pub extra_ns: f64,
+    /// What all timed calls took.
+    pub live_ns: f64,
+}
+
+/// How much a kernel was used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Used {
+    /// The device's fingerprint.
+    pub device: String,
+    /// The kernel.
+    pub kernel: String,
+    /// Timed calls.
+    pub calls: u64,
+    /// What they took.
+    pub ns: f64,
+}
+
+/// What live calls of this process showed. What outlives it is computed from wisdom by the functions beside.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LiveStats {
+    /// Timed calls that were taken in.
+    pub timed: u64,
+    /// Reports that were dropped because too many came at once.
+    pub dropped: u64,
+    /// Launches that failed and were answered by another kernel.
+    pub failed: u64,
+    /// What all calls took, and what went into trying others.
+    pub ledger: Ledger,
+    /// Plans that live calls changed, live resize left aside.
+    pub changed: u64,
+    /// Kernels that took longer or shorter than known for a while, what the whole machine did divided out.
+    pub noticed: u64,
+    /// Those of them that were still so when measured side by side with the next best.
+    pub confirmed: u64,
+    /// Expected times of plans against what their calls took, by what they rested on: `measured`, `fitted`, `analytic`.
+    pub accuracy: Vec<(&'static str, Accuracy)>,
+}
+
+type Place<'a> = (&'a str, &'a str);
+
+fn times<'a>(facts: &'a [Fact], condition: &str) -> impl Iterator<Item = (&'a FactKey, &'a Stats)> {
+    facts.iter().filter(move |fact| fact.key.condition == condition).filter_map(|fact| match &fact.outcome {
+        Outcome::Timed(stats) if stats.n > 0 => Some((&fact.key, stats)),
+        _ => None,
+    })
+}
+
+fn by_place<'a>(facts: &'a [Fact], condition: &str) -> BTreeMap<Place<'a>, Vec<(&'a FactKey, Stats)>> {
+    let mut places: BTreeMap<Place<'a>, Vec<(&'a FactKey, Stats)>> = BTreeMap::new();
+    for (key, stats) in times(facts, condition) {
+        places.entry((&key.device, &key.problem)).or_default().push((key, *stats));
+    }
+    places
+}
+
+fn together(all: &[(&FactKey, Stats)]) -> Option<Stats> {
+    all.iter().map(|(_, stats)| *stats).reduce(|all, one| all.merge(&one))
+}
+
+/// What choices cost, by operation and device: the plan in force against the best of those tried beside it.
+pub fn regrets(facts: &[Fact]) -> Vec<Regret> {
+    let (chosen, explored) = (by_place(facts, CHOSEN), by_place(facts, EXPLORED));
+    let mut ratios: BTreeMap<(String, String), (Vec<f64>, u64)> = BTreeMap::new();
+    for (place, tried) in &explored {
+        let Some(own) = chosen.get(place).and_then(|chosen| together(chosen)).map(|own| own.mean()) else {
+            continue;
+        };
+        let fair = tried.iter().filter(|(_, stats)| stats.n >= FEWEST_SAMPLES);
+        let best = fair.map(|(_, stats)| stats.mean()).fold(own, f64::min);
+        if own > 0.0 && best > 0.0 {
+            let operation = place.1.split(':').next().unwrap_or_default().to_string();
+            let entry = ratios.entry((operation, place.0.to_string())).or_default();
+            entry.0.push(own / best);
+            entry.1 += tried.iter().map(|(_, stats)| stats.n).sum::<u64>();
+        }
+    }
+    let regret = |((operation, device), (mut ratios, calls)): (_, (Vec<f64>, u64))| {
+        ratios.sort_by(f64::total_cmp);
+        let rank = (0.95 * ratios.len() as f64).ceil() as usize;
+        let geomean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+        let p95 = ratios.get(rank.saturating_sub(1)).copied().unwrap_or(1.0);
+        Regret { operation, device, problems: ratios.len(), calls, geomean, p95 }
+    };
+    ratios.into_iter().map(regret).collect()
+}
+
+/// What trying others cost; nothing if nothing was tried.
+pub fn explored(facts: &[Fact]) -> Option<Spent> {
+    let (chosen, tried) = (by_place(facts, CHOSEN), by_place(facts, EXPLORED));
+    let mut spent = Spent { calls: 0, extra_ns: 0.0, live_ns: 0.0 };
+    for (place, tried) in &tried {
+        let own = chosen.get(place).and_then(|chosen| together(chosen)).map(|own| own.mean());
+        for (_, stats) in tried {
+            spent.calls += stats.n;
+            spent.extra_ns += own.map_or(0.0, |own| (stats.sum_ns - own * stats.n as f64).max(0.0));
+        }
+    }
+    spent.live_ns = times(facts, LIVE).map(|(_, stats)| stats.sum_ns).sum();
+    (spent.calls > 0).then_some(spent)
+}
+
+/// Times measured ahead against what live calls of the same kernel, settings and problem took.
+pub fn accuracy(facts: &[Fact]) -> Option<Accuracy> {
+    let name = |key: &FactKey| FactKey { condition: String::new(), ..key.clone() };
+    let mut ahead: FxHashMap<FactKey, Estimate> = FxHashMap::default();
+    // What was measured on a quiet machine is believed first.
+    for condition in ["busy", "quiet"] {
+        ahead.extend(times(facts, condition).map(|(key, stats)| (name(key), estimate_of(stats))));
+    }
+    let pairs = times(facts, LIVE).filter_map(|(key, live)| Some((*ahead.get(&name(key))?, *live)));
+    compare(pairs)
+}
+
+/// Kernels by timed live calls, the most used first.
+pub fn used(facts: &[Fact]) -> Vec<Used> {
+    let mut kernels: BTreeMap<Place<'_>, (u64, f64)> = BTreeMap::new();
+    for (key, stats) in times(facts, LIVE) {
+        let entry = kernels.entry((&key.device, &key.kernel)).or_default();
+        *entry = (entry.0 + stats.n, entry.1 + stats.sum_ns);
+    }
+    let used = |((device, kernel), (calls, ns)): (Place<'_>, (u64, f64))| Used {
+        device: device.to_string(),
+        kernel: kernel.to_string(),
+        calls,
+        ns,
+    };
+    let mut used: Vec<Used> = kernels.into_iter().map(used).collect();
+    used.sort_by_key(|used| std::cmp::Reverse(used.calls));
+    used
+}
+
+fn compare(pairs: impl Iterator<Item = (Estimate, Stats)>) -> Option<Accuracy> {
+    let (mut compared, mut off, mut covered) = (0_usize, 0.0, 0_usize);
+    for (expected, live) in pairs {
+        let (expected_ns, live_ns) = (expected.time.0 as f64, live.mean());
+        if live.n < FEWEST_SAMPLES
+            || expected_ns <= 0.0
+            || live_ns <= 0.0
+            || !expected.spread_log2.is_finite()
+        {
+            continue;
+        }
+        compared += 1;
+        off += (expected_ns - live_ns).abs() / live_ns;
+        covered +=
+            usize::from((live_ns / expected_ns).log2().abs() <= COVERED_SPREADS * expected.spread_log2);
+    }
+    let count = compared as f64;
+    (compared > 0).then(|| Accuracy { compared, mape: off / count, covered: covered as f64 / count })
+}
+
+/// Counts, and expected times beside live ones, of this process. Only draining and deciding come here.
+#[derive(Default)]
+pub(crate) struct Audit {
+    counts: Mutex<LiveStats>,
+    plans: Mutex<FxHashMap<u32, (Estimate, Option<Stats>)>>,
+}
+
+impl Audit {
+    /// A plan was put in force on that estimate.
+    pub(crate) fn expects(&self, id: u32, estimate: Estimate) {
+        if let Ok(mut plans) = self.plans.lock()
+            && id != 0
+            && (plans.len() < MAX_PLANS || plans.contains_key(&id))
+        {
+            plans.entry(id).or_insert((estimate, None));
+        }
+    }
+
+    /// Live calls of a plan.
+    pub(crate) fn ran(&self, id: u32, stats: &Stats) {
+        self.count(|counts| counts.timed += stats.n);
+        if let Ok(mut plans) = self.plans.lock()
+            && let Some((_, live)) = plans.get_mut(&id)
+        {
+            *live = Some(live.map_or(*stats, |live| live.merge(stats)));
+        }
+    }
+
+    /// Something happened that is counted.
+    pub(crate) fn count(&self, add: impl FnOnce(&mut LiveStats)) {
+        if let Ok(mut counts) = self.counts.lock() {
+            add(&mut counts);
+        }
+    }
+
+    /// Everything so far.
+    pub(crate) fn stats(&self) -> LiveStats {
+        let mut stats = self.counts.lock().map(|counts| counts.clone()).unwrap_or_default();
+        if let Ok(plans) = self.plans.lock() {
+            for basis in [Basis::Measured(0), Basis::Fitted(0), Basis::Analytic] {
+                let same = |estimate: &Estimate| estimate.basis.name() == basis.name();
+                let live = plans.values().filter_map(|(estimate, live)| Some((*estimate, (*live)?)));
+                let accuracy = compare(live.filter(|(estimate, _)| same(estimate)));
+                stats.accuracy.extend(accuracy.map(|accuracy| (basis.name(), accuracy)));
+            }
+        }
+        stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trimtab_core::Nanos;
+
+    fn fact(kernel: &str, problem: &str, condition: &str, samples: &[f64]) -> Fact {
+        let key = FactKey {
+            device: "cpu".into(),
+            kernel: kernel.into(),
+            problem: problem.into(),
+            condition: condition.into(),
+            ..FactKey::default()
+        };
+        let outcome = Outcome::Timed(Stats::of(samples).unwrap());
+        Fact { key, origin: "o".into(), outcome, last_seen_ms: 1 }
+    }
+
+    #[test]
+    fn regret_is_the_plan_in_force_over_the_best_that_was_tried_often_enough() {
+        let facts = [
+            fact("own", "matmul:f32:1x1x1", CHOSEN, &[120.0, 120.0, 120.0, 120.0]),
+            fact("other", "matmul:f32:1x1x1", EXPLORED, &[100.0, 100.0, 100.0]),
+            fact("lucky", "matmul:f32:1x1x1", EXPLORED, &[10.0]),
+            fact("own", "matmul:f32:2x2x2", CHOSEN, &[100.0, 100.0, 100.0]),
+            fact("other", "matmul:f32:2x2x2", EXPLORED, &[150.0, 150.0, 150.0]),
+            fact("own", "reduce.sum:f32:9", LIVE, &[9000.0]),
+        ];
+        let regrets = regrets(&facts);
+        let [regret] = &regrets[..] else { panic!("{regrets:?}") };
+        assert_eq!((&*regret.operation, regret.problems, regret.calls), ("matmul", 2, 7));
+        assert!((regret.geomean - 1.2f64.sqrt()).abs() < 1e-12 && (regret.p95 - 1.2).abs() < 1e-12);
+        assert_eq!(explored(&facts), Some(Spent { calls: 7, extra_ns: 150.0, live_ns: 9000.0 }));
+        assert_eq!(explored(&facts[5..]), None);
+    }
+
+    #[test]
+    fn accuracy_compares_what_was_measured_ahead_with_live_calls_of_the_same_kernel() {
+        let facts = [
+            fact("a", "p", "quiet", &[100.0, 110.0]),
+            fact("a", "p", "busy", &[900.0]),
+            fact("a", "p", LIVE, &[105.0, 105.0, 105.0]),
+            fact("b", "p", "quiet", &[100.0]),
+            fact("b", "p", LIVE, &[200.0, 200.0, 200.0]),
+            fact("c", "p", LIVE, &[1.0, 1.0, 1.0]),
+            fact("d", "p", "quiet", &[100.0]),
+            fact("d", "p", LIVE, &[500.0]),
+        ];
+        let told = accuracy(&facts).unwrap();
+        assert_eq!((told.compared, told.covered), (2, 0.5));
+        assert!((told.mape - (5.0 / 105.0 + 0.5) / 2.0).abs() < 1e-12);
+        assert_eq!(accuracy(&facts[5..6]), None);
+        let used: Vec<(String, u64)> =
+            used(&facts).into_iter().map(|used| (used.kernel, used.calls)).collect();
+        assert_eq!(used, [("a".into(), 3), ("b".into(), 3), ("c".into(), 3), ("d".into(), 1)]);
+    }
+
+    #[test]
+    fn predictions_of_this_process_are_told_apart_by_what_they_rested_on() {
+        let audit = Audit::default();
+        let estimate = |basis| Estimate { time: Nanos(100), spread_log2: 0.1, basis };
+        audit.expects(1, estimate(Basis::Measured(3)));
+        audit.expects(2, estimate(Basis::Analytic));
+        audit.ran(1, &Stats::of(&[100.0; 4]).unwrap());
+        audit.ran(2, &Stats::of(&[200.0; 4]).unwrap());
+        audit.ran(3, &Stats::of(&[7.0]).unwrap());
+        let stats = audit.stats();
+        assert_eq!(stats.timed, 9);
+        let told: Vec<(&str, f64, f64)> =
+            stats.accuracy.iter().map(|(basis, told)| (*basis, told.mape, told.covered)).collect();
+        assert_eq!(told, [("measured", 0.0, 1.0), ("analytic", 0.5, 0.0)]);
+    }
+}

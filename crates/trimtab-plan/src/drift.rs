@@ -1,0 +1,235 @@
+//! Drift: a kernel whose calls take another time than before is measured again beside the next best; its plan changes only if
+//! their order has.
+
+use crate::audit::DRIFTED;
+use crate::cold::{fact_key, total};
+use crate::guard::Guarded;
+use crate::plan::{Decision, Plan, Reason, Rival};
+use crate::planner::Inner;
+use crate::table::TermsId;
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex};
+use trimtab_core::{DeviceKind, Nanos, Problem};
+use trimtab_model::learn::{Change, Watch};
+use trimtab_tune::{Budget, Candidate, Progress, Rules, race};
+use trimtab_wisdom::{Filter, Outcome, Stats};
+
+/// Calls a plan is known by: its usual time is the middle of so many.
+const FIRST_CALLS: usize = 8;
+/// Rivals measured, the one in force included.
+const MEASURED: usize = 3;
+/// Samples of each, and the fewest the budget must have time for.
+const SAMPLES: u32 = 6;
+const FEWEST_SAMPLES: u64 = 2;
+/// Times one plan is measured again: what keeps moving is not worth following.
+const MAX_AGAIN: u32 = 16;
+/// Plans watched; more keep what they have.
+const MAX_WATCHED: usize = 4096;
+
+/// The last calls of a plan.
+#[derive(Default)]
+struct Watched {
+    last: [f64; FIRST_CALLS],
+    seen: usize,
+    /// Its place in the watch, once its usual time is known.
+    key: Option<usize>,
+    again: u32,
+}
+
+impl Watched {
+    fn middle(&self) -> f64 {
+        let mut last = self.last;
+        last.sort_by(f64::total_cmp);
+        last[FIRST_CALLS / 2 - 1]
+    }
+}
+
+#[derive(Default)]
+struct State {
+    watch: Watch,
+    plans: FxHashMap<u32, Watched>,
+}
+
+/// Watches the plans in force. Only draining comes here.
+#[derive(Default)]
+pub(crate) struct Drifts(Mutex<State>);
+
+impl Drifts {
+    /// Takes in live calls; a plan that takes another time than known, what the whole machine does divided out.
+    fn ran(&self, calls: &FxHashMap<u32, Vec<u64>>) -> Option<(u32, Change)> {
+        let Ok(mut state) = self.0.lock() else { return None };
+        let State { watch, plans } = &mut *state;
+        let mut noticed = None;
+        // In a fixed order: what the machine does is judged by the order in which plans ran.
+        let mut ids: Vec<u32> = calls.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            if plans.len() >= MAX_WATCHED && !plans.contains_key(&id) {
+                continue;
+            }
+            let plan = plans.entry(id).or_default();
+            for &ns in calls.get(&id).into_iter().flatten() {
+                plan.last[plan.seen % FIRST_CALLS] = ns as f64;
+                plan.seen += 1;
+                match plan.key {
+                    None if plan.seen >= FIRST_CALLS => plan.key = Some(watch.track(plan.middle())),
+                    None => (),
+                    Some(key) => {
+                        let change = watch.ran(key, ns as f64);
+                        noticed =
+                            change.filter(|_| plan.again < MAX_AGAIN).map(|change| (id, change)).or(noticed);
+                    }
+                }
+            }
+        }
+        noticed
+    }
+
+    /// What the last calls of a plan took.
+    fn now(&self, id: u32) -> f64 {
+        self.0.lock().ok().and_then(|state| Some(state.plans.get(&id)?.middle())).unwrap_or(0.0)
+    }
+
+    /// A change was looked into: the plan's last calls are what it is known for.
+    fn settle(&self, id: u32) {
+        let Ok(mut state) = self.0.lock() else { return };
+        let State { watch, plans } = &mut *state;
+        if let Some(plan) = plans.get_mut(&id) {
+            plan.again += 1;
+            if let Some(key) = plan.key {
+                watch.known(key, plan.middle());
+            }
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        if let Ok(mut state) = self.0.lock() {
+            *state = State::default();
+        }
+    }
+}
+
+impl Inner {
+    /// Gives live calls to the watch, and looks into what it notices: one plan at a time.
+    pub(crate) fn watch(&self, calls: &FxHashMap<u32, Vec<u64>>) {
+        let Some((id, change)) = self.drifts.ran(calls) else { return };
+        let Some((problem, terms, plan)) = self.table.in_force(id) else { return self.drifts.settle(id) };
+        if self.resizes.works_on(id) {
+            return;
+        }
+        // Whoever decides now goes first; it is noticed again with the next call.
+        let Ok(_guard) = self.deciding.try_lock() else { return };
+        self.audit.count(|counts| counts.noticed += 1);
+        self.measure_again(&problem, terms, &plan, change);
+        self.drifts.settle(id);
+    }
+
+    /// Measures the plan in force side by side with the next best, or lets calls try them where that would take too long in the
+    /// background. `None` if nothing is to change, or nothing can be done.
+    fn measure_again(&self, problem: &Problem, terms: TermsId, plan: &Plan, change: Change) -> Option<()> {
+        let mut quiet = |_: &Progress| ();
+        let mut decision =
+            self.cold.explain(&self.ask(problem, terms, self.settings.patience, &mut quiet)).ok()?;
+        let device = self.cold.devices.get(plan.device as usize)?;
+        let facts = device.facts();
+        let own = decision.chosen;
+        let rivals = beside(&decision, own);
+        // What was known of them, before it is replaced.
+        let known: Vec<Option<f64>> = rivals
+            .iter()
+            .map(|&index| decision.rivals[index].estimate().map(|estimate| estimate.time.0 as f64))
+            .collect();
+        let recorded = facts.kind == DeviceKind::Recorded;
+        let given = self.settings.budget;
+        let least = self.drifts.now(plan.id) * (FEWEST_SAMPLES * rivals.len() as u64) as f64;
+        if least > given.0 as f64 {
+            (decision.reason, decision.complete) = (Reason::Raced, false);
+            self.open(terms, &Arc::new(decision), *plan);
+            return None;
+        }
+        let budget = if recorded { Budget::recorded(given) } else { Budget::time(given) };
+        let bench = device.bench(problem, budget.left()).ok()?;
+        let mut bench = Guarded::new(bench, *problem, &self.cold.wisdom, device.as_ref());
+        let candidates: Vec<Candidate> = rivals
+            .iter()
+            .map(|&index| &decision.rivals[index])
+            .map(|rival| Candidate { kernel: rival.kernel, point: rival.point, expected: None })
+            .collect();
+        let rules = Rules {
+            dropping: false,
+            min_samples: SAMPLES,
+            max_samples: SAMPLES,
+            timeout: self.settings.rules.timeout.min(given),
+            precision: self.settings.rules.precision.or(recorded.then_some(Nanos(0))),
+            ..self.settings.rules.clone()
+        };
+        let report = race(&mut bench, &candidates, Some(0), &rules, &budget, &mut |_| ());
+        let least = |at: usize| {
+            report.rivals.iter().find(|raced| raced.candidate == at).and_then(|raced| raced.min())
+        };
+        let ns = least(0)?;
+        let (next, next_ns) =
+            (1..rivals.len()).filter_map(|at| Some((at, least(at)?))).min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let overtaken = next_ns * (1.0 + self.settings.switch_margin) < ns;
+        let apart = match (known[0], known[next]) {
+            (Some(own), Some(other)) if own > 0.0 && other > 0.0 => (ns / next_ns) / (own / other),
+            _ => 1.0,
+        };
+        // A machine that is slow does not move them apart.
+        let moved = if change.factor > 1.0 { apart } else { 1.0 / apart };
+        if !overtaken && moved < MOVED {
+            return None;
+        }
+        self.audit.count(|counts| counts.confirmed += 1);
+        if overtaken {
+            // What was measured before says something else; kept, it would be believed again in the next process.
+            self.cold.wisdom.forget(&Filter {
+                device: Some(facts.fingerprint.0.clone()),
+                kernel: Some(decision.rivals[own].name.to_string()),
+                problem: Some(problem.to_string()),
+                ..Filter::default()
+            });
+        }
+        let drifted = fact_key(device.as_ref(), problem, &decision.rivals[own], DRIFTED);
+        self.cold.wisdom.record(drifted, Outcome::Timed(Stats::single(ns)));
+        if !overtaken {
+            return None;
+        }
+        self.cold.note(&mut decision, &rivals, &report);
+        // It may break a limit.
+        let chosen = rivals[next];
+        decision.rivals[chosen].estimate()?;
+        let name = |rival: &Rival| format!("{} ({})", rival.name, rival.point_name);
+        let note = format!(
+            "{} took {:.2}× as long as before in live calls, and {} is faster side by side",
+            name(&decision.rivals[own]),
+            change.factor,
+            name(&decision.rivals[chosen])
+        );
+        decision.notes.push(note);
+        // Not settled for good: calls try whether the other is as fast again.
+        (decision.chosen, decision.reason, decision.complete) = (chosen, Reason::Raced, false);
+        let next = self.table.replace(problem, terms, plan.id, decision.plan()?)?;
+        self.remember(terms, &decision, false);
+        let decision = Arc::new(decision);
+        self.keep(problem, terms, &next, Arc::clone(&decision));
+        self.open(terms, &decision, next);
+        self.audit.count(|counts| counts.changed += 1);
+        Some(())
+    }
+}
+
+/// How far two rivals must have moved apart for the change to count as confirmed although their order is the same.
+const MOVED: f64 = 1.1;
+
+/// The one in force and the next best on its device.
+fn beside(decision: &Decision, own: usize) -> Vec<usize> {
+    let device = decision.rivals[own].device;
+    let open = |index: &usize| {
+        let rival = &decision.rivals[*index];
+        *index != own && rival.device == device && rival.estimate().is_some()
+    };
+    let mut others: Vec<usize> = (0..decision.rivals.len()).filter(open).collect();
+    others.sort_by(|&a, &b| total(&decision.rivals[a]).total_cmp(&total(&decision.rivals[b])));
+    std::iter::once(own).chain(others).take(MEASURED).collect()
+}

@@ -1,0 +1,419 @@
+//! What measured problems teach about others of their sort: tables of times, and models fitted to them when asked.
+
+use crate::field;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::{Arc, Mutex};
+use trimtab_core::{KernelId, Point, Problem};
+use trimtab_model::learn::{
+    FEWEST_PROBLEMS, Kind, Learned, SLOWEST_LOG2, Table, axes, relative, shape as describe,
+};
+
+/// With fewer measured problems of a sort than this nobody is spared a measurement.
+pub(crate) const FEWEST_ROWS: usize = 20;
+/// Problems of one sort a model is fitted to; the newest count. Fitting and cross-validating so many takes less than 100 ms, of
+/// 187 with ten rivals about 60 ms on two cores that others kept busy.
+const MOST_PROBLEMS: usize = 256;
+/// Rivals of one sort a model tells apart: those that between them lose least.
+const MOST_RIVALS: usize = 12;
+/// A rival must make up for so many doublings a problem to be one of them: below, it is a twin of those there.
+const WORTH: f64 = 0.002;
+/// Rivals within this share of the best are tied: no loss.
+const TIED: f64 = 0.02;
+/// A model is fitted again when there are so many times more measurements.
+const GROWN: f64 = 1.1;
+/// Problems times rivals that are fitted within a few milliseconds: a call does not wait for more.
+const QUICK: usize = 200;
+/// How far outside the measured sizes a model is believed, in doublings.
+const REACH: f64 = 1.0;
+/// Different points of kernels looked at per sort, and sorts per device; more are not learned from.
+const MOST_COLUMNS: usize = 4096;
+const MOST_SORTS: usize = 1024;
+
+/// How much a time is believed: a better one replaces a worse one of the same rival and problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Belief {
+    /// On a busy machine.
+    Busy,
+    /// On a quiet machine, or just now.
+    Quiet,
+}
+
+/// One measured problem: its rivals by number, each with its time.
+#[derive(Clone)]
+struct Seen {
+    problem: Problem,
+    times: FxHashMap<usize, (Belief, f64)>,
+}
+
+/// Everything measured of one sort of problems on one device.
+#[derive(Default)]
+struct Sort {
+    rivals: Vec<(KernelId, Point)>,
+    numbers: FxHashMap<(KernelId, Point), usize>,
+    seen: Vec<Seen>,
+    places: FxHashMap<Problem, usize>,
+    /// Where the next problem goes once there are [`MOST_PROBLEMS`].
+    next: usize,
+    /// Measurements so far, and how many there were when a model was last fitted or tried.
+    told: usize,
+    fitted_at: usize,
+    lesson: Option<Arc<Lesson>>,
+}
+
+impl Sort {
+    fn note(&mut self, problem: &Problem, rival: (KernelId, Point), belief: Belief, ns: f64) {
+        let number = match self.numbers.get(&rival) {
+            Some(&number) => number,
+            None if self.rivals.len() >= MOST_COLUMNS => return,
+            None => {
+                self.rivals.push(rival);
+                self.numbers.insert(rival, self.rivals.len() - 1);
+                self.rivals.len() - 1
+            }
+        };
+        let place = match self.places.get(problem) {
+            Some(&place) => place,
+            None => {
+                let seen = Seen { problem: *problem, times: FxHashMap::default() };
+                let place = if self.seen.len() < MOST_PROBLEMS {
+                    self.seen.push(seen);
+                    self.seen.len() - 1
+                } else {
+                    let place = self.next;
+                    self.places.remove(&self.seen[place].problem);
+                    self.seen[place] = seen;
+                    self.next = (place + 1) % MOST_PROBLEMS;
+                    place
+                };
+                self.places.insert(*problem, place);
+                place
+            }
+        };
+        let times = &mut self.seen[place].times;
+        self.told += usize::from(!times.contains_key(&number));
+        let time = times.entry(number).or_insert((belief, ns));
+        if belief >= time.0 {
+            *time = (belief, ns);
+        }
+    }
+
+    /// Whether there is enough to learn from, and a tenth more than when that was last done.
+    fn is_due(&self) -> bool {
+        self.seen.len() >= FEWEST_ROWS && self.told as f64 >= self.fitted_at as f64 * GROWN
+    }
+
+    /// The measured problems as a table of the rivals that matter; `None` without two problems or a rival.
+    fn table(&self) -> Option<Lessoned> {
+        let mut counts = vec![0usize; self.rivals.len()];
+        self.seen.iter().flat_map(|seen| seen.times.keys()).for_each(|&number| counts[number] += 1);
+        let known: Vec<usize> =
+            (0..self.rivals.len()).filter(|&number| counts[number] >= FEWEST_PROBLEMS).collect();
+        // Every row relative to the best of all that was measured, rivals nobody knows well included.
+        let mut told: Vec<Vec<f64>> = Vec::with_capacity(self.seen.len());
+        for seen in &self.seen {
+            let mut ns = vec![f64::NAN; self.rivals.len()];
+            seen.times.iter().for_each(|(&number, time)| ns[number] = time.1);
+            let mut row = vec![f64::NAN; ns.len()];
+            relative(&ns, &mut row);
+            told.push(row);
+        }
+        let (picked, missed_log2) = pick(&told, &known);
+        let first = self.seen.first().filter(|_| !picked.is_empty())?;
+        let mut table = Table::new(axes(&first.problem), picked.len());
+        let mut problems = Vec::new();
+        for (seen, told) in self.seen.iter().zip(&told) {
+            let ns: Vec<f64> =
+                picked.iter().map(|number| seen.times.get(number).map_or(f64::NAN, |time| time.1)).collect();
+            let have = ns.iter().filter(|ns| !ns.is_nan()).count();
+            // One time alone says nothing, unless it was the best of all there.
+            let is_best = picked.iter().any(|&number| told[number] == 0.0);
+            if (have >= 2 || (have == 1 && is_best)) && table.push(&describe(&seen.problem), &ns, 1.0) {
+                problems.push(seen.problem);
+            }
+        }
+        let kernels = known.iter().map(|&number| self.rivals[number].0).collect();
+        let rivals = picked.iter().map(|&number| self.rivals[number]).collect();
+        Some(Lessoned { table, problems, rivals, kernels, missed_log2 })
+    }
+}
+
+/// The rivals that between them lose least, by number, and what they still lose a problem in doublings; ties are no loss.
+fn pick(told: &[Vec<f64>], known: &[usize]) -> (Vec<usize>, f64) {
+    let mut least = vec![SLOWEST_LOG2; told.len()];
+    let mut picked: Vec<usize> = Vec::new();
+    while picked.len() < MOST_RIVALS {
+        let gain = |number: usize| -> f64 {
+            let rows = told.iter().zip(&least);
+            rows.map(|(row, least)| if row[number] < *least { least - row[number] } else { 0.0 }).sum()
+        };
+        let gains = known.iter().map(|&number| (gain(number), number));
+        let Some((gain, number)) = gains.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))) else {
+            break;
+        };
+        if gain < WORTH * told.len() as f64 {
+            break;
+        }
+        picked.push(number);
+        least.iter_mut().zip(told).for_each(|(least, row)| *least = least.min(row[number]));
+    }
+    let covered: Vec<f64> = least.into_iter().filter(|least| *least < SLOWEST_LOG2).collect();
+    let tied = (1.0 + TIED).log2();
+    let missed = covered.iter().map(|least| (least - tied).max(0.0)).sum::<f64>();
+    (picked, missed / covered.len().max(1) as f64)
+}
+
+/// A table with what its rows and columns are.
+pub(crate) struct Lessoned {
+    pub table: Table,
+    pub problems: Vec<Problem>,
+    pub rivals: Vec<(KernelId, Point)>,
+    /// Kernels measured on enough problems, at any point.
+    kernels: FxHashSet<KernelId>,
+    missed_log2: f64,
+}
+
+/// What was learned of one sort of problems on one device.
+pub(crate) struct Lesson {
+    pub learned: Learned,
+    /// The rivals it tells apart.
+    pub rivals: Vec<(KernelId, Point)>,
+    /// Kernels that were measured on enough problems; of others it knows nothing.
+    pub kernels: FxHashSet<KernelId>,
+    /// The coordinates of measured problems: least and greatest.
+    spans: Vec<(f64, f64)>,
+    /// What the rivals it tells apart lose against all that were measured, in doublings a problem.
+    missed_log2: f64,
+}
+
+/// What a lesson says about one problem.
+pub(crate) struct Advice {
+    /// Number of the rival in the lesson.
+    pub rival: usize,
+    /// What it is expected to lose against the best of all, as a share.
+    pub loss: f64,
+    /// log2 of each rival's expected time over the best's.
+    pub log2: Vec<f64>,
+}
+
+impl Lesson {
+    fn new(lessoned: Lessoned, seed: u64) -> Option<Lesson> {
+        let Lessoned { table, rivals, kernels, missed_log2, .. } = lessoned;
+        let learned = Some(&table)
+            .filter(|table| table.len() >= FEWEST_ROWS)
+            .and_then(|t| Learned::fit(Kind::Default, t, seed))?;
+        let span = |axis: usize| {
+            (0..table.len())
+                .map(|row| table.at(row)[axis])
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |span, at| (span.0.min(at), span.1.max(at)))
+        };
+        let spans = (0..table.axes().near).map(span).collect();
+        Some(Lesson { learned, rivals, kernels, spans, missed_log2 })
+    }
+
+    /// The rival expected to be fastest of those that are `eligible`.
+    pub(crate) fn advise(&self, problem: &Problem, eligible: impl Fn(usize) -> bool) -> Option<Advice> {
+        let mut buffers = self.learned.buffers();
+        let choice = self.learned.choose(&describe(problem), eligible, &mut buffers)?;
+        let loss = (choice.expected_log2 + self.missed_log2).exp2() - 1.0;
+        loss.is_finite().then_some(Advice { rival: choice.rival, loss, log2: buffers.log2 })
+    }
+
+    /// The numbers that describe a problem to its model.
+    pub(crate) fn at(&self, problem: &Problem) -> Vec<f64> {
+        describe(problem)
+    }
+
+    /// Whether problems about as large were measured.
+    pub(crate) fn reaches(&self, problem: &Problem) -> bool {
+        let at = describe(problem);
+        self.spans.iter().zip(&at).all(|(span, at)| (span.0 - REACH..=span.1 + REACH).contains(at))
+    }
+}
+
+type Sorts = FxHashMap<(u16, String), Sort>;
+
+/// What was measured, by device and sort of problems, and what was learned from it.
+#[derive(Default)]
+pub(crate) struct Lessons {
+    sorts: Arc<Mutex<Sorts>>,
+}
+
+impl Lessons {
+    pub(crate) fn clear(&self) {
+        if let Ok(mut sorts) = self.sorts.lock() {
+            sorts.clear();
+        }
+    }
+
+    /// Takes in the time of one rival.
+    pub(crate) fn note(
+        &self,
+        device: u16,
+        problem: &Problem,
+        rival: (KernelId, Point),
+        belief: Belief,
+        ns: f64,
+    ) {
+        let Ok(mut sorts) = self.sorts.lock() else { return };
+        let key = (device, field::sort_of(problem));
+        if sorts.len() < MOST_SORTS || sorts.contains_key(&key) {
+            sorts.entry(key).or_default().note(problem, rival, belief, ns);
+        }
+    }
+
+    /// What was learned about problems of this sort, if enough of them were measured. The first model is fitted here and now
+    /// if that is quick or the caller `waits`, else and ever after by [`catch_up`](Lessons::catch_up).
+    pub(crate) fn about(&self, device: u16, problem: &Problem, waits: bool) -> Option<Arc<Lesson>> {
+        let key = (device, field::sort_of(problem));
+        let lessoned = {
+            let mut sorts = self.sorts.lock().ok()?;
+            let sort = sorts.get_mut(&key)?;
+            if sort.lesson.is_some() || !sort.is_due() {
+                return sort.lesson.clone();
+            }
+            let lessoned = sort.table()?;
+            if !waits && lessoned.table.len() * lessoned.table.rivals() > QUICK {
+                return None;
+            }
+            sort.fitted_at = sort.told;
+            lessoned
+        };
+        fit(&self.sorts, &key, lessoned)
+    }
+
+    /// Learns again what there is a tenth more of, by a thread of its own. Called when a decision is made: during a race it would
+    /// take a core away from what is measured.
+    pub(crate) fn catch_up(&self, device: u16, problem: &Problem) {
+        let key = (device, field::sort_of(problem));
+        let Ok(mut sorts) = self.sorts.lock() else { return };
+        let Some(sort) = sorts.get_mut(&key).filter(|sort| sort.is_due()) else { return };
+        sort.fitted_at = sort.told;
+        if let Some(lessoned) = sort.table() {
+            let sorts = Arc::clone(&self.sorts);
+            let body = move || drop(fit(&sorts, &key, lessoned));
+            // Without a thread what there is must do until there is more to learn from.
+            let _ = std::thread::Builder::new().name("trimtab-learns".to_string()).spawn(body);
+        }
+    }
+
+    /// Every table with at least `fewest` problems, by device and sort.
+    pub(crate) fn tables(&self, fewest: usize) -> Vec<(u16, String, Lessoned)> {
+        let Ok(sorts) = self.sorts.lock() else { return Vec::new() };
+        let tables = sorts.iter().filter_map(|((device, sort), seen)| {
+            let lessoned = seen.table().filter(|lessoned| lessoned.problems.len() >= fewest)?;
+            Some((*device, sort.clone(), lessoned))
+        });
+        let mut tables: Vec<_> = tables.collect();
+        tables.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        tables
+    }
+}
+
+/// Fits a model and puts it in the place of the one there, if it can be fitted.
+fn fit(sorts: &Mutex<Sorts>, key: &(u16, String), lessoned: Lessoned) -> Option<Arc<Lesson>> {
+    let lesson = Arc::new(Lesson::new(lessoned, field::seed(&[&key.1]))?);
+    if let Ok(mut sorts) = sorts.lock()
+        && let Some(sort) = sorts.get_mut(key)
+    {
+        sort.lesson = Some(Arc::clone(&lesson));
+    }
+    Some(lesson)
+}
+
+/// Problems of one sort as models see them, without times: what [`next`](trimtab_model::learn::next) chooses among. Those of
+/// another sort than the first are left out.
+pub fn wanted(problems: &[Problem]) -> Table {
+    let Some(first) = problems.first() else { return Table::default() };
+    let mut table = Table::new(axes(first), 0);
+    let sort = field::sort_of(first);
+    for problem in problems.iter().filter(|problem| field::sort_of(problem) == sort) {
+        table.want(&describe(problem));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trimtab_tune::Stopwatch;
+
+    fn problem(size: u64) -> Problem {
+        format!("matmul:f32:{size}x{size}x{size}").parse().unwrap()
+    }
+
+    fn rival(number: u32) -> (KernelId, Point) {
+        (KernelId(number), Point::new(&[number]))
+    }
+
+    fn teach(lessons: &Lessons, sizes: std::ops::Range<u64>) {
+        for size in sizes {
+            for (number, factor) in [(0, 1.0), (1, 1.5), (2, 1.005)] {
+                lessons.note(0, &problem(size), rival(number), Belief::Quiet, size as f64 * factor);
+            }
+        }
+    }
+
+    #[test]
+    fn of_twins_one_is_picked_and_who_never_wins_is_not() {
+        let told = vec![vec![0.0, 0.001, 2.0, 1.0], vec![1.0, 1.001, 2.0, 0.0], vec![0.0, 0.0, 2.0, 1.0]];
+        let (picked, missed) = pick(&told, &[0, 1, 2, 3]);
+        assert_eq!((picked, missed), (vec![0, 3], 0.0));
+        // One measured too seldom is not picked, and what is lost without it is told.
+        let (picked, missed) = pick(&told, &[0, 1, 2]);
+        assert_eq!(picked, [0]);
+        assert!((missed - (1.0 - 1.02f64.log2()) / 3.0).abs() < 1e-12, "{missed}");
+    }
+
+    #[test]
+    fn the_newest_problems_count_and_a_quiet_time_is_not_replaced_by_a_busy_one() {
+        let mut sort = Sort::default();
+        let most = MOST_PROBLEMS as u64;
+        for size in 2..most + 50 {
+            sort.note(&problem(size), rival(0), Belief::Quiet, 1.0);
+            sort.note(&problem(size), rival(0), Belief::Busy, 9.0);
+        }
+        assert_eq!((sort.seen.len(), sort.places.len()), (MOST_PROBLEMS, MOST_PROBLEMS));
+        assert!(!sort.places.contains_key(&problem(2)) && sort.places.contains_key(&problem(most + 49)));
+        assert!(sort.places.iter().all(|(problem, place)| sort.seen[*place].problem == *problem));
+        assert!(sort.seen.iter().all(|seen| seen.times[&0] == (Belief::Quiet, 1.0)));
+    }
+
+    #[test]
+    fn a_tenth_more_measurements_are_learned_by_a_thread_of_their_own() {
+        let lessons = Lessons::default();
+        teach(&lessons, 10..10 + FEWEST_ROWS as u64 - 1);
+        let about = |waits: bool| lessons.about(0, &problem(100), waits);
+        assert!(about(true).is_none());
+        teach(&lessons, 10..50);
+        let problems = || about(false).map_or(0, |lesson| lesson.learned.problems());
+        assert_eq!(problems(), 40);
+        teach(&lessons, 50..80);
+        // The old model answers until someone has time to learn.
+        assert_eq!(problems(), 40);
+        lessons.catch_up(0, &problem(100));
+        let watch = Stopwatch::start();
+        while problems() != 70 {
+            assert!(watch.elapsed().duration().as_secs() < 60, "never learned again");
+            std::thread::yield_now();
+        }
+        lessons.clear();
+        assert!(about(true).is_none());
+    }
+
+    #[test]
+    fn every_kind_of_problem_has_a_finite_number_for_each_axis() {
+        for text in [
+            "matmul:f64:3x0x1x5",
+            "elementwise.add:f32:64x32,32",
+            "reduce.sum:f32:64x1024:axis1",
+            "transpose:f32:8x512x64:0.2.1",
+            "custom.sort:5x7",
+        ] {
+            let problem: Problem = text.parse().unwrap();
+            let (at, axes) = (describe(&problem), axes(&problem));
+            assert_eq!(at.len(), axes.names.len(), "{text}");
+            assert!(axes.near > 0 && at.iter().all(|value| value.is_finite()), "{text}");
+            assert_eq!(wanted(&[problem, problem]).len(), 2, "{text}");
+        }
+    }
+}

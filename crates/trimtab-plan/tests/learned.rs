@@ -1,0 +1,199 @@
+//! Problems that were never measured, decided by what others of their sort teach.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
+
+mod scripted;
+
+use scripted::{Script, Scripted, kernel, reference};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use trimtab_core::{Basis, Constraints, Custom, Device, Nanos, Objective, Patience, Problem, Terms};
+use trimtab_plan::{Decision, ENOUGH_PROBLEMS, Planner, Reason, Settings, TermsId, TuneRequest};
+use trimtab_wisdom::{FactKey, Outcome, Stats, Wisdom};
+
+fn problem(size: u64) -> Problem {
+    Custom::new("op", &[size]).unwrap().into()
+}
+
+fn kernels() -> Vec<Script> {
+    vec![kernel("small", &[(1, 9_000)]), kernel("large", &[(1, 9_000), (2, 9_500)]), reference(500_000)]
+}
+
+fn planner(device: &Arc<Scripted>, wisdom: &Arc<Wisdom>, patience: Patience) -> Planner {
+    let settings = Settings { patience, ..Settings::default() };
+    Planner::new(vec![Arc::clone(device) as Arc<dyn Device>], Arc::clone(wisdom), settings, Terms::default())
+}
+
+/// `small` is three times as fast below a size of 1,000, `large` above.
+fn times(size: u64) -> [(&'static str, &'static str, f64); 4] {
+    let (small, large) = if size < 1_000 { (1.0, 3.0) } else { (3.0, 1.0) };
+    let ns = size as f64 * 10.0;
+    [
+        ("small", "tile=1", ns * small),
+        ("large", "tile=1", ns * large),
+        ("large", "tile=2", ns * large * 1.01),
+        ("reference", "tile=1", ns * 50.0),
+    ]
+}
+
+fn teach(device: &Scripted, wisdom: &Wisdom, sizes: impl IntoIterator<Item = u64>) {
+    for size in sizes {
+        for (name, point, ns) in times(size) {
+            let key = FactKey {
+                device: device.facts().fingerprint.0.clone(),
+                kernel: name.to_string(),
+                version: "1".to_string(),
+                problem: problem(size).to_string(),
+                point: point.to_string(),
+                condition: "quiet".to_string(),
+            };
+            wisdom.record(key, Outcome::Timed(Stats::single(ns)));
+        }
+    }
+}
+
+/// Sizes from 8 to about 130,000, none of them a power of two.
+fn sizes(count: u32) -> impl Iterator<Item = u64> {
+    (0..count).map(move |nth| (9.0 * (14.0 * f64::from(nth) / f64::from(count)).exp2()) as u64)
+}
+
+fn taught(count: u32) -> (Arc<Scripted>, Arc<Wisdom>) {
+    let (device, wisdom) = (Scripted::new(kernels()), Arc::new(Wisdom::in_memory()));
+    teach(&device, &wisdom, sizes(count));
+    (device, wisdom)
+}
+
+fn decided(planner: &Planner, size: u64) -> Arc<Decision> {
+    planner.plan(&problem(size), TermsId::default()).unwrap();
+    planner.decision(&problem(size), TermsId::default()).unwrap()
+}
+
+#[test]
+fn a_problem_between_measured_ones_is_not_measured_and_nothing_is_written() {
+    let (device, wisdom) = taught(60);
+    let (facts, verdicts) = (wisdom.len(), wisdom.verdicts().len());
+    let planner = planner(&device, &wisdom, Patience::Measure);
+    for (size, expected) in [(50, "small"), (100_000, "large")] {
+        let decision = decided(&planner, size);
+        assert_eq!(decision.reason, Reason::Learned, "{size}: {:?}", decision.notes);
+        assert_eq!(&*decision.winner().unwrap().name, expected);
+        assert!(decision.expected_loss.unwrap() <= 0.02, "{:?}", decision.expected_loss);
+        let estimate = decision.winner().unwrap().estimate().unwrap();
+        assert!(matches!(estimate.basis, Basis::Learned(n) if n >= 50), "{estimate:?}");
+        // At the level of the fits, which are rough here: the scripted machine counts the same work for every size.
+        let ratio = estimate.time.0 as f64 / (size as f64 * 10.0);
+        assert!((0.25..4.0).contains(&ratio), "{size}: {estimate:?}");
+    }
+    assert_eq!(device.runs.load(Ordering::Relaxed), 0);
+    planner.drain();
+    assert_eq!((wisdom.len(), wisdom.verdicts().len()), (facts, verdicts));
+}
+
+#[test]
+fn the_same_wisdom_gives_the_same_learned_plans() {
+    let (device, wisdom) = taught(60);
+    let plans = |patience: Patience| -> Vec<String> {
+        let planner = planner(&device, &wisdom, patience);
+        let of = |size| {
+            let decision = decided(&planner, size);
+            let winner = decision.winner().unwrap();
+            format!("{} {} {:?}", winner.name, winner.point_name, decision.expected_loss)
+        };
+        [13, 77, 420, 3_000, 99_999].map(of).to_vec()
+    };
+    assert_eq!(plans(Patience::Estimate), plans(Patience::Estimate));
+}
+
+#[test]
+fn too_few_problems_or_sizes_far_from_all_of_them_are_measured_as_before() {
+    let (device, wisdom) = taught(ENOUGH_PROBLEMS as u32 - 1);
+    assert_eq!(decided(&planner(&device, &wisdom, Patience::Measure), 50).reason, Reason::Raced);
+    let (device, wisdom) = taught(60);
+    let far = decided(&planner(&device, &wisdom, Patience::Measure), 1 << 30);
+    assert_ne!(far.reason, Reason::Learned);
+}
+
+#[test]
+fn a_kernel_nobody_has_measured_is_raced_not_passed_over() {
+    let (_, wisdom) = taught(60);
+    let mut more = kernels();
+    more.insert(0, kernel("new", &[(1, 100)]));
+    let device = Scripted::new(more);
+    let decision = decided(&planner(&device, &wisdom, Patience::Measure), 300);
+    assert_eq!((decision.reason, &*decision.winner().unwrap().name), (Reason::Raced, "new"));
+}
+
+#[test]
+fn where_the_model_is_not_sure_its_best_are_raced_and_tuning_races_all() {
+    let (device, wisdom) = taught(0);
+    // Which is faster follows no rule a model could find.
+    for (nth, size) in sizes(60).enumerate() {
+        let (small, large) = if nth * nth % 7 < 3 { (1.0, 1.8) } else { (1.8, 1.0) };
+        for (name, point, factor) in
+            [("small", "tile=1", small), ("large", "tile=1", large), ("reference", "tile=1", 60.0)]
+        {
+            let key = FactKey {
+                device: device.facts().fingerprint.0.clone(),
+                kernel: name.to_string(),
+                version: "1".to_string(),
+                problem: problem(size).to_string(),
+                point: point.to_string(),
+                condition: "quiet".to_string(),
+            };
+            wisdom.record(key, Outcome::Timed(Stats::single(size as f64 * 10.0 * factor)));
+        }
+    }
+    let planner = planner(&device, &wisdom, Patience::Measure);
+    let decision = decided(&planner, 5_000);
+    assert_eq!(decision.reason, Reason::Raced);
+    assert!(!decision.complete && decision.notes.iter().any(|note| note.contains("only the 2 rivals")));
+    assert_eq!(device.count("reference"), 0);
+    let request = TuneRequest::new(Patience::Measure, Nanos::from_millis(10_000));
+    let tuned = planner.tune(&problem(5_000), TermsId::default(), &request, &mut |_| ()).unwrap();
+    assert!(tuned.complete && tuned.expected_loss.is_some(), "{:?}", tuned.notes);
+    assert!(tuned.rivals.iter().all(|rival| rival.estimate().is_some()));
+}
+
+#[test]
+fn mode_off_other_objectives_and_tuning_do_not_go_by_the_model() {
+    let (device, wisdom) = taught(60);
+    let off = decided(&planner(&device, &wisdom, Patience::Off), 50);
+    assert_eq!((off.reason, off.expected_loss), (Reason::DefaultOrder, None));
+    let request = TuneRequest::new(Patience::Measure, Nanos::from_millis(10_000));
+    let by_tuning = planner(&device, &wisdom, Patience::Measure)
+        .tune(&problem(51), TermsId::default(), &request, &mut |_| ())
+        .unwrap();
+    assert_eq!(by_tuning.reason, Reason::Raced);
+    let weighed = Terms {
+        objective: Objective { time: 1.0, memory: 0.5, ..Objective::default() },
+        constraints: Constraints::default(),
+    };
+    let settings = Settings { patience: Patience::Measure, ..Settings::default() };
+    let planner = Planner::new(vec![device as Arc<dyn Device>], wisdom, settings, weighed);
+    assert_eq!(decided(&planner, 52).reason, Reason::Raced);
+}
+
+#[test]
+fn an_explanation_foresees_the_learned_choice_and_says_what_it_rests_on() {
+    let (device, wisdom) = taught(60);
+    let planner = planner(&device, &wisdom, Patience::Measure);
+    let foreseen = planner.explain(&problem(50), TermsId::default()).unwrap();
+    let decision = decided(&planner, 50);
+    let after = planner.explain(&problem(50), TermsId::default()).unwrap();
+    for explained in [&foreseen, &after] {
+        assert_eq!(explained.reason, Reason::Learned);
+        assert_eq!(explained.winner().unwrap().name, decision.winner().unwrap().name);
+        assert_eq!(explained.expected_loss, decision.expected_loss);
+        assert!(explained.grounds[0].contains("60 problems of this sort"), "{:?}", explained.grounds);
+    }
+    assert_eq!(device.runs.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_choice_that_fails_its_check_is_not_taken() {
+    let (_, wisdom) = taught(60);
+    let mut lying = kernels();
+    lying[0].lies_at = Some(1);
+    let device = Scripted::new(lying);
+    let decision = decided(&planner(&device, &wisdom, Patience::Measure), 50);
+    assert_eq!(&*decision.winner().unwrap().name, "large");
+}

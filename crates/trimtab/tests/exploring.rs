@@ -1,0 +1,33 @@
+//! Exploring with real kernels: whatever calls try, results are right and the budget holds.
+
+use trimtab::core::{Nanos, Problem};
+use trimtab::plan::TermsId;
+use trimtab::{Runtime, Tensor};
+
+const CALLS: usize = 4_000;
+
+#[test]
+fn results_are_right_whatever_is_tried_and_it_stays_within_its_budget() {
+    // Too little for a race: plans rest on estimates.
+    let builder = Runtime::builder().ignore_environment().device("cpu").wisdom_in_memory();
+    let rt = builder.budget(Nanos(1)).live_resize(false).build().unwrap();
+    let a = Tensor::from_fn(&[40, 56], |i| (i % 5) as f32).unwrap();
+    let b = Tensor::from_fn(&[56, 48], |i| (i % 3) as f32).unwrap();
+    let right = rt.matmul(&a, &b).unwrap().to_vec();
+    for call in 0..CALLS {
+        // Small whole numbers: every kernel computes them exactly.
+        assert_eq!(rt.matmul(&a, &b).unwrap().to_vec(), right, "call {call}");
+        if call % 8 == 0 {
+            rt.planner().drain();
+        }
+    }
+    rt.planner().drain();
+    let stats = rt.stats();
+    assert!(stats.timed > 0 && stats.ledger.total_ns > 0.0, "{stats:?}");
+    assert_eq!(stats.failed, 0);
+    // Nothing is started in debt, so that one surprise is the most it can be beyond.
+    let explored = stats.ledger.explored as f64;
+    assert!(stats.ledger.share() <= 0.01 || explored < 0.01 * CALLS as f64, "{stats:?}");
+    let problem: Problem = "matmul:f32:40x48x56".parse().unwrap();
+    assert!(rt.planner().known(&problem, TermsId::default()).is_some());
+}
