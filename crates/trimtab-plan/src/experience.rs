@@ -2,7 +2,7 @@
 
 use crate::audit::DRIFTED;
 use crate::field;
-use crate::lessons::{Belief, Lessons};
+use crate::lessons::{Belief, Lessons, Told};
 use crate::plan::{Rival, Standing};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
@@ -149,13 +149,20 @@ impl Experience {
     }
 
     /// Takes in one more measurement.
-    pub(crate) fn note_time(&self, devices: &[Arc<dyn Device>], problem: &Problem, rival: &Rival, ns: f64) {
+    pub(crate) fn note_time(
+        &self,
+        devices: &[Arc<dyn Device>],
+        problem: &Problem,
+        rival: &Rival,
+        stats: &Stats,
+        at_ms: u64,
+    ) {
         if let (Ok(mut known), Some(device)) = (self.known.lock(), devices.get(rival.device as usize))
             && let Some(known) = known.get_mut(&rival.device)
         {
-            add(known, device.as_ref(), rival.kernel, problem, &rival.point, ns);
-            let at = (rival.kernel, rival.point);
-            self.lessons.note(rival.device, problem, at, Belief::Quiet, ns);
+            add(known, device.as_ref(), rival.kernel, problem, &rival.point, stats.min_ns);
+            let told = Told::new(stats, Belief::Quiet, at_ms);
+            self.lessons.note(rival.device, problem, (rival.kernel, rival.point), told);
         }
     }
 
@@ -227,7 +234,8 @@ impl Experience {
                         "quiet" => Belief::Quiet,
                         _ => Belief::Busy,
                     };
-                    self.lessons.note(index, &problem, (kernel, point), belief, stats.min_ns);
+                    let told = Told::new(stats, belief, fact.last_seen_ms);
+                    self.lessons.note(index, &problem, (kernel, point), told);
                 }
             }
         }

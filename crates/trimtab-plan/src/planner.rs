@@ -49,10 +49,12 @@ pub struct Settings {
     /// Whether a plan that rests on no measurement learns the width of its kernel from live calls. Never with
     /// [`Patience::Off`].
     pub live_resize: bool,
-    /// Whether live calls may change plans. Calls of one that no completed race decided now and then run another rival, within a
-    /// budget of one per cent of the time; and one whose calls take another time than before is measured again in the
-    /// background. Only with [`Patience::Measure`] and above: the others promise that nothing is tried.
+    /// Whether calls of a plan that no completed race decided now and then run another rival, within a budget of one per cent of
+    /// the time. Only with [`Patience::Measure`] and above: the others promise that nothing is tried.
     pub explore: bool,
+    /// Whether a plan whose calls take another time than before is measured again in the background, beside the next best. No call
+    /// runs anything else for it. Only with [`Patience::Measure`] and above.
+    pub watch: bool,
 }
 
 impl Default for Settings {
@@ -65,6 +67,7 @@ impl Default for Settings {
             strategy: None,
             live_resize: true,
             explore: true,
+            watch: true,
         }
     }
 }
@@ -178,6 +181,10 @@ impl Planner {
 
     pub(crate) fn cold(&self) -> &Cold {
         &self.inner.cold
+    }
+
+    pub(crate) fn given_terms(&self, terms: TermsId) -> Terms {
+        self.inner.given_terms(terms)
     }
 
     /// How this planner behaves.

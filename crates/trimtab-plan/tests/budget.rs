@@ -1,0 +1,175 @@
+//! Exploring stays within its budget whatever calls take, whoever reports late, and whoever never does.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
+
+mod scripted;
+
+use proptest::prelude::*;
+use scripted::{Scripted, kernel, reference};
+use std::sync::Arc;
+use trimtab_core::{Custom, Device, LaunchError, Nanos, Problem, Terms};
+use trimtab_model::learn::{PROBLEM_SHARE, PROCESS_SHARE};
+use trimtab_plan::{Ledger, Planner, Settings, TermsId};
+use trimtab_wisdom::Wisdom;
+
+const KERNELS: usize = 5;
+const BASE_NS: f64 = 20_000.0;
+
+/// What becomes of the report of a call that tried another kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Reported,
+    /// After so many other calls.
+    Late(u32),
+    Lost,
+    Failed,
+}
+
+/// One call: of which problem, how many times as long as the kernel usually takes, and what becomes of its report.
+#[derive(Clone, Debug)]
+struct Call {
+    problem: usize,
+    factor: f64,
+    fate: Fate,
+}
+
+fn call(problems: usize) -> impl Strategy<Value = Call> {
+    let factor = prop_oneof![20 => Just(1.0), 6 => 1.0..1.3, 2 => 1.3..8.0, 1 => 8.0..3_000.0];
+    let fate = prop_oneof![
+        12 => Just(Fate::Reported),
+        2 => (1u32..400).prop_map(Fate::Late),
+        1 => Just(Fate::Lost),
+        1 => Just(Fate::Failed),
+    ];
+    (0..problems, factor, fate).prop_map(|(problem, factor, fate)| Call { problem, factor, fate })
+}
+
+/// Kernels' usual times by problem, and a pattern of calls that is gone through again and again.
+type Machine = (Vec<[f64; KERNELS]>, Vec<Call>);
+
+fn machines() -> impl Strategy<Value = Machine> {
+    (1usize..4).prop_flat_map(|problems| {
+        let times = prop::collection::vec(prop::array::uniform5(0.3f64..6.0), problems);
+        (times, prop::collection::vec(call(problems), 40..160))
+    })
+}
+
+fn problem(nth: usize) -> Problem {
+    Custom::new("op", &[8 + nth as u64]).unwrap().into()
+}
+
+/// The most a ledger may have spent: its share, and what one call took by surprise.
+fn is_within(ledger: &Ledger, share: f64, surprise_ns: f64) -> bool {
+    ledger.explored_ns <= share * ledger.total_ns + surprise_ns + 1e-3
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_calls_take_nothing_is_tried_in_debt_and_one_surprise_is_all_that_is_ever_owed(
+        (times, pattern) in machines()
+    ) {
+        let names = ["a", "b", "c", "d"];
+        let mut scripts: Vec<_> = names.iter().map(|name| kernel(name, &[(1, 20_000)])).collect();
+        scripts.push(reference(30_000));
+        let device = Scripted::new(scripts);
+        let settings = Settings { budget: Nanos(1), live_resize: false, watch: false, ..Settings::default() };
+        let planner = Planner::new(
+            vec![Arc::clone(&device) as Arc<dyn Device>],
+            Arc::new(Wisdom::in_memory()),
+            settings,
+            Terms::default(),
+        );
+        let terms = TermsId::default();
+        let mut late: Vec<(trimtab_plan::Plan, u64, u32)> = Vec::new();
+        let mut took = 0.0;
+        // What the last call that was tried took, and what is owed on it: of the process, and by problem.
+        let mut longest_ns = 0.0f64;
+        let mut before = planner.ledger();
+        let mut before_by_problem: Vec<(Problem, Ledger)> = planner.ledgers();
+        for (nth, call) in pattern.iter().cycle().take(3_000).enumerate() {
+            let p = problem(call.problem);
+            let kept = match planner.known(&p, terms) {
+                Some((_, plan)) => *plan,
+                None => planner.plan(&p, terms).unwrap(),
+            };
+            let plan = *planner.for_call(&p, terms).unwrap().1;
+            // Every plan is first met on an ordinary call.
+            let factor = if nth < pattern.len() { 1.0 } else { call.factor };
+            let ns = (BASE_NS * times[call.problem][plan.kernel.0 as usize] * factor) as u64;
+            took += ns as f64;
+            let tried = (plan.kernel, plan.point) != (kept.kernel, kept.point);
+            if tried {
+                longest_ns = ns as f64;
+                prop_assert!(is_within(&before, PROCESS_SHARE, 0.0), "tried in debt: {before:?}");
+                let own = before_by_problem.iter().find(|(other, _)| *other == p);
+                prop_assert!(own.is_none_or(|own| is_within(&own.1, PROBLEM_SHARE, 0.0)), "in debt: {own:?}");
+                match call.fate {
+                    Fate::Reported => planner.report(&plan, Nanos(ns)),
+                    Fate::Late(calls) => late.push((plan, ns, calls)),
+                    Fate::Lost => (),
+                    Fate::Failed => {
+                        let error = LaunchError::Kernel("no".to_string());
+                        let next = planner.failed(&p, terms, &plan, &error).unwrap();
+                        prop_assert_eq!(next.kernel, kept.kernel);
+                    }
+                }
+            } else if planner.should_time(&plan) {
+                planner.report(&plan, Nanos(ns));
+            }
+            late.iter_mut().for_each(|late| late.2 -= 1);
+            for (plan, ns, _) in late.extract_if(.., |late| late.2 == 0) {
+                longest_ns = ns as f64;
+                planner.report(&plan, Nanos(ns));
+            }
+            planner.drain();
+            let ledger = planner.ledger();
+            // Only with what was tried last is it ever beyond the budget, and then it is not tried again.
+            prop_assert!(is_within(&ledger, PROCESS_SHARE, longest_ns), "{ledger:?} after {longest_ns}");
+            prop_assert!(ledger.explored - before.explored <= 2, "{before:?} {ledger:?}");
+            prop_assert!(ledger.total_ns <= 1.001 * took + 4.0 * BASE_NS * 6.0, "{ledger:?} of {took}");
+            let by_problem = planner.ledgers();
+            for (problem, own) in &by_problem {
+                prop_assert!(is_within(own, PROBLEM_SHARE, longest_ns), "{problem} {own:?}");
+                prop_assert!(own.explored_ns <= ledger.explored_ns + 1e-3 && own.total_ns <= ledger.total_ns + 1e-3);
+            }
+            (before, before_by_problem) = (ledger, by_problem);
+        }
+    }
+}
+
+#[test]
+fn a_debt_outlives_the_plan_it_was_made_with() {
+    let device =
+        Scripted::new(vec![kernel("a", &[(1, 20_000)]), kernel("b", &[(1, 20_000)]), reference(30_000)]);
+    let settings = Settings { budget: Nanos(1), live_resize: false, ..Settings::default() };
+    let planner = Planner::new(
+        vec![Arc::clone(&device) as Arc<dyn Device>],
+        Arc::new(Wisdom::in_memory()),
+        settings,
+        Terms::default(),
+    );
+    let (p, terms) = (problem(0), TermsId::default());
+    let mut owed = None;
+    planner.plan(&p, terms).unwrap();
+    for _ in 0..6_000 {
+        let Some((_, plan)) = planner.for_call(&p, terms) else {
+            planner.plan(&p, terms).unwrap();
+            continue;
+        };
+        let plan = *plan;
+        let tried = planner.known(&p, terms).is_none_or(|(_, kept)| kept.kernel != plan.kernel);
+        assert!(owed.is_none() || !tried, "tried again with {:?}", planner.ledgers());
+        // The first that is tried takes a thousand times as long as anything else; then all plans are made anew.
+        planner.report(&plan, Nanos(if tried { 20_000_000 } else { 20_000 }));
+        planner.drain();
+        if tried {
+            owed = Some(planner.ledger());
+            planner.forget(&trimtab_wisdom::Filter::kernel("nobody"));
+        }
+    }
+    let (owed, ledger) = (owed.unwrap(), planner.ledger());
+    assert!(owed.share() > PROBLEM_SHARE && ledger.explored == owed.explored, "{owed:?} {ledger:?}");
+    let by_problem = planner.ledgers();
+    assert!(by_problem.iter().any(|(_, own)| own.explored == 1 && own.explored_ns > 1e7), "{by_problem:?}");
+}
