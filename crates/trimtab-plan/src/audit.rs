@@ -79,7 +79,7 @@ pub struct LiveStats {
     pub dropped: u64,
     /// Launches that failed and were answered by another kernel.
     pub failed: u64,
-    /// What all calls took, and what went into trying others.
+    /// What all timed calls took, and what went into trying others.
     pub ledger: Ledger,
     /// Plans that live calls changed, live resize left aside.
     pub changed: u64,

@@ -199,7 +199,12 @@ impl Host for Inner {
     ) -> Option<Plan> {
         // A decision that is being made counts more.
         let _guard = self.deciding.try_lock().ok()?;
+        let before = self.table.in_force(older).map(|(_, _, plan)| (plan.device, plan.kernel, plan.point));
         let plan = self.table.replace(problem, terms, older, plan)?;
+        if before == Some((plan.device, plan.kernel, plan.point)) {
+            self.keep(problem, terms, &plan, Arc::new(decision));
+            return Some(plan);
+        }
         // Where a race that was cut short is remembered, so is what calls found; an estimate is made anew from their times.
         self.remember(terms, &decision, true);
         self.keep(problem, terms, &plan, Arc::new(decision));

@@ -22,11 +22,13 @@ const MAX_POINTS: usize = 3;
 const HOPELESS: f64 = 4.0;
 /// Problems explored at a time; more keep the plan they have.
 const MAX_EXPLORED: usize = 64;
-/// Problems and plans whose times are kept in mind; of more, only what was timed counts.
+/// Problems whose ledgers are kept after they were explored.
 const MAX_SPENT: usize = 4096;
 /// Timed calls of the plan in force after which a call that was to run another rival is not waited for any more: its report
 /// was dropped, or it went to a caller who does not report.
 const PATIENCE_CALLS: u32 = 256;
+/// Timed calls after which it is known well enough how long calls are at least.
+const FEW_CALLS: u32 = 4;
 /// Bounds of the error that estimates are believed to have, in doublings.
 const ERROR_LOG2: (f64, f64) = (0.1, 1.0);
 /// A pick of no rival: time that is entered into a ledger without teaching anything.
@@ -67,10 +69,10 @@ pub(crate) struct Explorer {
     late: Option<Late>,
     /// Calls that were explored.
     explored: u64,
-    /// What the last timed call of the plan in force took.
+    /// What the last timed call of the plan in force took, the shortest, and how many there were.
     last_ns: f64,
-    /// The shortest timed call of the plan in force: what those between two timed ones are believed to have taken.
     least_ns: f64,
+    timed: u32,
 }
 
 /// What the policy wants to happen next.
@@ -79,7 +81,7 @@ pub(crate) enum Next {
     Stay,
     /// This plan is to be tried by the next call.
     Try(Pick, Plan),
-    /// This rival of the decision is to be put in force: calls showed it to be the fastest.
+    /// This plan is to be put in force: of the rival that calls showed to be the fastest, or the same one timed more often.
     Switch(Plan, Box<Decision>),
 }
 
@@ -116,6 +118,7 @@ impl Explorer {
             explored: 0,
             last_ns: 0.0,
             least_ns: f64::INFINITY,
+            timed: 0,
         };
         explorer.restart(cold)?;
         Some(explorer)
@@ -173,7 +176,7 @@ impl Explorer {
         };
         let Some(at) = self.ladder.rivals.iter().position(same) else { return false };
         (self.plan, self.at) = (*plan, at);
-        (self.last_ns, self.least_ns) = (0.0, f64::INFINITY);
+        (self.last_ns, self.least_ns, self.timed) = (0.0, f64::INFINITY, 0);
         true
     }
 
@@ -212,11 +215,8 @@ impl Explorer {
     fn ran(&mut self, id: u32, ns: f64, process: &mut Ledger) -> Option<Pair> {
         if id == self.plan.id {
             self.policy.ran(Pick { rival: self.at, explores: None }, ns, process);
-            // The calls between two timed ones are not believed to have taken longer than the shortest of those.
-            self.least_ns = self.least_ns.min(ns);
-            let untimed = f64::from(self.plan.sample_interval() - 1);
-            self.policy.ran(NOBODY, self.least_ns * untimed, process);
-            self.last_ns = ns;
+            (self.last_ns, self.least_ns) = (ns, self.least_ns.min(ns));
+            self.timed = self.timed.saturating_add(1);
             if let Some(trial) = &mut self.trial {
                 trial.waited += 1;
             }
@@ -247,6 +247,12 @@ impl Explorer {
         let best = self.policy.incumbent();
         if best != self.at {
             return self.switch(best);
+        }
+        // Calls that take longer than expected can be timed more often for the same share of them, and only timed ones count.
+        let Plan { device, kernel, point, .. } = self.plan;
+        let seen = Plan::new(device, kernel, point, Nanos(self.least_ns as u64));
+        if self.timed >= FEW_CALLS && seen.sample_interval() < self.plan.sample_interval() {
+            return Next::Switch(seen, Box::new(Decision::clone(&self.decision)));
         }
         if !free {
             return Next::Stay;
@@ -379,10 +385,9 @@ pub(crate) struct Explores {
     /// Numbers of tried plans whose launch failed.
     failed: Mutex<Vec<u32>>,
     process: Mutex<Ledger>,
-    /// What was spent on problems that were explored before, and the shortest timed call of each plan that is not explored.
+    /// What was spent on problems that were explored before.
     spent: Mutex<FxHashMap<(Problem, TermsId), Ledger>>,
     turns: AtomicUsize,
-    least: Mutex<FxHashMap<u32, f64>>,
 }
 
 impl Explores {
@@ -412,20 +417,6 @@ impl Explores {
         }
     }
 
-    /// The time of a call that is not explored, and of those since the last timed one of its plan.
-    fn passed(&self, id: u32, ns: f64, table: &Table, process: &mut Ledger) {
-        let untimed = table.numbered(id).map_or(0, |plan| plan.sample_interval() - 1);
-        let mut least_ns = 0.0;
-        if let Ok(mut least) = self.least.lock()
-            && (least.len() < MAX_SPENT || least.contains_key(&id))
-        {
-            let known = least.entry(id).or_insert(ns);
-            *known = known.min(ns);
-            least_ns = *known;
-        }
-        process.ran(ns + least_ns * f64::from(untimed));
-    }
-
     /// The launch of a plan failed.
     pub(crate) fn failed(&self, id: u32) {
         if let Ok(mut failed) = self.failed.lock()
@@ -435,7 +426,7 @@ impl Explores {
         }
     }
 
-    /// What all calls of the process took, and how much of it went into exploring.
+    /// What all timed calls of the process took, and how much of it went into exploring.
     pub(crate) fn ledger(&self) -> Ledger {
         self.process.lock().map_or_else(|_| Ledger::default(), |ledger| *ledger)
     }
@@ -465,9 +456,8 @@ impl Explores {
         let mut owners: FxHashMap<u32, usize> = FxHashMap::default();
         for (index, explorer) in explorers.iter_mut().enumerate() {
             if let Some(trial) = explorer.trial.take_if(|trial| failed.contains(&trial.id)) {
-                // Nobody timed it: it took as long as a call before it failed, as far as is known.
-                let ns = explorer.last_ns;
-                explorer.charge(0.0, ns, &mut process);
+                // Nobody timed it: as far as is known it took as long as a call before it failed.
+                explorer.charge(0.0, trial.pick.explores.unwrap_or(0.0), &mut process);
                 explorer.bar(cold, trial.pick.rival);
             }
             let ids = [explorer.late.map(|late| late.id), explorer.trial.as_ref().map(|trial| trial.id)];
@@ -484,7 +474,8 @@ impl Explores {
                             host.explored(pair);
                         }
                     }
-                    None => self.passed(id, ns as f64, table, &mut process),
+                    // Calls that are not timed earn nothing: nobody knows what they took.
+                    None => process.ran(ns as f64),
                 }
             }
             called.extend(owner);

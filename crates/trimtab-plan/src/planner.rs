@@ -226,7 +226,7 @@ impl Planner {
         self.inner.table.take(problem, terms)
     }
 
-    /// What all calls took, and how much of it went into trying others than the plan in force.
+    /// What all timed calls took, and how much of it went into trying others than the plan in force.
     pub fn ledger(&self) -> Ledger {
         self.inner.explores.ledger()
     }

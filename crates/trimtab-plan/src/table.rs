@@ -175,11 +175,6 @@ impl Table {
         is_in_force.then(|| self.put(problem, terms, plan))
     }
 
-    /// The plan of that number, in force or not.
-    pub(crate) fn numbered(&self, id: u32) -> Option<&Plan> {
-        Some(&self.slots.get((id as usize).checked_sub(1)?)?.get()?.plan)
-    }
-
     /// The plan of that number and what it is for, if it is in force.
     pub(crate) fn in_force(&self, id: u32) -> Option<(Problem, TermsId, Plan)> {
         let slot = self.slots.get((id as usize).checked_sub(1)?)?.get()?;

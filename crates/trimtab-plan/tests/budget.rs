@@ -82,9 +82,10 @@ proptest! {
         );
         let terms = TermsId::default();
         let mut late: Vec<(trimtab_plan::Plan, u64, u32)> = Vec::new();
-        let mut took = 0.0;
-        // What the last call that was tried took, and what is owed on it: of the process, and by problem.
-        let mut longest_ns = 0.0f64;
+        // What all calls took, and what is charged at most for those nobody hears of.
+        let (mut took, mut charged_ns) = (0.0, 0.0);
+        // What the last call that was tried took, and the last that was heard of late.
+        let mut longest_ns = [0.0f64; 2];
         let mut before = planner.ledger();
         let mut before_by_problem: Vec<(Problem, Ledger)> = planner.ledgers();
         for (nth, call) in pattern.iter().cycle().take(3_000).enumerate() {
@@ -100,10 +101,13 @@ proptest! {
             took += ns as f64;
             let tried = (plan.kernel, plan.point) != (kept.kernel, kept.point);
             if tried {
-                longest_ns = ns as f64;
+                // One that nobody hears of is charged four times what is usual.
+                let usual_ns = 6.0 * 1.3 * BASE_NS;
+                longest_ns = [if call.fate == Fate::Reported { ns as f64 } else { 4.0 * usual_ns }, longest_ns[1]];
                 prop_assert!(is_within(&before, PROCESS_SHARE, 0.0), "tried in debt: {before:?}");
                 let own = before_by_problem.iter().find(|(other, _)| *other == p);
                 prop_assert!(own.is_none_or(|own| is_within(&own.1, PROBLEM_SHARE, 0.0)), "in debt: {own:?}");
+                charged_ns += if call.fate == Fate::Reported { 0.0 } else { 4.0 * 3_000.0 * 6.0 * BASE_NS };
                 match call.fate {
                     Fate::Reported => planner.report(&plan, Nanos(ns)),
                     Fate::Late(calls) => late.push((plan, ns, calls)),
@@ -119,18 +123,19 @@ proptest! {
             }
             late.iter_mut().for_each(|late| late.2 -= 1);
             for (plan, ns, _) in late.extract_if(.., |late| late.2 == 0) {
-                longest_ns = ns as f64;
+                longest_ns[1] = ns as f64;
                 planner.report(&plan, Nanos(ns));
             }
             planner.drain();
             let ledger = planner.ledger();
+            let surprise_ns = longest_ns[0] + longest_ns[1];
             // Only with what was tried last is it ever beyond the budget, and then it is not tried again.
-            prop_assert!(is_within(&ledger, PROCESS_SHARE, longest_ns), "{ledger:?} after {longest_ns}");
+            prop_assert!(is_within(&ledger, PROCESS_SHARE, surprise_ns), "{ledger:?} after {surprise_ns}");
             prop_assert!(ledger.explored - before.explored <= 2, "{before:?} {ledger:?}");
-            prop_assert!(ledger.total_ns <= 1.001 * took + 4.0 * BASE_NS * 6.0, "{ledger:?} of {took}");
+            prop_assert!(ledger.total_ns <= took + charged_ns, "{ledger:?} of {took}");
             let by_problem = planner.ledgers();
             for (problem, own) in &by_problem {
-                prop_assert!(is_within(own, PROBLEM_SHARE, longest_ns), "{problem} {own:?}");
+                prop_assert!(is_within(own, PROBLEM_SHARE, surprise_ns), "{problem} {own:?}");
                 prop_assert!(own.explored_ns <= ledger.explored_ns + 1e-3 && own.total_ns <= ledger.total_ns + 1e-3);
             }
             (before, before_by_problem) = (ledger, by_problem);
@@ -141,7 +146,7 @@ proptest! {
 #[test]
 fn a_debt_outlives_the_plan_it_was_made_with() {
     let device =
-        Scripted::new(vec![kernel("a", &[(1, 20_000)]), kernel("b", &[(1, 20_000)]), reference(30_000)]);
+        Scripted::new(vec![kernel("a", &[(1, 1_100)]), kernel("b", &[(1, 1_100)]), reference(2_000)]);
     let settings = Settings { budget: Nanos(1), live_resize: false, ..Settings::default() };
     let planner = Planner::new(
         vec![Arc::clone(&device) as Arc<dyn Device>],
@@ -161,7 +166,7 @@ fn a_debt_outlives_the_plan_it_was_made_with() {
         let tried = planner.known(&p, terms).is_none_or(|(_, kept)| kept.kernel != plan.kernel);
         assert!(owed.is_none() || !tried, "tried again with {:?}", planner.ledgers());
         // The first that is tried takes a thousand times as long as anything else; then all plans are made anew.
-        planner.report(&plan, Nanos(if tried { 20_000_000 } else { 20_000 }));
+        planner.report(&plan, Nanos(if tried { 1_100_000 } else { 1_100 }));
         planner.drain();
         if tried {
             owed = Some(planner.ledger());
@@ -171,5 +176,5 @@ fn a_debt_outlives_the_plan_it_was_made_with() {
     let (owed, ledger) = (owed.unwrap(), planner.ledger());
     assert!(owed.share() > PROBLEM_SHARE && ledger.explored == owed.explored, "{owed:?} {ledger:?}");
     let by_problem = planner.ledgers();
-    assert!(by_problem.iter().any(|(_, own)| own.explored == 1 && own.explored_ns > 1e7), "{by_problem:?}");
+    assert!(by_problem.iter().any(|(_, own)| own.explored == 1 && own.explored_ns > 1e6), "{by_problem:?}");
 }

@@ -34,7 +34,7 @@ fn device() -> Arc<Scripted> {
 fn taught(device: &Arc<Scripted>, wisdom: &Arc<Wisdom>) {
     for size in 10..60 {
         for (name, tile, ns) in
-            [("wide", 1, 3.0), ("wide", 4, 1.0), ("other", 1, 1.0 + (size % 7) as f64 / 10.0)]
+            [("wide", 1, 3.0), ("wide", 4, 1.0), ("other", 1, 0.8 + (size % 7) as f64 / 10.0)]
         {
             let condition = ["quiet", "busy", "live"][size as usize % 3];
             let stats = Stats::of(&[ns * size as f64, ns * size as f64 * 1.4]).unwrap();
