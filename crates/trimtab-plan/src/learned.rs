@@ -282,7 +282,8 @@ impl Cold {
         let names: Vec<&str> = labels.iter().map(String::as_str).collect();
         let learned = &lesson.learned;
         let mut grounds = vec![format!(
-            "{} problems of this sort and {} rivals, cross-validated {:.1} % slower than the best of them",
+            "{} problems of this sort and {} rivals, cross-validated {:.1} % slower than the best of them (differences \
+             within the noise left aside)",
             learned.problems(),
             names.len(),
             (learned.regret() - 1.0) * 100.0

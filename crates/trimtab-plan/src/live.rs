@@ -146,14 +146,14 @@ impl Explorer {
         let seed = field::seed(&[fingerprint, "live", &self.problem.to_string()]);
         let spent = *self.policy.ledger();
         self.policy = Policy::new(&prior, middle.clamp(ERROR_LOG2.0, ERROR_LOG2.1), true, seed)?;
-        self.enter(&spent);
+        self.enter(spent.total_ns, spent.explored_ns);
         Some(())
     }
 
     /// Takes over what calls of the problem took before: a debt is not forgiven because the rivals have changed.
-    fn enter(&mut self, spent: &Ledger) {
-        let paid = Some(spent.total_ns - spent.explored_ns).filter(|_| spent.explored_ns > 0.0);
-        self.policy.ran(Pick { explores: paid, ..NOBODY }, spent.total_ns, &mut Ledger::default());
+    fn enter(&mut self, total_ns: f64, explored_ns: f64) {
+        let paid = Some(total_ns - explored_ns).filter(|_| explored_ns > 0.0);
+        self.policy.ran(Pick { explores: paid, ..NOBODY }, total_ns, &mut Ledger::default());
     }
 
     pub(crate) fn key(&self) -> (&Problem, TermsId) {
@@ -166,7 +166,9 @@ impl Explorer {
 
     /// The problem's own ledger.
     pub(crate) fn ledger(&self) -> Ledger {
-        Ledger { explored: self.explored, ..*self.policy.ledger() }
+        let mut ledger = *self.policy.ledger();
+        ledger.explored = self.explored;
+        ledger
     }
 
     /// Takes over a plan that was put in force meanwhile, if it is that of one of the rivals.
@@ -227,7 +229,7 @@ impl Explorer {
             let over_ns = ns - late.expected_ns - late.charged_ns;
             if over_ns > 0.0 {
                 // The call was counted when it was given up.
-                self.enter(&Ledger { total_ns: over_ns, explored_ns: over_ns, explored: 0 });
+                self.enter(over_ns, over_ns);
                 process.total_ns += over_ns;
                 process.explored_ns += over_ns;
             }
@@ -550,7 +552,7 @@ impl Explores {
                 let key = (explorer.problem, explorer.terms);
                 let spent = self.spent.lock().ok().and_then(|mut spent| spent.remove(&key));
                 if let Some(spent) = spent {
-                    explorer.enter(&spent);
+                    explorer.enter(spent.total_ns, spent.explored_ns);
                     explorer.explored = spent.explored;
                 }
                 explorers.push(explorer);

@@ -259,7 +259,7 @@ fn show(session: &Session, reached: &Reached, spent: Nanos) -> Result<()> {
     out.line(words)?;
     if let Some(regret) = reached.regret {
         out.line(format!(
-            "cross-validated, a learned choice is {} slower than the best",
+            "cross-validated, a learned choice is {} slower than the best, differences within the noise left aside",
             percent(regret - 1.0)
         ))?;
     }
