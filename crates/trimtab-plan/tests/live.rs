@@ -115,7 +115,7 @@ fn nothing_is_tried_where_nothing_may_be_or_nothing_is_open() {
         let device = Scripted::new(kernels());
         let planner = planner_with(&device, &Arc::new(Wisdom::in_memory()), settings);
         let terms = planner.terms(&terms).unwrap();
-        let told = calls(&planner, &device, terms, 1_500);
+        let told = calls(&planner, &device, terms, 6_000);
         planner.ledger().explored > 0 || told.counts.iter().filter(|count| **count > 0).count() > 1
     };
     let terms = Terms::default();
