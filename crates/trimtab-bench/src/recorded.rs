@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use trimtab::core::{Bytes, Flops, Nanos, Problem, Rates, Work};
 use trimtab::tune::median;
-use trimtab_model::learn::{Axes, Dice, Kind, Table};
+use trimtab_model::learn::{Axes, Dice, Kind, Learned, Table};
 use trimtab_model::{Fit, Observation, features, roofline};
 
 /// Parts the kernels, or the shapes, are split into; each is predicted from the others.
@@ -158,44 +158,70 @@ fn offload(printer: &Printer, name: &str, by: &str, runs: &[Run], group: impl Fn
     let oracle: f64 = runs.iter().map(|run| run.ns[0].min(run.ns[1])).sum();
     let fixed = [0, 1].map(|device| runs.iter().map(|run| run.ns[device]).sum::<f64>());
     let better = fixed[0].min(fixed[1]);
-    let (mut means, mut sums, mut without_worst) = (Vec::new(), Vec::new(), Vec::new());
+    // With caution, as devices are chosen, and by the prediction alone.
+    let mut all: [Vec<Tally>; 2] = [Vec::new(), Vec::new()];
     for split in 0..SPLITS {
         let order = Dice::new(split).order(groups.len());
         let fold_of: BTreeMap<&str, usize> =
             groups.iter().zip(&order).map(|(group, at)| (group.as_str(), at % FOLDS)).collect();
         let folds: Vec<usize> =
             runs.iter().map(|run| fold_of.get(group(run).as_str()).copied().unwrap_or(0)).collect();
-        let (mut score, mut sum, mut worst) = (0.0, 0.0, 0.0f64);
+        let mut tallies = [Tally::default(); 2];
         for fold in 0..FOLDS {
             let mut table = Table::new(axes.clone(), 2);
             for (at, run) in runs.iter().enumerate().filter(|(at, _)| folds[*at] != fold) {
-                table.push(&places[at], &run.ns, 1.0);
+                let kin = groups.binary_search(&group(run)).unwrap_or(0) as u64;
+                table.push_kin(&places[at], &run.ns, 1.0, kin);
             }
-            let mut model = Kind::Default.make(split);
-            model.fit(&table);
+            let Some(learned) = Learned::fit(Kind::Default, &table, split) else { continue };
+            let mut buffers = learned.buffers();
             for (at, run) in runs.iter().enumerate().filter(|(at, _)| folds[*at] == fold) {
-                let (mut log2, mut spread) = ([0.0; 2], [0.0; 2]);
-                model.predict(&places[at], &mut log2, &mut spread, &mut []);
-                let chosen = run.ns[usize::from(log2[1] < log2[0])];
-                score += run.ns[0].min(run.ns[1]) / chosen;
-                sum += chosen;
-                worst = worst.max(chosen - run.ns[0].min(run.ns[1]));
+                let best = run.ns[0].min(run.ns[1]);
+                let Some(bold) = learned.choose(&places[at], |_| true, &mut buffers) else { continue };
+                let Some(wary) = learned.choose_with_caution(&places[at], |_| true, &mut buffers) else {
+                    continue;
+                };
+                for (tally, choice) in tallies.iter_mut().zip([wary, bold]) {
+                    tally.enter(best, run.ns[choice.rival]);
+                }
             }
         }
-        means.push(score / runs.len() as f64);
-        sums.push(sum / better);
-        without_worst.push((sum - worst) / better);
+        for (all, tally) in all.iter_mut().zip(tallies) {
+            all.push(tally);
+        }
     }
-    let mean = means.iter().sum::<f64>() / means.len() as f64;
     let fixed_mean = [0, 1].map(|device| {
         runs.iter().map(|run| run.ns[0].min(run.ns[1]) / run.ns[device]).sum::<f64>() / runs.len() as f64
     });
-    printer.line(&json!({
-        "recorded": "offload", "data": name, "left_out_by": by, "runs": runs.len(), "mean_of_oracle": mean,
-        "worst_split": means.iter().copied().fold(f64::INFINITY, f64::min),
-        "summed_vs_better_fixed": sums, "summed_without_the_worst_loss": without_worst,
-        "oracle_vs_better_fixed": oracle / better, "processor_mean": fixed_mean[0], "gpu_mean": fixed_mean[1],
-    }));
+    for (choice, tallies) in ["with caution", "prediction alone"].into_iter().zip(all) {
+        let means: Vec<f64> = tallies.iter().map(|tally| tally.score / runs.len() as f64).collect();
+        let sums: Vec<f64> = tallies.iter().map(|tally| tally.sum / better).collect();
+        let without: Vec<f64> = tallies.iter().map(|tally| (tally.sum - tally.worst) / better).collect();
+        printer.line(&json!({
+            "recorded": "offload", "data": name, "left_out_by": by, "choice": choice, "runs": runs.len(),
+            "mean_of_oracle": means.iter().sum::<f64>() / means.len() as f64,
+            "worst_split": means.iter().copied().fold(f64::INFINITY, f64::min),
+            "summed_vs_better_fixed": sums, "summed_without_the_worst_loss": without,
+            "oracle_vs_better_fixed": oracle / better, "processor_mean": fixed_mean[0],
+            "gpu_mean": fixed_mean[1],
+        }));
+    }
+}
+
+/// What the choices of one split came to.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    score: f64,
+    sum: f64,
+    worst: f64,
+}
+
+impl Tally {
+    fn enter(&mut self, best: f64, chosen: f64) {
+        self.score += best / chosen;
+        self.sum += chosen;
+        self.worst = self.worst.max(chosen - best);
+    }
 }
 
 /// The time of a product by what other shapes took on the same device.

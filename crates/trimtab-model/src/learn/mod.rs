@@ -7,6 +7,7 @@
 mod active;
 mod blend;
 mod calibration;
+mod caution;
 mod dice;
 mod drift;
 mod forest;
