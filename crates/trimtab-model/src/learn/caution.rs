@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn caution_is_bought_where_it_is_cheap_and_not_where_it_is_dear() {
-        let rarely = |nth: usize| if nth % 100 == 0 { 2.5 } else { 0.1 };
+        let rarely = |nth: usize| if nth.is_multiple_of(100) { 2.5 } else { 0.1 };
         let cheap: Vec<Case> =
             (0..1000).map(|nth| Case { dissent: rarely(nth), losses: (0.0, 0.1) }).collect();
         assert_eq!(Caution::new(1, &cheap).limit, LIMITS[0]);
