@@ -105,7 +105,8 @@ fn every_kind_beats_the_best_single_variant_by_far() {
 fn the_expected_loss_is_near_the_actual_one_where_it_is_small_and_where_it_is_large() {
     let times = times();
     for count in [100, 200] {
-        let mut all = judged(&times, Kind::Default, count, 10);
+        // Most losses are small; with a few draws the mean of a fifth is at the mercy of the few large ones.
+        let mut all = judged(&times, Kind::Default, count, 60);
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         for fifth in 0..5 {
             let part = &all[fifth * all.len() / 5..(fifth + 1) * all.len() / 5];
@@ -407,7 +408,7 @@ fn with_caution_the_steady_rival_is_kept_where_the_other_may_be_a_disaster_and_n
     for _ in 0..5 {
         assert!(table.push(&[7.9, dice.unit()], &[100.0, 80_000.0], 1.0));
     }
-    let learned = Learned::cautious(&table, SEED).unwrap();
+    let learned = Learned::fit(Kind::Default, &table, SEED).unwrap();
     assert_eq!(learned.steady(), Some(0));
     let mut buffers = learned.buffers();
     let mut chosen =
