@@ -8,13 +8,13 @@ use std::io::Read;
 use std::path::Path;
 use trimtab::core::{Bytes, Flops, Nanos, Problem, Rates, Work};
 use trimtab::tune::median;
-use trimtab_model::learn::{Axes, Cost, Dice, Kind, Learned, Sample, Table, tiles};
+use trimtab_model::learn::{Axes, Cost, Dice, Learned, Sample, Table, tiles};
 use trimtab_model::roofline;
 
 /// Parts the kernels, or the shapes, are split into; each is predicted from the others.
 const FOLDS: usize = 10;
 /// Random ways of splitting.
-const SPLITS: u64 = 10;
+const SPLITS: u64 = 5;
 /// The same for the times of products, which are dearer to fit.
 const GEMM_SPLITS: u64 = 2;
 const MS: f64 = 1e6;
@@ -175,7 +175,7 @@ fn offload(printer: &Printer, name: &str, by: &str, runs: &[Run], group: impl Fn
                 let kin = groups.binary_search(&group(run)).unwrap_or(0) as u64;
                 table.push_kin(&places[at], &run.ns, 1.0, kin);
             }
-            let Some(learned) = Learned::fit(Kind::Default, &table, split) else { continue };
+            let Some(learned) = Learned::cautious(&table, split) else { continue };
             let mut buffers = learned.buffers();
             for (at, run) in runs.iter().enumerate().filter(|(at, _)| folds[*at] == fold) {
                 let best = run.ns[0].min(run.ns[1]);

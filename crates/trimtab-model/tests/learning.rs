@@ -408,7 +408,7 @@ fn with_caution_the_steady_rival_is_kept_where_the_other_may_be_a_disaster_and_n
     for _ in 0..5 {
         assert!(table.push(&[7.9, dice.unit()], &[100.0, 80_000.0], 1.0));
     }
-    let learned = Learned::fit(Kind::Default, &table, SEED).unwrap();
+    let learned = Learned::cautious(&table, SEED).unwrap();
     assert_eq!(learned.steady(), Some(0));
     let mut buffers = learned.buffers();
     let mut chosen =

@@ -1,7 +1,7 @@
 //! A model with its cross-validated errors: what it chooses comes with an expected loss.
 
 use super::caution::{self, Case, Caution};
-use super::{Calibration, Dice, Kind, Model, Table};
+use super::{Blend, Calibration, Dice, Kind, Model, Table};
 
 /// Parts the problems are split into: each is predicted by a model of the others.
 const FOLDS: usize = 4;
@@ -11,6 +11,8 @@ pub const FEWEST_PROBLEMS: usize = 5;
 const WORTH: f64 = 0.9;
 /// Rivals predicted further than this from the best do not count for a model's error, in doublings: nobody chooses them.
 const IN_THE_RUNNING: f64 = 1.0;
+/// Trees of a model that is asked for caution.
+const CAUTIOUS_TREES: usize = 64;
 /// The least error a model claims, in doublings.
 const LEAST_ERROR: f64 = 0.02;
 
@@ -71,6 +73,12 @@ impl Learned {
     pub fn fit(kind: Kind, table: &Table, seed: u64) -> Option<Learned> {
         kind.fits(table).then_some(())?;
         Learned::with(&|| kind.make(seed), table, seed)
+    }
+
+    /// The default model with as many parts as it takes to [choose with caution](Learned::choose_with_caution): a disaster that
+    /// one part in thirty sees coming is not seen by sixteen.
+    pub fn cautious(table: &Table, seed: u64) -> Option<Learned> {
+        Learned::with(&|| Box::new(Blend::new(seed).with_trees(CAUTIOUS_TREES)), table, seed)
     }
 
     /// A model of the caller's own: `make` returns one that has learned nothing.
