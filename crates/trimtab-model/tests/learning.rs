@@ -105,7 +105,8 @@ fn every_kind_beats_the_best_single_variant_by_far() {
 fn the_expected_loss_is_near_the_actual_one_where_it_is_small_and_where_it_is_large() {
     let times = times();
     for count in [100, 200] {
-        let mut all = judged(&times, Kind::Default, count, 10);
+        // Most losses are small; with a few draws the mean of a fifth is at the mercy of the few large ones.
+        let mut all = judged(&times, Kind::Default, count, 60);
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         for fifth in 0..5 {
             let part = &all[fifth * all.len() / 5..(fifth + 1) * all.len() / 5];
