@@ -15,10 +15,8 @@ impl Context for Cpu {
 /// The operands and services of one launch.
 #[derive(Debug)]
 pub struct Args<'a> {
-    /// The left or only input.
-    pub lhs: Slice<'a>,
-    /// The right input.
-    pub rhs: Slice<'a>,
+    /// The inputs, in order; an absent one may be left out at the end or be empty.
+    pub inputs: &'a [Slice<'a>],
     /// The result; what it holds before is not read.
     pub out: SliceMut<'a>,
     /// Threads to share work with.
@@ -39,11 +37,13 @@ pub struct Typed<'a, T> {
 }
 
 impl<'a> Args<'a> {
-    /// The operands as slices of `T` with exactly these lengths (left, right, out), as
-    /// [`Problem::operand_lens`](trimtab_core::Problem::operand_lens) gives them.
+    /// The operands of an operation with one or two inputs as slices of `T` with exactly these lengths: left, right (zero
+    /// where there is none), out.
     #[inline]
     pub fn typed<T: Element>(self, lens: [u64; 3]) -> Result<Typed<'a, T>, LaunchError> {
-        let Args { lhs, rhs, out, pool } = self;
+        let Args { inputs, out, pool } = self;
+        let input = |place: usize| inputs.get(place).copied().unwrap_or(Slice::None);
+        let (lhs, rhs) = (input(0), input(1));
         let found = [lhs.len() as u64, rhs.len() as u64, out.len() as u64];
         let types = [lhs.dtype(), rhs.dtype(), Some(out.dtype())];
         // Numbers and variants first, words only for the error: describing the operands cost 10 ns of a 40 ns product.

@@ -385,7 +385,7 @@ fn foreign_kernels_that_lie_panic_fail_or_hang_are_reported_and_the_device_goes_
     let small: Problem = "elementwise.neg:f32:8".parse().unwrap();
     let launch = |name: &str, out: &mut [f32]| {
         let (lhs, out) = (trimtab_cpu::Slice::F32(&lhs), trimtab_cpu::SliceMut::F32(out));
-        device.launch(find(name), &small, &trimtab_core::Point::EMPTY, lhs, trimtab_cpu::Slice::None, out)
+        device.launch(find(name), &small, &trimtab_core::Point::EMPTY, &[lhs], out)
     };
     assert!(launch("test.panics", &mut out).unwrap_err().to_string().contains("a foreign panic"));
     assert_eq!(launch("test.fails", &mut out), Err(LaunchError::Kernel("a foreign error".to_string())));

@@ -68,12 +68,14 @@ impl<T> Drop for Guarded<T> {
 /// Runs every kernel at every point on guarded operands and compares with the reference; the number of launches.
 fn launch_all<T: Element>(device: &CpuDevice, problem: &Problem, at_the_end: bool) -> usize {
     let mut operands = Operands::new(problem);
-    let [lhs_len, rhs_len, out_len] = problem.operand_lens();
-    let mut lhs = Guarded::<T>::new(lhs_len, at_the_end);
-    let mut rhs = Guarded::<T>::new(rhs_len, at_the_end);
-    let mut out = Guarded::<T>::new(out_len, at_the_end);
-    lhs.fill(&operands.lhs);
-    rhs.fill(&operands.rhs);
+    let lens = problem.input_lens();
+    let mut inputs: Vec<Guarded<T>> =
+        lens.as_slice().iter().map(|&len| Guarded::<T>::new(len, at_the_end)).collect();
+    let mut out = Guarded::<T>::new(problem.out_len(), at_the_end);
+    for (input, data) in inputs.iter_mut().zip(&operands.inputs) {
+        input.fill(data);
+    }
+    let inputs: Vec<Slice<'_>> = inputs.iter().map(Guarded::erased).collect();
     let mut launches = 0;
     for (number, info) in device.kernels().iter().enumerate() {
         let kernel = KernelId(number as u32);
@@ -83,7 +85,7 @@ fn launch_all<T: Element>(device: &CpuDevice, problem: &Problem, at_the_end: boo
         for point in device.space(kernel, problem).points() {
             out.slice_mut().fill(T::from_f64(-77_777.0));
             let output = T::erase_mut(out.slice_mut());
-            let outcome = device.launch(kernel, problem, point, lhs.erased(), rhs.erased(), output);
+            let outcome = device.launch(kernel, problem, point, &inputs, output);
             assert_eq!(outcome, Ok(()), "{problem} {} {point:?}", info.name);
             operands.out = match T::DTYPE {
                 DType::F32 => Data::F32(out.slice().iter().map(|x| x.to_f64() as f32).collect()),

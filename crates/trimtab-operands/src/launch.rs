@@ -6,14 +6,12 @@ use trimtab_core::{KernelId, LaunchError, Nanos, Point, Problem};
 /// A device that runs kernels on operands in the caller's memory. What every device beside the processor offers callers.
 pub trait Launch: Send + Sync {
     /// Computes; moves operands and result as needed. With `timed` the kernel's own time on the device, where it can tell.
-    #[expect(clippy::too_many_arguments, reason = "a launch is a kernel, its settings and three operands")]
     fn launch(
         &self,
         kernel: KernelId,
         problem: &Problem,
         point: &Point,
-        lhs: Slice<'_>,
-        rhs: Slice<'_>,
+        inputs: &[Slice<'_>],
         out: SliceMut<'_>,
         timed: bool,
     ) -> Result<Option<Nanos>, LaunchError>;

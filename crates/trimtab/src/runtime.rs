@@ -4,7 +4,7 @@ use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
 use std::sync::Arc;
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
-use trimtab_cpu::{CpuDevice, Element, Slice, SliceMut};
+use trimtab_cpu::{CpuDevice, Element, Slice};
 use trimtab_operands::Launch;
 use trimtab_plan::audit::LiveStats;
 use trimtab_plan::{Decision, Plan, Planner, TermsId, TuneRequest};
@@ -62,6 +62,12 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.keep_built();
     }
+}
+
+/// An operand without its type; one of no elements is none.
+#[inline]
+fn operand<T: Element>(slice: &[T]) -> Slice<'_> {
+    if slice.is_empty() { Slice::None } else { T::erase(slice) }
 }
 
 /// What is kept of a device beside facts: kernels its driver built, and its speeds.
@@ -188,7 +194,7 @@ impl Runtime {
         self.shared.planner.forget(filter)
     }
 
-    /// Runs a problem on operands, choosing as needed. The warm path: one lookup, then the kernel.
+    /// Runs a problem with one or two inputs, choosing as needed. The warm path: one lookup, then the kernel.
     #[inline]
     pub fn execute<T: Element>(
         &self,
@@ -197,18 +203,29 @@ impl Runtime {
         rhs: &[T],
         out: &mut [T],
     ) -> Result<(), Error> {
+        self.execute_inputs(problem, &[operand(lhs), operand(rhs)], out)
+    }
+
+    /// Like [`Runtime::execute`], for any number of inputs.
+    #[inline]
+    pub fn execute_inputs<T: Element>(
+        &self,
+        problem: &impl Lookup,
+        inputs: &[Slice<'_>],
+        out: &mut [T],
+    ) -> Result<(), Error> {
         let planner = &self.shared.planner;
         let Some((problem, plan)) = planner.for_call(problem, self.terms) else {
-            return self.execute_cold(&problem.problem(), lhs, rhs, out);
+            return self.execute_cold(&problem.problem(), inputs, out);
         };
         let outcome = if plan.device == self.shared.cpu_at {
-            planner.run(plan, || self.launch_here(plan, problem, lhs, rhs, out))
+            planner.run(plan, || self.launch_here(plan, problem, inputs, out))
         } else {
-            self.launch_elsewhere(plan, problem, lhs, rhs, out, planner.should_time(plan))
+            self.launch_elsewhere(plan, problem, inputs, out, planner.should_time(plan))
         };
         match outcome {
             Ok(()) => Ok(()),
-            Err(error) => self.recover(problem, *plan, error, lhs, rhs, out),
+            Err(error) => self.recover(problem, *plan, error, inputs, out),
         }
     }
 
@@ -216,17 +233,16 @@ impl Runtime {
     fn execute_cold<T: Element>(
         &self,
         problem: &Problem,
-        lhs: &[T],
-        rhs: &[T],
+        inputs: &[Slice<'_>],
         out: &mut [T],
     ) -> Result<(), Error> {
         let plan = self.plan(problem)?;
-        match self.launch_once(&plan, problem, lhs, rhs, out) {
+        match self.launch_once(&plan, problem, inputs, out) {
             Ok(()) => {
                 self.shared.keep_built();
                 Ok(())
             }
-            Err(error) => self.recover(problem, plan, error, lhs, rhs, out),
+            Err(error) => self.recover(problem, plan, error, inputs, out),
         }
     }
 
@@ -251,7 +267,7 @@ impl Runtime {
         rhs: &[T],
         out: &mut [T],
     ) -> Result<(), Error> {
-        Ok(self.launch_once(plan, problem, lhs, rhs, out)?)
+        Ok(self.launch_once(plan, problem, &[operand(lhs), operand(rhs)], out)?)
     }
 
     #[inline]
@@ -259,14 +275,13 @@ impl Runtime {
         &self,
         plan: &Plan,
         problem: &Problem,
-        lhs: &[T],
-        rhs: &[T],
+        inputs: &[Slice<'_>],
         out: &mut [T],
     ) -> Result<(), LaunchError> {
         if plan.device == self.shared.cpu_at {
-            self.launch_here(plan, problem, lhs, rhs, out)
+            self.launch_here(plan, problem, inputs, out)
         } else {
-            self.launch_elsewhere(plan, problem, lhs, rhs, out, false)
+            self.launch_elsewhere(plan, problem, inputs, out, false)
         }
     }
 
@@ -276,17 +291,14 @@ impl Runtime {
         &self,
         plan: &Plan,
         problem: &Problem,
-        lhs: &[T],
-        rhs: &[T],
+        inputs: &[Slice<'_>],
         out: &mut [T],
         timed: bool,
     ) -> Result<(), LaunchError> {
         let Some(Some(launcher)) = self.shared.launchers.get(plan.device as usize) else {
             return Err(LaunchError::Kernel(format!("there is no device {}", plan.device)));
         };
-        let operand = |slice| if <[T]>::is_empty(slice) { Slice::None } else { T::erase(slice) };
-        let (lhs, rhs, out) = (operand(lhs), operand(rhs), T::erase_mut(out));
-        let time = launcher.launch(plan.kernel, problem, &plan.point, lhs, rhs, out, timed)?;
+        let time = launcher.launch(plan.kernel, problem, &plan.point, inputs, T::erase_mut(out), timed)?;
         if let Some(time) = time {
             self.shared.planner.report(plan, time);
         }
@@ -298,13 +310,10 @@ impl Runtime {
         &self,
         plan: &Plan,
         problem: &Problem,
-        lhs: &[T],
-        rhs: &[T],
+        inputs: &[Slice<'_>],
         out: &mut [T],
     ) -> Result<(), LaunchError> {
-        let operand = |slice| if <[T]>::is_empty(slice) { Slice::None } else { T::erase(slice) };
-        let out: SliceMut<'_> = T::erase_mut(out);
-        self.shared.cpu.launch(plan.kernel, problem, &plan.point, operand(lhs), operand(rhs), out)
+        self.shared.cpu.launch(plan.kernel, problem, &plan.point, inputs, T::erase_mut(out))
     }
 
     /// How far the result of a plan may be from the reference.
@@ -322,8 +331,7 @@ impl Runtime {
         problem: &Problem,
         plan: Plan,
         error: LaunchError,
-        lhs: &[T],
-        rhs: &[T],
+        inputs: &[Slice<'_>],
         out: &mut [T],
     ) -> Result<(), Error> {
         let (mut plan, mut error) = (plan, error);
@@ -333,7 +341,7 @@ impl Runtime {
                 return Err(Error::Launch(error));
             }
             plan = self.shared.planner.failed(problem, self.terms, &plan, &error)?;
-            match self.launch_once(&plan, problem, lhs, rhs, out) {
+            match self.launch_once(&plan, problem, inputs, out) {
                 Ok(()) => return Ok(()),
                 Err(next) => error = next,
             }

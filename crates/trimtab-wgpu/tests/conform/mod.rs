@@ -35,8 +35,11 @@ pub fn conforms(operation: Operation, problems: &[&str]) -> usize {
                 for point in space.points() {
                     operands.out.poison();
                     let kernel = KernelId(number as u32);
-                    let (lhs, rhs) = (operands.lhs.slice(), operands.rhs.slice());
-                    let ran = device.launch(kernel, &problem, point, lhs, rhs, operands.out.slice_mut());
+                    let (lhs, rhs) = (
+                        operands.inputs[0].slice(),
+                        operands.inputs.get(1).map_or(trimtab_operands::Slice::None, |data| data.slice()),
+                    );
+                    let ran = device.launch(kernel, &problem, point, &[lhs, rhs], operands.out.slice_mut());
                     let what = format!("{} {name} {} {text}", device.facts().id, space.name(point));
                     assert_eq!(ran, Ok(()), "{what}");
                     let checked = expected.check_within(&problem, &operands.out, tolerance(&problem));

@@ -154,9 +154,9 @@ fn each(op: ElementwiseOp, vector: u32, lhs: Load, rhs: Load) -> String {
 
 /// The buffers in the order of the text, each whole.
 pub(super) fn bindings(problem: &Elementwise) -> Vec<Binding> {
-    let mut bindings = vec![Binding::read(Place::Lhs)];
+    let mut bindings = vec![Binding::read(Place::Input(0))];
     if matches!(problem.op, ElementwiseOp::Binary(_)) {
-        bindings.push(Binding::read(Place::Rhs));
+        bindings.push(Binding::read(Place::Input(1)));
     }
     bindings.push(Binding::write(Place::Out));
     if is_undefined_somewhere(problem) {

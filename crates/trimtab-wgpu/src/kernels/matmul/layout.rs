@@ -222,7 +222,7 @@ impl Layout {
 
     /// The binding of an operand and the number of its first element there.
     fn binding(&self, piece: &Piece, which: usize) -> (Binding, u32) {
-        let place = [Place::Lhs, Place::Rhs, Place::Out][which];
+        let place = [Place::Input(0), Place::Input(1), Place::Out][which];
         let whole = Binding { writes: which == 2, ..Binding::read(place) };
         let size = self.problem.dtype.size();
         let total = [self.problem.lhs_len(), self.problem.rhs_len(), self.problem.out_len()][which] * size;

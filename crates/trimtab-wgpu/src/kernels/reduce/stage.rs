@@ -277,11 +277,11 @@ impl Stage {
         let end = first + part.outers * steps_apart * problem.inner;
         let is_whole = first == 0 && end == problem.input_len();
         let (binding, shift) = if is_whole || !from_elements {
-            (Binding::read(Place::Lhs), 0)
+            (Binding::read(Place::Input(0)), 0)
         } else {
             let begin = first * size / alignment(adapter) * alignment(adapter);
             let bytes = (end * size - begin).next_multiple_of(4);
-            (Binding::read(Place::Lhs).part(begin, bytes), first - begin / size)
+            (Binding::read(Place::Input(0)).part(begin, bytes), first - begin / size)
         };
         let mut bindings = Vec::new();
         match (self.source, scratch) {
