@@ -7,7 +7,6 @@ use crate::kernels;
 use crate::memory::{GpuBuffer, Kind, MemoryUse};
 use crate::prepare::Prepared;
 use crate::strategy;
-use crate::tolerance::tolerance;
 use crate::transfer::TransferPath;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -18,7 +17,7 @@ use trimtab_core::{
     Bench, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, LaunchError,
     MAX_INPUTS, Nanos, Point, Problem, Rates, Space, State, Transfers, VariantClass, Work,
 };
-use trimtab_operands::{Launch, Reference, Slice, SliceMut, stand_ins};
+use trimtab_operands::{Reference, Slice, SliceMut, stand_ins};
 use trimtab_tune::panic_message;
 
 /// The most programs a device keeps ready.
@@ -120,7 +119,7 @@ impl GpuDevice {
         self.launch_from(kernel, problem, point, inputs, out, true)
     }
 
-    fn launch_from(
+    pub(crate) fn launch_from(
         &self,
         kernel: KernelId,
         problem: &Problem,
@@ -162,6 +161,18 @@ impl GpuDevice {
         inputs: &[&GpuBuffer],
         out: &GpuBuffer,
     ) -> Result<(), LaunchError> {
+        self.run_on(kernel, problem, point, inputs, out, false).map(drop)
+    }
+
+    pub(crate) fn run_on(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        inputs: &[&GpuBuffer],
+        out: &GpuBuffer,
+        timed: bool,
+    ) -> Result<Option<Nanos>, LaunchError> {
         if let Some(dtype) = problem.dtype() {
             let lens = problem.input_lens();
             for place in 0..lens.as_slice().len().max(inputs.len()) {
@@ -172,10 +183,10 @@ impl GpuDevice {
             fits_bytes(OUT, out.bytes(), problem.out_len(), dtype)?;
         }
         let prepared = self.prepare(kernel, problem, point).map_err(|refused| refused.error)?;
-        let operands = (inputs, out);
-        let (status, _) =
-            self.engine.run(&prepared, operands, None, None, LONGEST_LAUNCH, self.engine.path())?;
-        status_error(status, problem)
+        let clock = if timed { self.engine.clock() } else { None };
+        let (status, elapsed) =
+            self.engine.run(&prepared, (inputs, out), None, clock, LONGEST_LAUNCH, self.engine.path())?;
+        status_error(status, problem).map(|()| elapsed)
     }
 
     /// Memory on the device. Its contents are whatever an earlier user of this process left.
@@ -363,7 +374,7 @@ fn fits_bytes(place: usize, found: u64, needed: u64, dtype: DType) -> Result<(),
     Err(LaunchError::Operand { operand: operand_name(place), dtype, found, needed: needed as usize })
 }
 
-fn bytes<'a>(slice: &Slice<'a>) -> &'a [u8] {
+pub(crate) fn bytes<'a>(slice: &Slice<'a>) -> &'a [u8] {
     match slice {
         Slice::None => &[],
         Slice::F32(slice) => bytemuck::cast_slice(slice),
@@ -385,40 +396,6 @@ pub(crate) fn bytes_mut(slice: SliceMut<'_>) -> &mut [u8] {
 /// The bytes of an operand.
 pub(crate) fn data_bytes(data: &trimtab_operands::Data) -> &[u8] {
     bytes(&data.slice())
-}
-
-impl Launch for GpuDevice {
-    fn launch(
-        &self,
-        kernel: KernelId,
-        problem: &Problem,
-        point: &Point,
-        inputs: &[Slice<'_>],
-        out: SliceMut<'_>,
-        timed: bool,
-    ) -> Result<Option<Nanos>, LaunchError> {
-        self.launch_from(kernel, problem, point, inputs, out, timed)
-    }
-
-    fn tolerance(&self, problem: &Problem) -> f64 {
-        tolerance(problem)
-    }
-
-    fn offer_speeds(&self, speeds: &str) {
-        self.engine.offer_speeds(speeds);
-    }
-
-    fn speeds(&self) -> Option<String> {
-        self.engine.speeds()
-    }
-
-    fn offer_built(&self, built: Vec<u8>) {
-        self.offer_pipelines(Some(built));
-    }
-
-    fn built(&self) -> Option<Vec<u8>> {
-        self.pipeline_data()
-    }
 }
 
 impl Device for GpuDevice {

@@ -6,6 +6,7 @@ mod device;
 mod engine;
 mod erase;
 pub mod kernels;
+mod launch;
 mod memory;
 mod open;
 mod prepare;

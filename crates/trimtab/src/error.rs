@@ -16,6 +16,9 @@ pub enum Error {
     /// The operands have no answer: an overflow, a division by zero.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// A value that cannot be read back from the only device that has it.
+    #[error("the value cannot be read back from the device that holds it: {0}; compute it again")]
+    Fetch(LaunchError),
     /// Shapes that do not go together.
     #[error("{operation}: shapes {lhs:?} and {rhs:?} do not fit: {reason}")]
     Shapes {

@@ -26,7 +26,9 @@ mod gpu;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod ops;
+mod residency;
 mod runtime;
+mod storage;
 mod tensor;
 mod trial;
 
@@ -35,6 +37,7 @@ pub use choose::{Choice, ChoiceBuilder};
 pub use environment::{VARIABLES, default_wisdom_dir, parse_duration};
 pub use error::Error;
 pub use ops::{Axis, Float, Operand};
+pub use residency::Activity;
 pub use runtime::Runtime;
 pub use tensor::{MAX_TENSOR_RANK, Tensor};
 pub use trial::{Comparison, Trial};

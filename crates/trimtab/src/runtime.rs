@@ -2,6 +2,7 @@
 
 use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
+use crate::residency::{Activity, Counts, Room};
 use std::sync::Arc;
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
 use trimtab_cpu::{CpuDevice, Element, Slice};
@@ -37,6 +38,9 @@ pub(crate) struct Shared {
     pub cpu_at: u16,
     /// What runs plans of the other devices, by position; nothing at the processor's.
     pub launchers: Vec<Option<Arc<dyn Launch>>>,
+    /// The memory of those devices, by position.
+    pub rooms: Vec<Option<Arc<Room>>>,
+    pub counts: Arc<Counts>,
     pub warnings: Vec<String>,
     /// GPUs that could not be used, or why there is none.
     pub unusable: Vec<String>,
@@ -182,6 +186,11 @@ impl Runtime {
     /// What outlives the process is in wisdom: see [`plan::audit`](trimtab_plan::audit).
     pub fn stats(&self) -> LiveStats {
         self.shared.planner.stats()
+    }
+
+    /// What was moved to devices and back, and what had to make room there, since this runtime was built.
+    pub fn activity(&self) -> Activity {
+        self.shared.counts.activity()
     }
 
     /// Takes in facts from elsewhere; with `commit` they count from the next call on.
