@@ -36,7 +36,8 @@ pub fn cost(graph: &Graph, moves: &Moves, device: &[usize]) -> Option<f64> {
 pub(super) fn moving(graph: &Graph, moves: &Moves, device: &[usize], at: usize) -> f64 {
     let node = &graph.nodes[at];
     let home = home(graph, device, at);
-    let needed = node.users.iter().fold(Set::from(node.is_sink), |set, &user| set | 1 << device[user as usize]);
+    let needed =
+        node.users.iter().fold(Set::from(node.is_sink), |set, &user| set | 1 << device[user as usize]);
     let missing = needed & !home;
     if missing == 0 {
         return 0.0;

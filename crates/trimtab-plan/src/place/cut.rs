@@ -98,7 +98,13 @@ impl Build {
     }
 
     /// `up` once if the maker is elsewhere and any user here; `down` once if the maker is here and any user elsewhere.
-    fn star(&mut self, maker: u32, mut users: impl ExactSizeIterator<Item = u32> + Clone, up: f64, down: f64) {
+    fn star(
+        &mut self,
+        maker: u32,
+        mut users: impl ExactSizeIterator<Item = u32> + Clone,
+        up: f64,
+        down: f64,
+    ) {
         if users.len() == 1 {
             if let Some(user) = users.next() {
                 self.edge(maker, user, up, down);

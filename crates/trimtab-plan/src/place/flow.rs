@@ -118,7 +118,8 @@ impl Network {
                 let mut keep = path.len();
                 for (step, &at) in path.iter().enumerate().rev() {
                     self.edges[at as usize].left -= least;
-                    self.edges[at as usize ^ 1].left = (self.edges[at as usize ^ 1].left + least).min(ENDLESS);
+                    self.edges[at as usize ^ 1].left =
+                        (self.edges[at as usize ^ 1].left + least).min(ENDLESS);
                     if self.edges[at as usize].left == 0 {
                         keep = step;
                     }

@@ -66,7 +66,11 @@ pub struct Placement {
 impl Placement {
     /// How many times a cheapest placement may be cheaper at most: one where that is proved.
     pub fn gap(&self) -> f64 {
-        if self.proved || self.bound_ns <= 0.0 && self.cost_ns <= 0.0 { 1.0 } else { self.cost_ns / self.bound_ns }
+        if self.proved || self.bound_ns <= 0.0 && self.cost_ns <= 0.0 {
+            1.0
+        } else {
+            self.cost_ns / self.bound_ns
+        }
     }
 }
 
@@ -81,7 +85,9 @@ pub enum PlaceError {
         found: usize,
     },
     /// Costs that are not times.
-    #[error("operation {node} needs one cost for each of {devices} devices: nanoseconds from zero, or none where it cannot run")]
+    #[error(
+        "operation {node} needs one cost for each of {devices} devices: nanoseconds from zero, or none where it cannot run"
+    )]
     Costs {
         /// Which operation.
         node: u32,
@@ -89,7 +95,9 @@ pub enum PlaceError {
         devices: usize,
     },
     /// An input that lies nowhere.
-    #[error("input {node} needs to be said of each of {devices} devices whether it lies there, and to lie on one")]
+    #[error(
+        "input {node} needs to be said of each of {devices} devices whether it lies there, and to lie on one"
+    )]
     Resident {
         /// Which input.
         node: u32,
@@ -105,7 +113,9 @@ pub enum PlaceError {
         operand: u32,
     },
     /// An operation that no device can run.
-    #[error("operation {node} can run on none of the devices; keep the processor among them, whose reference never declines")]
+    #[error(
+        "operation {node} can run on none of the devices; keep the processor among them, whose reference never declines"
+    )]
     Nowhere {
         /// Which operation.
         node: u32,
@@ -156,7 +166,8 @@ impl Room {
 impl Graph {
     /// A placement with inputs where they lie, and nothing said of operations.
     fn starts(&self) -> Vec<usize> {
-        let first = |node: &graph::Node| if node.is_input() { node.resident.trailing_zeros() as usize } else { 0 };
+        let first =
+            |node: &graph::Node| if node.is_input() { node.resident.trailing_zeros() as usize } else { 0 };
         self.nodes.iter().map(first).collect()
     }
 }
@@ -195,7 +206,10 @@ pub fn place(graph: &Graph, moves: &Moves, limits: &Limits<'_>) -> Result<Placem
         proved: proved && best.ns - bound <= SAME * best.ns,
         kept: kept.is_some(),
         moves: moved(graph, moves, &best.device),
-        peak: peaks(graph, moves, &best.device, graph.len()).into_iter().map(|(bytes, _)| Bytes(bytes)).collect(),
+        peak: peaks(graph, moves, &best.device, graph.len())
+            .into_iter()
+            .map(|(bytes, _)| Bytes(bytes))
+            .collect(),
         device: best.device,
     })
 }
@@ -211,7 +225,8 @@ fn able(graph: &Graph, room: &Room) -> Result<Option<Graph>, PlaceError> {
         let needed = |device: usize| {
             let there = |value: &&u32| graph.nodes[**value as usize].resident >> device & 1 == 1;
             let operands = node.operands.iter().filter(|value| !there(value));
-            let bytes = operands.fold(node.bytes, |sum, &value| sum.saturating_add(graph.nodes[value as usize].bytes));
+            let bytes = operands
+                .fold(node.bytes, |sum, &value| sum.saturating_add(graph.nodes[value as usize].bytes));
             bytes.saturating_add(node.scratch)
         };
         let mut least_missing: Option<(u64, usize)> = None;

@@ -104,7 +104,8 @@ impl<'a> Relaxation<'a> {
 
     /// Finds prices; returns the bound they prove and offers the placements met on the way.
     pub(super) fn tighten(&mut self, best: &mut Option<Best>) -> f64 {
-        let rounds = if self.graph.devices > 2 { ROUNDS.min(ROUND_NODES / self.graph.len().max(1)).max(3) } else { 1 };
+        let rounds =
+            if self.graph.devices > 2 { ROUNDS.min(ROUND_NODES / self.graph.len().max(1)).max(3) } else { 1 };
         let (mut proven, mut kept) = (f64::NEG_INFINITY, self.price.clone());
         let (mut step, mut stuck) = (1.0, 0);
         // What steps are measured by: the best placement, within memory or not.
@@ -192,8 +193,11 @@ impl<'a> Relaxation<'a> {
     /// The part of the cost that depends on where one operation runs.
     fn around(&self, device: &[usize], at: usize) -> f64 {
         let node = &self.graph.nodes[at];
-        let own = node.costs[device[at]].unwrap_or(f64::INFINITY) + moving(self.graph, self.moves, device, at);
-        node.operands.iter().fold(own, |sum, &value| sum + moving(self.graph, self.moves, device, value as usize))
+        let own =
+            node.costs[device[at]].unwrap_or(f64::INFINITY) + moving(self.graph, self.moves, device, at);
+        node.operands
+            .iter()
+            .fold(own, |sum, &value| sum + moving(self.graph, self.moves, device, value as usize))
     }
 
     /// Lets the host and each device in turn divide what lies on either of them anew, exactly.

@@ -56,7 +56,8 @@ impl Relaxation<'_> {
     /// Makes running where memory is short dearer until a placement fits, then undoes what was not needed.
     pub(super) fn squeeze(&self, best: &mut Option<Best>) {
         let mut dearer = self.graph.clone();
-        let whole: f64 = self.graph.operations().map(|at| self.graph.nodes[at].costs.iter().flatten().sum::<f64>()).sum();
+        let whole: f64 =
+            self.graph.operations().map(|at| self.graph.nodes[at].costs.iter().flatten().sum::<f64>()).sum();
         let mut factor = whole / 64.0;
         let mut found = None;
         for _ in 0..ROUNDS {
