@@ -11,6 +11,7 @@ mod gpu_start;
 mod matmul;
 mod online;
 mod overhead;
+mod placement;
 mod recorded;
 mod regret;
 mod reload;
@@ -67,7 +68,7 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 11] = [
+const BENCHES: [(&str, &str, Bench); 12] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
@@ -82,6 +83,7 @@ const BENCHES: [(&str, &str, Bench); 11] = [
         "the first calls of a shape never measured, learning from live calls  [--csv FILE]",
         online::run,
     ),
+    ("placement", "whole expressions on simulated machines against every placement and greedy rules", placement::run),
     ("recorded", "the models on published recordings of other devices  --data DIR", recorded::run),
 ];
 

@@ -1,0 +1,130 @@
+//! Small graphs to the end, large ones within memory as well as can be: what to do when cuts alone do not decide.
+
+use super::cost::copies;
+use super::relax::{Best, Relaxation, SAME};
+use super::{cost, cost::peaks};
+
+/// Bounds computed at most. Twelve operations on two devices, or eight on three, never need more than half.
+const MOST_BOUNDS: usize = 20_000;
+/// Rounds of making memory dearer.
+const ROUNDS: usize = 24;
+
+impl Relaxation<'_> {
+    /// Fixes operations one after the other where the bound does not rule it out. Returns whether nothing was left out.
+    pub(super) fn search(&self, best: &mut Option<Best>) -> bool {
+        let order: Vec<usize> = self.graph.operations().collect();
+        let mut device = self.graph.starts();
+        let mut left = MOST_BOUNDS;
+        self.descend(&order, 0, &mut device, best, &mut left);
+        left > 0
+    }
+
+    fn descend(
+        &self,
+        order: &[usize],
+        depth: usize,
+        device: &mut [usize],
+        best: &mut Option<Best>,
+        left: &mut usize,
+    ) {
+        let placed = order.get(depth).copied().unwrap_or(self.graph.len());
+        if *left == 0 || !self.room.holds(&peaks(self.graph, self.moves, device, placed)) {
+            return;
+        }
+        *left -= 1;
+        let fixed = |at: usize| (at < placed).then(|| device[at]);
+        let (bound, cuts) = self.bound(fixed);
+        if best.as_ref().is_some_and(|best| bound >= best.ns - SAME * best.ns) {
+            return;
+        }
+        let wanted = self.round(&cuts, fixed);
+        self.offer(best, &wanted);
+        // Nothing below is cheaper than the bound: if this is as cheap and fits, it is the best of them.
+        let ns = cost(self.graph, self.moves, &wanted).unwrap_or(f64::INFINITY);
+        let is_least = ns - bound <= SAME * ns && self.room.fits(self.graph, self.moves, &wanted);
+        let Some(&at) = order.get(depth).filter(|_| !is_least) else { return };
+        let first = wanted[at];
+        let others = (0..self.graph.devices).filter(|&other| other != first);
+        for other in std::iter::once(first).chain(others) {
+            if self.graph.nodes[at].costs[other].is_some() {
+                device[at] = other;
+                self.descend(order, depth + 1, device, best, left);
+            }
+        }
+    }
+
+    /// Makes running where memory is short dearer until a placement fits, then undoes what was not needed.
+    pub(super) fn squeeze(&self, best: &mut Option<Best>) {
+        let mut dearer = self.graph.clone();
+        let whole: f64 =
+            self.graph.operations().map(|at| self.graph.nodes[at].costs.iter().flatten().sum::<f64>()).sum();
+        let mut factor = whole / 64.0;
+        let mut found = None;
+        for _ in 0..ROUNDS {
+            let relaxed = Relaxation::new(&dearer, self.moves, self.room);
+            let (_, cuts) = relaxed.bound(|_| None);
+            let mut device = relaxed.round(&cuts, |_| None);
+            if self.graph.devices > 2 {
+                relaxed.improve(&mut device);
+            }
+            let peaks = peaks(self.graph, self.moves, &device, self.graph.len());
+            if self.room.holds(&peaks) {
+                found = Some(device);
+                break;
+            }
+            for (at, &(bytes, step)) in peaks.iter().enumerate() {
+                if !self.room.is_short(at, bytes) {
+                    continue;
+                }
+                let mut charge = |node: usize, share: u64| {
+                    if device[node] == at
+                        && let Some(ns) = dearer.nodes[node].costs.get_mut(at).and_then(Option::as_mut)
+                    {
+                        *ns += factor * share as f64 / bytes as f64;
+                    }
+                };
+                charge(step, self.graph.nodes.get(step).map_or(0, |node| node.scratch));
+                copies(self.graph, self.moves, &device, self.graph.len(), |held| {
+                    if held.device == at && (held.from..=held.to).contains(&step) {
+                        let node = &self.graph.nodes[held.value];
+                        charge(held.value, node.bytes);
+                        node.users.iter().for_each(|&user| charge(user as usize, node.bytes));
+                    }
+                });
+            }
+            factor *= 1.5;
+        }
+        if let Some(device) = found {
+            self.offer(best, &device);
+        }
+        // Everything on one device is what memory of one device may allow.
+        for only in 0..self.graph.devices {
+            let mut device = self.graph.starts();
+            self.graph.operations().for_each(|at| device[at] = only);
+            self.offer(best, &device);
+        }
+        if let Some(best) = best {
+            self.refine(best);
+        }
+    }
+
+    /// Moves single operations for as long as that is cheaper and fits; one pass, because every step looks at all memory.
+    fn refine(&self, best: &mut Best) {
+        for at in self.graph.operations() {
+            for other in 0..self.graph.devices {
+                let mut device = best.device.clone();
+                if device[at] == other {
+                    continue;
+                }
+                device[at] = other;
+                let mut found = None;
+                if cost(self.graph, self.moves, &device).is_some_and(|ns| ns < best.ns - SAME * best.ns)
+                    && self.offer(&mut found, &device)
+                    && let Some(found) = found
+                {
+                    *best = found;
+                }
+            }
+        }
+    }
+}
