@@ -2,11 +2,14 @@
 
 use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
 use crate::error::Error;
+use crate::expression::Schedules;
 use crate::gpu;
+use crate::journal::Journal;
+use crate::offload::Offload;
 use crate::residency::{Counts, Room};
 use crate::runtime::{BUILT, Runtime, SPEEDS, Shared, blob_name};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
 use trimtab_operands::{Launch, Reference};
@@ -28,6 +31,7 @@ pub struct Builder {
     live_resize: Option<bool>,
     explore: Option<bool>,
     device_memory_max: Option<Bytes>,
+    offload: Offload,
 }
 
 impl std::fmt::Debug for Builder {
@@ -168,6 +172,12 @@ impl Builder {
         self
     }
 
+    /// Where expressions run, as far as the user wants to say: thresholds, a guard for small batches, an off switch.
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.offload = offload;
+        self
+    }
+
     /// The most memory values may take on each device beside the processor. What was used longest ago and is elsewhere too makes
     /// room; what does not fit is computed by the processor. Without this a device is filled until it says no.
     pub fn device_memory_max(mut self, bytes: Bytes) -> Self {
@@ -262,7 +272,21 @@ impl Builder {
         };
         let rooms = devices.iter().zip(&launchers).map(room).collect();
         let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);
-        let shared = Arc::new(Shared { planner, cpu, cpu_at, launchers, rooms, counts, warnings, unusable });
+        let alone = planner.devices().iter().map(|_| OnceLock::new()).collect();
+        let shared = Arc::new(Shared {
+            planner,
+            cpu,
+            cpu_at,
+            launchers,
+            rooms,
+            counts,
+            alone,
+            schedules: Schedules::default(),
+            offload: self.offload,
+            journal: Journal::default(),
+            warnings,
+            unusable,
+        });
         Ok(Runtime { shared, terms: TermsId::default(), given: terms })
     }
 }

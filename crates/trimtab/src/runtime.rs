@@ -2,8 +2,11 @@
 
 use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
+use crate::expression::Schedules;
+use crate::journal::Journal;
+use crate::offload::Offload;
 use crate::residency::{Activity, Counts, Room};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
 use trimtab_cpu::{CpuDevice, Element, Slice};
 use trimtab_operands::Launch;
@@ -41,6 +44,11 @@ pub(crate) struct Shared {
     /// The memory of those devices, by position.
     pub rooms: Vec<Option<Arc<Room>>>,
     pub counts: Arc<Counts>,
+    /// A planner for each device alone, where there are several: what a device would take, whoever else there is.
+    pub alone: Vec<OnceLock<Planner>>,
+    pub schedules: Schedules,
+    pub offload: Offload,
+    pub journal: Journal,
     pub warnings: Vec<String>,
     /// GPUs that could not be used, or why there is none.
     pub unusable: Vec<String>,
@@ -135,6 +143,35 @@ impl Runtime {
         &self.shared.planner
     }
 
+    /// The planner that asks one device alone.
+    pub(crate) fn planner_for(&self, device: usize) -> &Planner {
+        let planner = &self.shared.planner;
+        let make = || {
+            let only = planner.devices().get(device).cloned();
+            let wisdom = Arc::clone(planner.wisdom());
+            Planner::new(only.into_iter().collect(), wisdom, planner.settings().clone(), Terms::default())
+        };
+        match self.shared.alone.get(device) {
+            Some(alone) if planner.devices().len() > 1 => alone.get_or_init(make),
+            _ => planner,
+        }
+    }
+
+    /// What was learned has changed: everything that rests on it is planned anew.
+    fn replan(&self) {
+        // A filter that says nothing matches nothing; plans go all the same.
+        let nothing = Filter::default();
+        for alone in self.shared.alone.iter().filter_map(OnceLock::get) {
+            alone.forget(&nothing);
+        }
+        self.shared.schedules.clear();
+    }
+
+    /// The last decisions about expressions, for reports.
+    pub fn journal(&self) -> &Journal {
+        &self.shared.journal
+    }
+
     /// The processor.
     pub fn cpu(&self) -> &CpuDevice {
         &self.shared.cpu
@@ -174,6 +211,7 @@ impl Runtime {
     ) -> Result<Arc<Decision>, Error> {
         let decision = self.shared.planner.tune(problem, self.terms, request, progress)?;
         self.shared.keep_built();
+        self.replan();
         Ok(decision)
     }
 
@@ -195,12 +233,18 @@ impl Runtime {
 
     /// Takes in facts from elsewhere; with `commit` they count from the next call on.
     pub fn import(&self, text: &str, commit: bool) -> Result<ImportReport, WisdomError> {
-        self.shared.planner.import(text, commit)
+        let report = self.shared.planner.import(text, commit)?;
+        if commit {
+            self.replan();
+        }
+        Ok(report)
     }
 
     /// Forgets facts; what rested on them is planned anew.
     pub fn forget(&self, filter: &Filter) -> usize {
-        self.shared.planner.forget(filter)
+        let count = self.shared.planner.forget(filter);
+        self.replan();
+        count
     }
 
     /// Runs a problem with one or two inputs, choosing as needed. The warm path: one lookup, then the kernel.

@@ -1,6 +1,7 @@
 //! Shaped data: owned, row-major, with views that share it.
 
 use crate::error::Error;
+use crate::residency::{Resident, Room};
 use crate::storage::Storage;
 use std::fmt;
 use std::ops::Range;
@@ -17,6 +18,12 @@ const CAREFUL_BYTES: usize = 64 << 20;
 pub(crate) struct Dims<N> {
     values: [N; MAX_TENSOR_RANK],
     rank: u8,
+}
+
+impl<N: Copy + Default> Default for Dims<N> {
+    fn default() -> Self {
+        Dims { values: [N::default(); MAX_TENSOR_RANK], rank: 0 }
+    }
 }
 
 impl<N: Copy + Default> Dims<N> {
@@ -67,9 +74,8 @@ impl<T: Element> Tensor<T> {
 
     /// A tensor without dimensions: one element.
     pub fn scalar(value: T) -> Tensor<T> {
-        let empty = Dims { values: [0; MAX_TENSOR_RANK], rank: 0 };
-        let strides = Dims { values: [0; MAX_TENSOR_RANK], rank: 0 };
-        Tensor { data: Arc::new(Storage::new(vec![value])), shape: empty, strides, offset: 0 }
+        let data = Arc::new(Storage::new(vec![value]));
+        Tensor { data, shape: Dims::default(), strides: Dims::default(), offset: 0 }
     }
 
     /// All zeros.
@@ -255,17 +261,62 @@ impl<T: Element> Tensor<T> {
         })
     }
 
-    /// For a view that is a permutation of row-major data without gaps: the stored shape and the permutation.
+    /// For a view that is a permutation of row-major data without gaps: the stored shape, the permutation, the data.
     pub(crate) fn as_permutation(&self) -> Option<(Vec<usize>, Vec<usize>, &[T])> {
+        let (stored, permutation) = self.permutation()?;
+        let data = self.data.elements().ok()?.get(self.offset..self.offset + self.len())?;
+        Some((stored, permutation, data))
+    }
+
+    /// For a view that is a permutation of row-major data without gaps: the stored shape and the permutation.
+    fn permutation(&self) -> Option<(Vec<usize>, Vec<usize>)> {
         let rank = self.shape().len();
         let mut order: Vec<usize> = (0..rank).collect();
         order.sort_by_key(|&axis| std::cmp::Reverse((self.strides()[axis], self.shape()[axis])));
         let dense = is_dense(order.iter().map(|&axis| (self.shape()[axis], self.strides()[axis])));
-        let data = self.data.elements().ok()?.get(self.offset..self.offset + self.len())?;
         let stored = order.iter().map(|&axis| self.shape()[axis]).collect();
         let place = |axis: usize| order.iter().position(|&other| other == axis);
         let permutation = (0..rank).filter_map(place).collect();
-        dense.then_some((stored, permutation, data))
+        dense.then_some((stored, permutation))
+    }
+
+    /// For a view that is a permutation of row-major data without gaps: the data as it is stored, and the permutation.
+    pub(crate) fn as_stored(&self) -> Option<(Tensor<T>, Vec<usize>)> {
+        let (stored, permutation) = self.permutation()?;
+        let (shape, strides) = row_major(&stored).ok()?;
+        Some((Tensor { data: Arc::clone(&self.data), shape, strides, offset: self.offset }, permutation))
+    }
+
+    pub(crate) fn dims(&self) -> Dims<usize> {
+        self.shape
+    }
+
+    /// Whether both show the same elements of the same data in the same way.
+    pub(crate) fn is_same_view(&self, other: &Tensor<T>) -> bool {
+        Arc::ptr_eq(&self.data, &other.data)
+            && (self.shape, self.strides, self.offset) == (other.shape, other.strides, other.offset)
+    }
+
+    /// A row-major tensor of elements that are on a device only.
+    pub(crate) fn on_device(shape: &[usize], resident: &Arc<Resident>) -> Result<Tensor<T>, Error> {
+        let data = Arc::new(Storage::on_device(element_count::<T>(shape)?, resident));
+        let (shape, strides) = row_major(shape)?;
+        Ok(Tensor { data, shape, strides, offset: 0 })
+    }
+
+    /// Whether the elements are in the processor's memory.
+    pub(crate) fn is_here(&self) -> bool {
+        self.data.is_here()
+    }
+
+    /// Whether the elements are on a device, in row-major order.
+    pub(crate) fn is_on(&self, room: &Arc<Room>) -> bool {
+        self.is_contiguous() && self.data.is_on(room, &(self.offset..self.offset + self.len()))
+    }
+
+    /// The elements of a row-major tensor on a device, moved there if need be. The copy is kept.
+    pub(crate) fn there(&self, room: &Arc<Room>) -> Result<Arc<Resident>, Error> {
+        self.data.there(room, self.offset..self.offset + self.len())
     }
 }
 
