@@ -57,7 +57,11 @@ impl<'a> Args<'a> {
 
     /// The operands of a recipe as slices of `T` with exactly these lengths.
     #[inline]
-    pub(crate) fn recipe<T: Element>(self, lens: &InputLens, out_len: u64) -> Result<Inputs<'a, T>, LaunchError> {
+    pub(crate) fn recipe<T: Element>(
+        self,
+        lens: &InputLens,
+        out_len: u64,
+    ) -> Result<Inputs<'a, T>, LaunchError> {
         let Args { inputs, out, pool } = self;
         let mut slices: [&[T]; MAX_INPUTS + 1] = [&[]; MAX_INPUTS + 1];
         for (place, (slice, &needed)) in slices.iter_mut().zip(lens.as_slice()).enumerate() {

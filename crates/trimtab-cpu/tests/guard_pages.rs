@@ -175,6 +175,20 @@ fn problems(dtype: &str) -> Vec<String> {
         "256x264",
     ];
     texts.extend(moves.map(|shape| format!("transpose:{dtype}:{shape}")));
+    for shape in ["1x1", "1x7", "1x127", "1x129", "1x1001", "3x5", "9x33", "5x130", "201x203"] {
+        texts.push(format!("fused.relu(add(mul(a,#0),#1)):{dtype}:{shape}:all"));
+        texts.push(format!("fused.sub(mul(a,b),max(c,d)):{dtype}:{shape}:all,rows,columns,one"));
+        for end in ["max", "max.axis0", "min.axis1"] {
+            texts.push(format!("fused.sub(mul(a,b),c):{dtype}:{shape}:all,rows,columns:{end}"));
+        }
+        if dtype != "i32" {
+            texts.push(format!("fused.exp(mul(a,b)):{dtype}:{shape}:columns,rows:sum"));
+            for layout in ["n,n", "t,t"] {
+                texts.push(format!("fused.relu(add(@,c)):{dtype}:{shape}x9:{layout},columns"));
+                texts.push(format!("fused.sub(c,mul(@,@)):{dtype}:{shape}x9:{layout},all"));
+            }
+        }
+    }
     texts
 }
 

@@ -3,8 +3,12 @@
 //! Semantics every kernel shares are those of the single operations: see the elementwise and reduction kernels. Between
 //! steps a value has the element type; f16 is computed in f32 throughout and rounded once, at the end.
 
+mod ends;
+mod machine;
+mod product;
 mod program;
 mod reference;
+mod tiles;
 
 use crate::erase::{AnyKernel, erase};
 use crate::kernels::elementwise::ops;
@@ -12,8 +16,23 @@ use trimtab_core::{Bytes, DType, ElementwiseOp, Flops, Fused, InputLens, Problem
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
-    vec![erase(reference::ReferenceKernel)]
+    vec![
+        erase(tiles::TilesKernel::new()),
+        erase(product::ProductKernel::new()),
+        erase(product::GemmKernel::new()),
+        erase(reference::ReferenceKernel),
+    ]
 }
+
+/// The sources below all fast fused kernels.
+const SHARED_SOURCES: [&str; 6] = [
+    include_str!("machine.rs"),
+    include_str!("program.rs"),
+    include_str!("../elementwise/math.rs"),
+    include_str!("../elementwise/ops.rs"),
+    include_str!("../../simd.rs"),
+    include_str!("../../simd/x86.rs"),
+];
 
 /// The lengths of the inputs, as the launch must have them.
 fn lens(problem: &Fused) -> InputLens {

@@ -177,7 +177,10 @@ mod tests {
             codes("fused.relu(add(mul(a,#0),b)):f32:4x8:all,columns"),
             [Fetch(0), Apply(MUL, FIRST), Apply(ADD, 1), Apply(RELU, 0)]
         );
-        assert_eq!(codes("fused.sub(#0,relu(a)):f32:1x8:all"), [Fetch(0), Apply(RELU, 0), Reversed(SUB, FIRST)]);
+        assert_eq!(
+            codes("fused.sub(#0,relu(a)):f32:1x8:all"),
+            [Fetch(0), Apply(RELU, 0), Reversed(SUB, FIRST)]
+        );
         assert_eq!(codes("fused.a:f32:1x8:all"), [Fetch(0)]);
     }
 
