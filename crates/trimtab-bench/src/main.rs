@@ -6,6 +6,7 @@ mod allocations;
 mod bandwidth;
 mod by_hand;
 mod cold;
+mod fusion_gpu;
 mod gpu;
 mod gpu_start;
 mod matmul;
@@ -67,7 +68,7 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 11] = [
+const BENCHES: [(&str, &str, Bench); 12] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
@@ -76,6 +77,7 @@ const BENCHES: [(&str, &str, Bench); 11] = [
     ("search", "deciding the next setting among 10,000, and what a million take", search::run),
     ("gpu", "tuned against default and exhaustive on gpu0, and a launch against one by hand", gpu::run),
     ("gpu-start", "a process's first product on gpu0 against a program by hand", gpu_start::run),
+    ("fusion-gpu", "eight operations as one kernel on gpu0 against eight kernels", fusion_gpu::run),
     ("regret", "the learned choice against the oracle on shapes never measured  [--csv FILE]", regret::run),
     (
         "online",
