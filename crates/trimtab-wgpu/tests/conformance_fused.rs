@@ -1,5 +1,5 @@
-//! Every kernel of recipes at every legal point against a plain evaluation of the recipe, random recipes, and values no
-//! generated operand has.
+//! Every kernel of recipes at every legal point against the CPU's reference, random recipes, and values no generated
+//! operand has.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,132 +10,13 @@
 
 mod conform;
 
-use trimtab_core::{
-    BinaryOp, DType, Fused, KernelId, LaunchError, Operation, Over, Problem, ReduceOp, Step, UnaryOp, Varies,
-};
-use trimtab_operands::{Data, Operands, Reference, Slice, SliceMut, f16};
+use trimtab_core::{DType, KernelId, Operation, Problem};
+use trimtab_operands::{Data, Expected, Operands, Slice, f16};
 use trimtab_wgpu::tolerance;
-
-/// Evaluates a recipe element by element, in doubles: slow, plain, and made for nothing else.
-struct Plain;
-
-fn at(slice: &Slice<'_>, index: usize) -> f64 {
-    match slice {
-        Slice::F32(slice) => f64::from(slice[index]),
-        Slice::F64(slice) => slice[index],
-        Slice::F16(slice) => f64::from(slice[index]),
-        Slice::I32(slice) => f64::from(slice[index]),
-        Slice::None => panic!("no operand"),
-    }
-}
-
-fn unary(op: UnaryOp, x: f64) -> f64 {
-    match op {
-        UnaryOp::Neg => -x,
-        UnaryOp::Abs => x.abs(),
-        UnaryOp::Relu => if x < 0.0 { 0.0 } else { x },
-        UnaryOp::Exp => x.exp(),
-        UnaryOp::Log => x.ln(),
-        UnaryOp::Sqrt => x.sqrt(),
-        UnaryOp::Tanh => x.tanh(),
-        UnaryOp::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        UnaryOp::Gelu => x / (1.0 + (-(x * (1.595_769_121_6 + 0.071_354_816_272_6 * x * x))).exp()),
-    }
-}
-
-fn binary(op: BinaryOp, a: f64, b: f64) -> f64 {
-    match op {
-        BinaryOp::Add => a + b,
-        BinaryOp::Sub => a - b,
-        BinaryOp::Mul => a * b,
-        BinaryOp::Div => a / b,
-        BinaryOp::Pow => a.powf(b),
-        BinaryOp::Min if a.is_nan() || !b.is_nan() && a < b => a,
-        BinaryOp::Max if a.is_nan() || !b.is_nan() && a > b => a,
-        BinaryOp::Min | BinaryOp::Max => b,
-    }
-}
-
-fn evaluated(fused: &Fused, inputs: &[Slice<'_>], row: usize, column: usize) -> f64 {
-    let (rows, columns) = (fused.outer() as usize, fused.inner() as usize);
-    let mut waiting: Vec<f64> = Vec::new();
-    for step in fused.steps() {
-        let value = match step {
-            Step::Input(input) => {
-                let index = match fused.varies(input.into()) {
-                    Varies::All => row * columns + column,
-                    Varies::Rows => row,
-                    Varies::Columns => column,
-                    Varies::Nowhere => 0,
-                };
-                at(&inputs[usize::from(input)], index)
-            }
-            Step::Number(number) => at(&inputs[fused.inputs()], number.into()),
-            Step::Product => {
-                let product = fused.product().unwrap();
-                let depth = product.depth as usize;
-                let left = |k: usize| if product.lhs_transposed { k * rows + row } else { row * depth + k };
-                let right =
-                    |k: usize| if product.rhs_transposed { column * depth + k } else { k * columns + column };
-                (0..depth).map(|k| at(&inputs[0], left(k)) * at(&inputs[1], right(k))).sum()
-            }
-            Step::Unary(op) => unary(op, waiting.pop().unwrap()),
-            Step::Binary(op) => {
-                let right = waiting.pop().unwrap();
-                binary(op, waiting.pop().unwrap(), right)
-            }
-        };
-        waiting.push(value);
-    }
-    waiting.pop().unwrap()
-}
-
-fn reduced(op: ReduceOp, values: impl Iterator<Item = f64>) -> f64 {
-    let values: Vec<f64> = values.collect();
-    let extreme = |op: BinaryOp| values.iter().copied().reduce(|a, b| binary(op, a, b)).unwrap();
-    match op {
-        ReduceOp::Sum => values.iter().sum(),
-        ReduceOp::Prod => values.iter().product(),
-        ReduceOp::Mean => values.iter().sum::<f64>() / values.len() as f64,
-        ReduceOp::Min => extreme(BinaryOp::Min),
-        ReduceOp::Max => extreme(BinaryOp::Max),
-    }
-}
-
-fn results(fused: &Fused, inputs: &[Slice<'_>]) -> Vec<f64> {
-    let (rows, columns) = (fused.outer() as usize, fused.inner() as usize);
-    let value = |row: usize, column: usize| evaluated(fused, inputs, row, column);
-    let along = |row: usize| (0..columns).map(move |column| (row, column));
-    let pick = |(row, column): (usize, usize)| value(row, column);
-    match fused.end() {
-        None => (0..rows).flat_map(along).map(pick).collect(),
-        Some((op, Over::All)) => vec![reduced(op, (0..rows).flat_map(along).map(pick))],
-        Some((op, Over::Rows)) => {
-            (0..columns).map(|column| reduced(op, (0..rows).map(|row| value(row, column)))).collect()
-        }
-        Some((op, Over::Columns)) => (0..rows).map(|row| reduced(op, along(row).map(pick))).collect(),
-    }
-}
-
-impl Reference for Plain {
-    fn compute(&self, problem: &Problem, inputs: &[Slice<'_>], out: SliceMut<'_>) -> Result<(), LaunchError> {
-        let Problem::Fused(fused) = problem else { panic!("recipes only, not {problem}") };
-        let values = results(fused, inputs);
-        match out {
-            SliceMut::F32(out) => out.iter_mut().zip(values).for_each(|(to, value)| *to = value as f32),
-            SliceMut::F64(out) => out.iter_mut().zip(values).for_each(|(to, value)| *to = value),
-            SliceMut::F16(out) => {
-                out.iter_mut().zip(values).for_each(|(to, value)| *to = f16::from_f64(value));
-            }
-            SliceMut::I32(out) => out.iter_mut().zip(values).for_each(|(to, value)| *to = value as i32),
-        }
-        Ok(())
-    }
-}
 
 /// Compares, and says if fewer runs were compared than there are problems.
 fn conforms(problems: &[&str]) {
-    let compared = conform::conforms_to(&Plain, Operation::Fused, problems, usize::MAX);
+    let compared = conform::conforms(Operation::Fused, problems);
     println!("{compared} runs of {} problems", problems.len());
     assert!(compared >= problems.len(), "{compared} runs of {} problems", problems.len());
 }
@@ -223,7 +104,7 @@ fn products_of_every_type_agree() {
         "fused.relu(sub(@,c)):f64:20x24x16:n,n,all",
         "fused.min(abs(neg(@)),c):f64:9x11x7:t,n,rows",
     ];
-    let compared = conform::conforms_to(&Plain, Operation::Fused, &problems, 4);
+    let compared = conform::conforms_at_first(Operation::Fused, &problems, 4);
     assert!(compared >= 2 * problems.len(), "{compared}");
 }
 
@@ -240,7 +121,8 @@ fn random_recipe(seed: u64) -> String {
     let own = if multiplied { 2 } else { 0 };
     let (inputs, numbers) = (own + 1 + next(4), next(3));
     // Operands to be joined, each wrapped in functions that stay finite and smooth on what they may be given.
-    let mut parts: Vec<String> = (own..inputs).map(|input| char::from(b'a' + input as u8).to_string()).collect();
+    let mut parts: Vec<String> =
+        (own..inputs).map(|input| char::from(b'a' + input as u8).to_string()).collect();
     parts.extend((0..numbers).map(|number| format!("#{number}")));
     if multiplied {
         parts.push("tanh(@)".to_string());
@@ -272,7 +154,7 @@ fn random_recipe(seed: u64) -> String {
 fn random_recipes_agree_at_the_first_points_of_every_kernel() {
     let recipes: Vec<String> = (1..=40).map(random_recipe).collect();
     let recipes: Vec<&str> = recipes.iter().map(String::as_str).collect();
-    let compared = conform::conforms_to(&Plain, Operation::Fused, &recipes, 2);
+    let compared = conform::conforms_at_first(Operation::Fused, &recipes, 2);
     println!("{compared} runs");
     assert!(compared >= 2 * recipes.len(), "{compared}");
 }
@@ -281,9 +163,10 @@ fn random_recipes_agree_at_the_first_points_of_every_kernel() {
 fn special_values_pass_through_as_they_do_unfused() {
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 1e4];
     let pairs: Vec<(f64, f64)> = special.iter().flat_map(|&a| special.map(|b| (a, b))).collect();
-    for (recipe, dtype) in ["max(neg(a),mul(b,#0))", "min(abs(a),b)", "relu(min(mul(a,#0),b))", "max(a,relu(b))"]
-        .into_iter()
-        .flat_map(|recipe| ["f32", "f16", "f64"].map(|dtype| (recipe, dtype)))
+    for (recipe, dtype) in
+        ["max(neg(a),mul(b,#0))", "min(abs(a),b)", "relu(min(mul(a,#0),b))", "max(a,relu(b))"]
+            .into_iter()
+            .flat_map(|recipe| ["f32", "f16", "f64"].map(|dtype| (recipe, dtype)))
     {
         let text = format!("fused.{recipe}:{dtype}:1x{}:all,all", pairs.len());
         let problem: Problem = text.parse().unwrap();
@@ -294,9 +177,11 @@ fn special_values_pass_through_as_they_do_unfused() {
             _ => Data::F32(values.into_iter().map(|value| value as f32).collect()),
         };
         let mut operands = Operands::new(&problem);
-        operands.inputs = vec![of(pairs.iter().map(|p| p.0).collect()), of(pairs.iter().map(|p| p.1).collect())];
+        operands.inputs =
+            vec![of(pairs.iter().map(|p| p.0).collect()), of(pairs.iter().map(|p| p.1).collect())];
         operands.inputs.extend((fused.numbers() > 0).then(|| of(vec![1.0])));
-        let wanted = results(&fused, &operands.slices());
+        let expected = Expected::new(conform::processor().as_ref(), &problem, &operands).unwrap();
+        let Expected::All(wanted) = expected else { panic!("recipes are compared whole") };
         let mut compared = 0;
         for device in &conform::devices() {
             for (number, kernel) in device.table().iter().enumerate() {
@@ -305,9 +190,8 @@ fn special_values_pass_through_as_they_do_unfused() {
                     let out = operands.out.slice_mut();
                     device.launch(KernelId(number as u32), &problem, point, &inputs, out).unwrap();
                     compared += 1;
-                    for (index, &wanted) in wanted.iter().enumerate() {
-                        let found = operands.out.at(index).unwrap();
-                        let pair = pairs[index];
+                    for (index, pair) in pairs.iter().enumerate() {
+                        let (found, wanted) = (operands.out.at(index).unwrap(), wanted.at(index).unwrap());
                         let same = found.to_bits() == wanted.to_bits() || found.is_nan() && wanted.is_nan();
                         assert!(same, "{text} of {pair:?}: found {found}, wanted {wanted}");
                     }
@@ -324,7 +208,10 @@ fn what_an_adapter_lacks_is_declined_with_the_reason() {
     let reasons = |text: &str| -> Vec<String> {
         let problem: Problem = text.parse().unwrap();
         let kernels = device.table().iter().filter(|kernel| kernel.info().operation == Operation::Fused);
-        kernels.filter_map(|kernel| kernel.declines(&problem, device.facts())).map(|d| d.to_string()).collect()
+        kernels
+            .filter_map(|kernel| kernel.declines(&problem, device.facts()))
+            .map(|d| d.to_string())
+            .collect()
     };
     let has = |text: &str, reason: &str| {
         let found = reasons(text);

@@ -104,9 +104,7 @@ fn finish(problem: &Fused, step: &mut Step) -> Result<(), LaunchError> {
         "\nalias V = P;\n",
         &recipe::declared(problem, |at| first + at),
         &recipe::functions(problem, width),
-        &format!(
-            "\nfn finished(sum: {sums}, row: u32, column: u32) -> P {{\n{once}    return {call};\n}}\n"
-        ),
+        &format!("\nfn finished(sum: {sums}, row: u32, column: u32) -> P {{\n{once}    return {call};\n}}\n"),
         behind,
     ]
     .concat();

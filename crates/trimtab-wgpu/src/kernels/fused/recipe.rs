@@ -3,8 +3,8 @@
 use crate::kernels::elementwise::shader;
 use crate::program::{Binding, Needs, Place, binding_number};
 use trimtab_core::{
-    AdapterFacts, Bytes, DType, Decline, DeviceFacts, ElementwiseOp, Flops, Fused, ReduceOp, Step,
-    UnaryOp, Varies, Work,
+    AdapterFacts, Bytes, DType, Decline, DeviceFacts, ElementwiseOp, Flops, Fused, ReduceOp, Step, UnaryOp,
+    Varies, Work,
 };
 
 /// The texts every kernel's version depends on.
@@ -62,8 +62,7 @@ pub(super) fn admits<'a>(fused: &Fused, device: &'a DeviceFacts) -> Result<&'a A
         return Err(Decline::because("the adapter has no 16-bit floats"));
     }
     if needs.f64 {
-        let is_function =
-            |op: &ElementwiseOp| op.is_function() || *op == ElementwiseOp::Unary(UnaryOp::Sqrt);
+        let is_function = |op: &ElementwiseOp| op.is_function() || *op == ElementwiseOp::Unary(UnaryOp::Sqrt);
         if let Some(op) = fused.steps().filter_map(operation).find(is_function) {
             return Err(Decline::from(format!("WGSL has no {} of 64-bit floats", op.name())));
         }
@@ -187,10 +186,8 @@ pub(super) fn functions(fused: &Fused, vector: u32) -> String {
         format!("T(recipe({}))", names(&value))
     };
     let lanes: Vec<String> = LANES[..vector as usize].iter().copied().map(lane).collect();
-    let (single, each) = (
-        names(&|(name, _, _)| format!("{name}: A")),
-        names(&|(name, of, _)| format!("{name}: {of}")),
-    );
+    let (single, each) =
+        (names(&|(name, _, _)| format!("{name}: A")), names(&|(name, of, _)| format!("{name}: {of}")));
     let (steps, last) = steps(fused);
     let lanes = lanes.join(", ");
     format!(
@@ -282,4 +279,3 @@ pub(super) fn named(other: &str) -> String {
     let variant = other.rsplit('.').next().unwrap_or(other);
     format!("gpu.fused.{variant}")
 }
-
