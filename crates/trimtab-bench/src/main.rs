@@ -7,6 +7,7 @@ mod bandwidth;
 mod by_hand;
 mod cold;
 mod fusion;
+mod fusion_gpu;
 mod gpu;
 mod gpu_start;
 mod matmul;
@@ -79,6 +80,7 @@ const BENCHES: [(&str, &str, Bench); 12] = [
     ("search", "deciding the next setting among 10,000, and what a million take", search::run),
     ("gpu", "tuned against default and exhaustive on gpu0, and a launch against one by hand", gpu::run),
     ("gpu-start", "a process's first product on gpu0 against a program by hand", gpu_start::run),
+    ("fusion-gpu", "eight operations as one kernel on gpu0 against eight kernels", fusion_gpu::run),
     ("regret", "the learned choice against the oracle on shapes never measured  [--csv FILE]", regret::run),
     (
         "online",

@@ -24,7 +24,7 @@ pub use erase::{AnyKernel, erase};
 pub use memory::{GpuBuffer, MAX_POOLED_BUFFERS, MAX_POOLED_BYTES, MemoryUse};
 pub use program::{
     Binding, Gpu, MAX_BINDINGS, MAX_PARAMS, MAX_SCRATCH, MAX_STEPS, Needs, PARAMS_BINDING, Place, Program,
-    STATUS_DIVISION, STATUS_OVERFLOW, Step, Writer, spread_groups,
+    STATUS_DIVISION, STATUS_OVERFLOW, Step, Writer, binding_number, spread_groups,
 };
 pub use tolerance::tolerance;
 pub use transfer::TransferPath;

@@ -29,7 +29,7 @@ pub(super) enum Load {
 }
 
 /// Whether doubles are handled as their bits: signs and comparisons.
-fn by_bits(op: ElementwiseOp) -> bool {
+pub(crate) fn by_bits(op: ElementwiseOp) -> bool {
     use {BinaryOp::*, UnaryOp::*};
     matches!(op, ElementwiseOp::Unary(Neg | Abs | Relu) | ElementwiseOp::Binary(Min | Max))
 }
@@ -90,7 +90,7 @@ pub(super) fn over(problem: &Elementwise, limit: u64, what: &str) -> Option<Decl
 }
 
 /// The bytes one step may see of a buffer: indices stay far below 2^32.
-pub(super) fn most_bytes(adapter: &AdapterFacts) -> u64 {
+pub(crate) fn most_bytes(adapter: &AdapterFacts) -> u64 {
     adapter.max_binding.0.min(1 << 30)
 }
 
@@ -167,7 +167,7 @@ pub(super) fn bindings(problem: &Elementwise) -> Vec<Binding> {
 
 /// Arithmetic operations per element, as the texts spell them; WGSL's own functions count as 16, about what drivers
 /// make of them.
-pub(super) fn flops(op: ElementwiseOp) -> u64 {
+pub(crate) fn flops(op: ElementwiseOp) -> u64 {
     match op {
         ElementwiseOp::Unary(op) => match op {
             UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Sqrt | UnaryOp::Relu => 1,

@@ -201,8 +201,8 @@ impl Stage {
         let (mut begin, mut step, mut end) = (Vec::new(), Vec::new(), Vec::new());
         for run in 0..unroll {
             begin.push(format!("            var run_{run} = empty_many();"));
-            let at = if run == 0 { "at".to_string() } else { format!("(at + {run}u * by)") };
-            step.push(format!("                run_{run} = fetch(run_{run}, base + {at} * stride);"));
+            let at = if run == 0 { "at".to_string() } else { format!("at + {run}u * by") };
+            step.push(format!("                run_{run} = fetch(run_{run}, base, {at}, stride);"));
             end.push(format!("            middle = merge_many(middle, run_{run});"));
         }
         for (mark, lines) in [("$BEGIN", begin), ("$STEP", step), ("$END", end)] {
@@ -265,7 +265,7 @@ impl Stage {
             source: self.source,
             sink: self.sink,
             width: self.width,
-            tail: from_elements && self.width > 1 && !by_columns,
+            tail: from_elements && !by_columns && !problem.len.is_multiple_of(width),
             subgroups: self.body == Body::Subgroup,
         };
         let count = self.count(problem, part.steps);
