@@ -70,15 +70,16 @@ fn graphs(devices: usize, operations: usize) -> impl Strategy<Value = Plain> {
 }
 
 fn any_transfers(devices: usize) -> impl Strategy<Value = Vec<Option<Transfers>>> {
-    let one = (0u64..15, 0u64..15, 1u32..5, 1u32..5, 0u64..10).prop_map(|(up, down, up_ns, down_ns, submit)| {
-        Transfers {
-            upload_latency: Nanos(up),
-            upload_bytes_per_s: 1e9 / f64::from(up_ns),
-            download_latency: Nanos(down),
-            download_bytes_per_s: 1e9 / f64::from(down_ns),
-            submit: Nanos(submit),
-        }
-    });
+    let one =
+        (0u64..15, 0u64..15, 1u32..5, 1u32..5, 0u64..10).prop_map(|(up, down, up_ns, down_ns, submit)| {
+            Transfers {
+                upload_latency: Nanos(up),
+                upload_bytes_per_s: 1e9 / f64::from(up_ns),
+                download_latency: Nanos(down),
+                download_bytes_per_s: 1e9 / f64::from(down_ns),
+                submit: Nanos(submit),
+            }
+        });
     let one = prop_oneof![8 => one.prop_map(Some), 1 => Just(None)];
     prop::collection::vec(one, devices - 1).prop_map(|mut all| {
         all.insert(0, None);
@@ -145,10 +146,10 @@ fn expressions_on_simulated_machines_are_placed_as_if_everything_had_been_tried(
             check(&plain, &transfers, &placement);
             let best = plain.brute_force(&transfers, &[None, None]).unwrap();
             assert!(placement.proved && same(best, placement.cost_ns), "{} {seed}", machine.name);
-            off_host += placement.device.iter().zip(&plain.nodes).filter(|(on, n)| **on > 0 && !n.is_input()).count();
+            off_host +=
+                placement.device.iter().zip(&plain.nodes).filter(|(on, n)| **on > 0 && !n.is_input()).count();
         }
-        // A device that is slower at everything is used only where operands lie there already and moving them takes longer.
-        assert!(off_host > 0 && (machine.name != "slow" || off_host < 150), "{}: {off_host}", machine.name);
+        assert_eq!(off_host == 0, machine.name == "slow", "{}: {off_host}", machine.name);
     }
 }
 
@@ -174,7 +175,9 @@ fn a_graph_of_one_operation_costs_what_a_single_call_does() {
             let ns = cost(&graph, &moves(&transfers), &device).unwrap();
             assert!((ns - single).abs() <= 1.0, "{text}: {ns} {single}");
             let placement = place(&graph, &moves(&transfers), &Limits::default()).unwrap();
-            assert!(same(placement.cost_ns, single.min(times[0].unwrap())) || placement.cost_ns <= single + 1.0);
+            assert!(
+                same(placement.cost_ns, single.min(times[0].unwrap())) || placement.cost_ns <= single + 1.0
+            );
         }
     }
 }
@@ -239,7 +242,8 @@ fn equal_costs_stay_on_the_host() {
 #[test]
 fn what_cannot_be_placed_says_why_and_what_to_do() {
     let limits = Limits::default();
-    let told = |graph: &Graph, limits: &Limits<'_>| place(graph, &moves(&ten()), limits).unwrap_err().to_string();
+    let told =
+        |graph: &Graph, limits: &Limits<'_>| place(graph, &moves(&ten()), limits).unwrap_err().to_string();
     let mut graph = Graph::new(2);
     let x = graph.input(Bytes(1 << 20), &[true, false]);
     graph.node(&[x], &[None, None], Bytes(1), Bytes(0));
@@ -268,7 +272,9 @@ fn what_cannot_be_placed_says_why_and_what_to_do() {
     let mut graph = Graph::new(2);
     graph.node(&[NodeId(7)], &[Some(1.0), None], Bytes(1), Bytes(0));
     assert!(told(&graph, &limits).contains("uses value 7"));
-    for costs in [&[Some(f64::NAN), None][..], &[Some(-1.0), None], &[Some(1.0)], &[Some(f64::INFINITY), None]] {
+    for costs in
+        [&[Some(f64::NAN), None][..], &[Some(-1.0), None], &[Some(1.0)], &[Some(f64::INFINITY), None]]
+    {
         let mut graph = Graph::new(2);
         graph.node(&[], costs, Bytes(1), Bytes(0));
         assert!(told(&graph, &limits).contains("operation 0 needs one cost"), "{costs:?}");
@@ -316,7 +322,8 @@ fn noise_within_the_margin_does_not_make_placements_flap() {
         let mut switches = 0;
         for _ in 0..1_000 {
             let graph = noisy(&mut random, 0.02);
-            let limits = Limits { previous: device.as_deref(), enter: margin, leave: margin, ..Limits::default() };
+            let limits =
+                Limits { previous: device.as_deref(), enter: margin, leave: margin, ..Limits::default() };
             let placement = place(&graph, &moves(&ten()), &limits).unwrap();
             switches += u32::from(device.as_ref().is_some_and(|before| *before != placement.device));
             // What staying costs is never more than the margin.
@@ -379,7 +386,8 @@ fn large_graphs_keep_within_memory_and_tell_how_far_from_the_best_they_may_be() 
         let graph = plain.graph(2);
         let free = place(&graph, &moves(&transfers), &Limits::default()).unwrap();
         let memory = [None, Some(Bytes(free.peak[1].0 * 3 / 5))];
-        let placement = place(&graph, &moves(&transfers), &Limits { memory: &memory, ..Limits::default() }).unwrap();
+        let placement =
+            place(&graph, &moves(&transfers), &Limits { memory: &memory, ..Limits::default() }).unwrap();
         check(&plain, &transfers, &placement);
         assert!(placement.peak[1] <= memory[1].unwrap());
         let all_on_host: f64 = cost(&graph, &moves(&transfers), &vec![0; graph.len()]).unwrap();

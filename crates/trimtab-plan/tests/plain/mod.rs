@@ -97,7 +97,8 @@ impl Plain {
             }
             for value in 0..self.nodes.len() {
                 for at in 0..devices {
-                    if here[value][at] && !self.lies(value, at) && !self.needs(value, at, step, device, &here) {
+                    if here[value][at] && !self.lies(value, at) && !self.needs(value, at, step, device, &here)
+                    {
                         here[value][at] = false;
                     }
                 }
@@ -155,7 +156,8 @@ impl Plain {
                 code /= transfers.len();
             }
             let Some(story) = self.run(transfers, &device) else { continue };
-            let fits = story.peak.iter().zip(memory).all(|(&peak, most)| most.is_none_or(|most| peak <= most.0));
+            let fits =
+                story.peak.iter().zip(memory).all(|(&peak, most)| most.is_none_or(|most| peak <= most.0));
             if fits && best.is_none_or(|best| story.ns < best) {
                 best = Some(story.ns);
             }
