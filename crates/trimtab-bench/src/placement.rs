@@ -60,7 +60,11 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
         ["graphs", "optimal_share", "greedy_ratio", "greedy_worst", "residency_ratio", "residency_worst"];
     println!("{:<11} {}", "machine", names.map(|name| format!("{name:>15}")).join(" "));
     let row = |machine: &str, value: &dyn Fn(&str) -> f64| {
-        println!("{machine:<11} {}", names.map(|name| format!("{:>15.3}", value(name))).join(" "));
+        let shown = |name: &str| match name {
+            "graphs" => format!("{:>15.0}", value(name)),
+            _ => format!("{:>15.3}", value(name)),
+        };
+        println!("{machine:<11} {}", names.map(shown).join(" "));
     };
     let number =
         |map: &Map<String, Value>, name: &str| map.get(name).and_then(Value::as_f64).unwrap_or(f64::NAN);

@@ -134,23 +134,18 @@ impl Relaxation<'_> {
         });
     }
 
-    /// Moves single operations for as long as that is cheaper and fits; one pass, because every step looks at all memory.
+    /// Moves single operations where that is cheaper and fits; one pass, because memory is looked at as a whole.
     fn refine(&self, best: &mut Best) {
         for at in self.graph.operations() {
             for other in 0..self.graph.devices {
-                let mut device = best.device.clone();
-                if device[at] == other {
-                    continue;
-                }
-                device[at] = other;
-                let mut found = None;
-                if cost(self.graph, self.moves, &device).is_some_and(|ns| ns < best.ns - SAME * best.ns)
-                    && self.offer(&mut found, &device)
-                    && let Some(found) = found
-                {
-                    *best = found;
+                let (here, before) = (best.device[at], self.around(&best.device, at));
+                best.device[at] = other;
+                let cheaper = self.around(&best.device, at) < before - SAME * before;
+                if !cheaper || !self.room.fits(self.graph, self.moves, &best.device) {
+                    best.device[at] = here;
                 }
             }
         }
+        best.ns = cost(self.graph, self.moves, &best.device).unwrap_or(best.ns);
     }
 }
