@@ -87,7 +87,11 @@ const BENCHES: [(&str, &str, Bench); 12] = [
         "the first calls of a shape never measured, learning from live calls  [--csv FILE]",
         online::run,
     ),
-    ("placement", "whole expressions on simulated machines against every placement and greedy rules", placement::run),
+    (
+        "placement",
+        "whole expressions on simulated machines against every placement and greedy rules",
+        placement::run,
+    ),
     ("recorded", "the models on published recordings of other devices  --data DIR", recorded::run),
 ];
 

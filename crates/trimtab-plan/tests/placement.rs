@@ -5,8 +5,9 @@ mod plain;
 
 use plain::{Plain, PlainNode, moves};
 use proptest::prelude::*;
-use trimtab_core::{Bytes, Device, Nanos, Problem, Transfers};
+use trimtab_core::{Bytes, Device, Nanos, Problem, Terms, Transfers};
 use trimtab_plan::place::{Graph, Limits, NodeId, PlaceError, Placement, cost, place};
+use trimtab_plan::{Planner, Settings, TermsId};
 use trimtab_replay::machine::{Drawn, Machine, draw};
 use trimtab_tune::search::RandomNumbers;
 
@@ -37,6 +38,19 @@ fn check(plain: &Plain, transfers: &[Option<Transfers>], placement: &Placement) 
     let mut told: Vec<_> = placement.moves.iter().map(|m| (m.value.0, m.from, m.to, m.at.0)).collect();
     told.sort_unstable();
     assert_eq!(told, story.moves);
+    // In the order told, every move finds its value where it comes from.
+    let mut lies: Vec<Vec<bool>> = plain.nodes.iter().map(|node| node.resident.clone()).collect();
+    for (lies, (node, &on)) in lies.iter_mut().zip(plain.nodes.iter().zip(&placement.device)) {
+        lies.resize(transfers.len(), false);
+        lies[on] |= !node.is_input();
+    }
+    for moved in &placement.moves {
+        assert!(lies[moved.value.at()][moved.from] && !lies[moved.value.at()][moved.to]);
+        lies[moved.value.at()][moved.to] = true;
+    }
+    assert!(placement.moves.is_sorted_by_key(|m| {
+        if plain.nodes[m.value.at()].is_input() && m.at == m.value { NodeId(0) } else { m.at }
+    }));
     assert!(placement.bound_ns <= placement.cost_ns);
     assert!(!placement.proved || same(placement.bound_ns, placement.cost_ns));
     assert!(placement.gap() >= 1.0);
@@ -70,15 +84,16 @@ fn graphs(devices: usize, operations: usize) -> impl Strategy<Value = Plain> {
 }
 
 fn any_transfers(devices: usize) -> impl Strategy<Value = Vec<Option<Transfers>>> {
-    let one = (0u64..15, 0u64..15, 1u32..5, 1u32..5, 0u64..10).prop_map(|(up, down, up_ns, down_ns, submit)| {
-        Transfers {
-            upload_latency: Nanos(up),
-            upload_bytes_per_s: 1e9 / f64::from(up_ns),
-            download_latency: Nanos(down),
-            download_bytes_per_s: 1e9 / f64::from(down_ns),
-            submit: Nanos(submit),
-        }
-    });
+    let one =
+        (0u64..15, 0u64..15, 1u32..5, 1u32..5, 0u64..10).prop_map(|(up, down, up_ns, down_ns, submit)| {
+            Transfers {
+                upload_latency: Nanos(up),
+                upload_bytes_per_s: 1e9 / f64::from(up_ns),
+                download_latency: Nanos(down),
+                download_bytes_per_s: 1e9 / f64::from(down_ns),
+                submit: Nanos(submit),
+            }
+        });
     let one = prop_oneof![8 => one.prop_map(Some), 1 => Just(None)];
     prop::collection::vec(one, devices - 1).prop_map(|mut all| {
         all.insert(0, None);
@@ -145,10 +160,10 @@ fn expressions_on_simulated_machines_are_placed_as_if_everything_had_been_tried(
             check(&plain, &transfers, &placement);
             let best = plain.brute_force(&transfers, &[None, None]).unwrap();
             assert!(placement.proved && same(best, placement.cost_ns), "{} {seed}", machine.name);
-            off_host += placement.device.iter().zip(&plain.nodes).filter(|(on, n)| **on > 0 && !n.is_input()).count();
+            off_host +=
+                placement.device.iter().zip(&plain.nodes).filter(|(on, n)| **on > 0 && !n.is_input()).count();
         }
-        // A device that is slower at everything is used only where operands lie there already and moving them takes longer.
-        assert!(off_host > 0 && (machine.name != "slow" || off_host < 150), "{}: {off_host}", machine.name);
+        assert_eq!(off_host == 0, machine.name == "slow", "{}: {off_host}", machine.name);
     }
 }
 
@@ -174,8 +189,36 @@ fn a_graph_of_one_operation_costs_what_a_single_call_does() {
             let ns = cost(&graph, &moves(&transfers), &device).unwrap();
             assert!((ns - single).abs() <= 1.0, "{text}: {ns} {single}");
             let placement = place(&graph, &moves(&transfers), &Limits::default()).unwrap();
-            assert!(same(placement.cost_ns, single.min(times[0].unwrap())) || placement.cost_ns <= single + 1.0);
+            assert!((placement.cost_ns - single.min(times[0].unwrap())).abs() <= 1.0, "{text}");
         }
+    }
+}
+
+#[test]
+fn a_planner_on_a_simulated_machine_takes_the_device_that_is_better_at_every_size() {
+    for machine in Machine::all() {
+        let wisdom = std::sync::Arc::new(trimtab_wisdom::Wisdom::in_memory());
+        let planner = Planner::new(machine.devices(), wisdom, Settings::default(), Terms::default());
+        let mut on_gpu = 0;
+        for power in 0..12 {
+            for text in [
+                format!("matmul:f32:{0}x{0}x{0}", 1 << power),
+                format!("elementwise.exp:f32:{}", 1u64 << (2 * power)),
+                format!("reduce.sum:f32:{}", 1u64 << (2 * power)),
+                format!("transpose:f32:{0}x{0}", 1 << power),
+            ] {
+                let problem: Problem = text.parse().unwrap();
+                planner.plan(&problem, TermsId::default()).unwrap();
+                let decision = planner.explain(&problem, TermsId::default()).unwrap();
+                let device = usize::from(&*decision.winner().unwrap().device_id == "gpu0");
+                let times = [&machine.host, &machine.gpu]
+                    .map(|device| device.time(&problem).unwrap() + device.handover(&problem).0 as f64);
+                let better = times[0].min(times[1]);
+                assert!(times[device] <= 1.05 * better, "{} {text}: {times:?} {device}", machine.name);
+                on_gpu += device;
+            }
+        }
+        assert_eq!(on_gpu == 0, machine.name == "slow", "{} {on_gpu}", machine.name);
     }
 }
 
@@ -239,7 +282,8 @@ fn equal_costs_stay_on_the_host() {
 #[test]
 fn what_cannot_be_placed_says_why_and_what_to_do() {
     let limits = Limits::default();
-    let told = |graph: &Graph, limits: &Limits<'_>| place(graph, &moves(&ten()), limits).unwrap_err().to_string();
+    let told =
+        |graph: &Graph, limits: &Limits<'_>| place(graph, &moves(&ten()), limits).unwrap_err().to_string();
     let mut graph = Graph::new(2);
     let x = graph.input(Bytes(1 << 20), &[true, false]);
     graph.node(&[x], &[None, None], Bytes(1), Bytes(0));
@@ -268,7 +312,9 @@ fn what_cannot_be_placed_says_why_and_what_to_do() {
     let mut graph = Graph::new(2);
     graph.node(&[NodeId(7)], &[Some(1.0), None], Bytes(1), Bytes(0));
     assert!(told(&graph, &limits).contains("uses value 7"));
-    for costs in [&[Some(f64::NAN), None][..], &[Some(-1.0), None], &[Some(1.0)], &[Some(f64::INFINITY), None]] {
+    for costs in
+        [&[Some(f64::NAN), None][..], &[Some(-1.0), None], &[Some(1.0)], &[Some(f64::INFINITY), None]]
+    {
         let mut graph = Graph::new(2);
         graph.node(&[], costs, Bytes(1), Bytes(0));
         assert!(told(&graph, &limits).contains("operation 0 needs one cost"), "{costs:?}");
@@ -316,7 +362,8 @@ fn noise_within_the_margin_does_not_make_placements_flap() {
         let mut switches = 0;
         for _ in 0..1_000 {
             let graph = noisy(&mut random, 0.02);
-            let limits = Limits { previous: device.as_deref(), enter: margin, leave: margin, ..Limits::default() };
+            let limits =
+                Limits { previous: device.as_deref(), enter: margin, leave: margin, ..Limits::default() };
             let placement = place(&graph, &moves(&ten()), &limits).unwrap();
             switches += u32::from(device.as_ref().is_some_and(|before| *before != placement.device));
             // What staying costs is never more than the margin.
@@ -369,42 +416,60 @@ fn a_thousand_operations_are_placed_exactly_and_the_same_every_time() {
     }
 }
 
+/// A graph with nothing regular about it: up to three operands from anywhere, times that differ by device.
+fn tangled(seed: u64, devices: usize, operations: usize) -> Plain {
+    let mut random = RandomNumbers::new(seed);
+    let mut plain = Plain::default();
+    for at in 0..operations {
+        let node = PlainNode {
+            resident: vec![],
+            costs: (0..devices).map(|_| Some((10.0 + random.below(90) as f64) * 1e3)).collect(),
+            operands: {
+                let picks = (0..1 + random.below(3)).map(|_| random.below(at.max(1)));
+                let mut picks: Vec<usize> = picks.filter(|_| at > 0).collect();
+                picks.sort_unstable();
+                picks.dedup();
+                picks
+            },
+            bytes: 1 << (8 + random.below(12)),
+            scratch: 1 << (8 + random.below(12)),
+            is_sink: random.below(10) == 0,
+        };
+        plain.nodes.push(node);
+    }
+    plain
+}
+
 #[test]
 fn large_graphs_keep_within_memory_and_tell_how_far_from_the_best_they_may_be() {
-    let machine = Machine::discrete();
-    let transfers = transfers_of(&machine);
-    let mut worst = 1.0f64;
-    for seed in 0..12 {
-        let plain = plain_of(&draw(seed, 60).unwrap(), &machine);
+    let transfers = transfers_of(&Machine::discrete());
+    for (seed, operations) in [(0, 30), (1, 100), (2, 300)] {
+        let plain = tangled(seed, 2, operations);
         let graph = plain.graph(2);
         let free = place(&graph, &moves(&transfers), &Limits::default()).unwrap();
-        let memory = [None, Some(Bytes(free.peak[1].0 * 3 / 5))];
-        let placement = place(&graph, &moves(&transfers), &Limits { memory: &memory, ..Limits::default() }).unwrap();
-        check(&plain, &transfers, &placement);
-        assert!(placement.peak[1] <= memory[1].unwrap());
-        let all_on_host: f64 = cost(&graph, &moves(&transfers), &vec![0; graph.len()]).unwrap();
-        assert!(placement.cost_ns <= all_on_host);
-        worst = worst.max(placement.gap());
+        for tenths in [8, 6, 3] {
+            let memory = [None, Some(Bytes(free.peak[1].0 * tenths / 10))];
+            let limits = Limits { memory: &memory, ..Limits::default() };
+            let placement = place(&graph, &moves(&transfers), &limits).unwrap();
+            check(&plain, &transfers, &placement);
+            assert!(placement.peak[1] <= memory[1].unwrap() && placement.cost_ns > free.cost_ns);
+            let gap = placement.gap();
+            println!("{operations} operations within {tenths} tenths of the memory: gap {gap:.4}");
+            assert!(gap < 1.1, "{operations} {tenths}: {gap}");
+        }
     }
-    println!("worst gap within memory: {worst:.3}");
-    assert!(worst < 3.0, "{worst}");
 }
 
 #[test]
 fn three_devices_and_many_operations_come_with_a_small_proven_gap() {
     let [discrete, integrated, _] = Machine::all();
     let transfers = [None, discrete.gpu.transfers(), integrated.gpu.transfers()];
-    for (seed, operations) in [(1, 40), (2, 100), (3, 100), (4, 400)] {
-        let mut plain = plain_of(&draw(seed, operations).unwrap(), &discrete);
-        for (node, step) in plain.nodes.iter_mut().zip(draw(seed, operations).unwrap().steps) {
-            match step.problem {
-                Some(problem) => node.costs.push(integrated.gpu.time(&problem)),
-                None => node.resident.push(false),
-            }
-        }
+    for (seed, operations) in [(1, 40), (2, 100), (0, 100), (4, 400)] {
+        let plain = tangled(seed, 3, operations);
         let placement = place(&plain.graph(3), &moves(&transfers), &Limits::default()).unwrap();
         check(&plain, &transfers, &placement);
-        println!("{operations} operations on three devices: gap {:.4}", placement.gap());
-        assert!(placement.gap() < 1.02, "{operations}: {}", placement.gap());
+        let used = (0..3).filter(|device| placement.device.contains(device)).count();
+        println!("{operations} operations on {used} of three devices: gap {:.4}", placement.gap());
+        assert!(used == 3 && placement.gap() < 1.01, "{operations}: {used} {}", placement.gap());
     }
 }

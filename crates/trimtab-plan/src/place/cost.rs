@@ -111,8 +111,8 @@ pub(super) fn copies(
             let source = Some(fetch(graph, moves, home, value).0);
             tell(Held { value, device: 0, from, to: on_host(from), source });
         }
-        for at in 1..graph.devices {
-            if let Some((from, to)) = uses[at].filter(|_| elsewhere(&at)) {
+        for (at, used) in uses.iter().enumerate().skip(1) {
+            if let Some((from, to)) = used.filter(|_| elsewhere(&at)) {
                 tell(Held { value, device: at, from, to, source: Some(0) });
             }
         }

@@ -1,7 +1,8 @@
 //! Placing a whole graph of operations on devices by what it costs altogether, moves included: never operation by operation.
 //!
 //! Pure arithmetic: no clock, no operands, the same placement for the same numbers. With two devices the answer is exact (a smallest cut);
-//! with more, or where memory is short, it comes with a proven lower bound. Device 0 is the host.
+//! with more, or where memory is short, it comes with a proven lower bound. Device 0 is the host. Times are added up: operations run one
+//! after the other in the order of the graph, and devices are not expected to work at the same time.
 
 mod cost;
 mod cut;
@@ -150,6 +151,10 @@ pub enum PlaceError {
 struct Room(Vec<Option<u64>>);
 
 impl Room {
+    fn is_limited(&self) -> bool {
+        self.0.iter().any(Option::is_some)
+    }
+
     fn is_short(&self, device: usize, bytes: u64) -> bool {
         self.0[device].is_some_and(|most| bytes > most)
     }
@@ -159,7 +164,7 @@ impl Room {
     }
 
     fn fits(&self, graph: &Graph, moves: &Moves, device: &[usize]) -> bool {
-        self.0.iter().all(Option::is_none) || self.holds(&peaks(graph, moves, device, graph.len()))
+        !self.is_limited() || self.holds(&peaks(graph, moves, device, graph.len()))
     }
 }
 
@@ -191,7 +196,8 @@ pub fn place(graph: &Graph, moves: &Moves, limits: &Limits<'_>) -> Result<Placem
     let mut proved = is_least(&best);
     if !proved && graph.operations().count() <= SEARCHED {
         proved = relaxed.search(&mut best);
-    } else if !proved && best.is_none() {
+    }
+    if !proved && room.is_limited() {
         relaxed.squeeze(&mut best);
     }
     let Some(mut best) = best else { return Err(PlaceError::NoRoomTogether { proved }) };

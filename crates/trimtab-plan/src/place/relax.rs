@@ -191,7 +191,7 @@ impl<'a> Relaxation<'a> {
     }
 
     /// The part of the cost that depends on where one operation runs.
-    fn around(&self, device: &[usize], at: usize) -> f64 {
+    pub(super) fn around(&self, device: &[usize], at: usize) -> f64 {
         let node = &self.graph.nodes[at];
         let own =
             node.costs[device[at]].unwrap_or(f64::INFINITY) + moving(self.graph, self.moves, device, at);

@@ -8,6 +8,8 @@ use super::{cost, cost::peaks};
 const MOST_BOUNDS: usize = 20_000;
 /// Rounds of making memory dearer.
 const ROUNDS: usize = 24;
+/// How closely the least price that fits is found, in halvings.
+const HALVINGS: usize = 8;
 
 impl Relaxation<'_> {
     /// Fixes operations one after the other where the bound does not rule it out. Returns whether nothing was left out.
@@ -53,78 +55,97 @@ impl Relaxation<'_> {
         }
     }
 
-    /// Makes running where memory is short dearer until a placement fits, then undoes what was not needed.
+    /// Makes running where memory is short dearer until a placement fits, then only as dear as needed.
     pub(super) fn squeeze(&self, best: &mut Option<Best>) {
-        let mut dearer = self.graph.clone();
-        let whole: f64 =
-            self.graph.operations().map(|at| self.graph.nodes[at].costs.iter().flatten().sum::<f64>()).sum();
-        let mut factor = whole / 64.0;
-        let mut found = None;
-        for _ in 0..ROUNDS {
-            let relaxed = Relaxation::new(&dearer, self.moves, self.room);
-            let (_, cuts) = relaxed.bound(|_| None);
-            let mut device = relaxed.round(&cuts, |_| None);
-            if self.graph.devices > 2 {
-                relaxed.improve(&mut device);
-            }
-            let peaks = peaks(self.graph, self.moves, &device, self.graph.len());
-            if self.room.holds(&peaks) {
-                found = Some(device);
-                break;
-            }
-            for (at, &(bytes, step)) in peaks.iter().enumerate() {
-                if !self.room.is_short(at, bytes) {
-                    continue;
-                }
-                let mut charge = |node: usize, share: u64| {
-                    if device[node] == at
-                        && let Some(ns) = dearer.nodes[node].costs.get_mut(at).and_then(Option::as_mut)
-                    {
-                        *ns += factor * share as f64 / bytes as f64;
-                    }
-                };
-                charge(step, self.graph.nodes.get(step).map_or(0, |node| node.scratch));
-                copies(self.graph, self.moves, &device, self.graph.len(), |held| {
-                    if held.device == at && (held.from..=held.to).contains(&step) {
-                        let node = &self.graph.nodes[held.value];
-                        charge(held.value, node.bytes);
-                        node.users.iter().for_each(|&user| charge(user as usize, node.bytes));
-                    }
-                });
-            }
-            factor *= 1.5;
-        }
-        if let Some(device) = found {
-            self.offer(best, &device);
-        }
-        // Everything on one device is what memory of one device may allow.
+        // Everything on one device is what the memory of one device may allow.
         for only in 0..self.graph.devices {
             let mut device = self.graph.starts();
             self.graph.operations().for_each(|at| device[at] = only);
             self.offer(best, &device);
         }
+        let costs = |at: usize| self.graph.nodes[at].costs.iter().flatten().sum::<f64>();
+        let mut factor = self.graph.operations().map(costs).sum::<f64>() / 64.0;
+        // By node and device.
+        let mut dearer = vec![0.0; self.graph.len() * self.graph.devices];
+        for _ in 0..ROUNDS {
+            let device = self.dearer(&dearer, 1.0);
+            let peaks = peaks(self.graph, self.moves, &device, self.graph.len());
+            if self.room.holds(&peaks) {
+                break;
+            }
+            for (at, &(bytes, step)) in peaks.iter().enumerate() {
+                if self.room.is_short(at, bytes) {
+                    self.charge(&mut dearer, &device, at, step, factor / bytes as f64);
+                }
+            }
+            factor *= 1.5;
+        }
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..HALVINGS {
+            let share = f64::midpoint(low, high);
+            let device = self.dearer(&dearer, share);
+            let fits = self.room.fits(self.graph, self.moves, &device);
+            self.offer(best, &device);
+            if fits {
+                high = share;
+            } else {
+                low = share;
+            }
+        }
+        self.offer(best, &self.dearer(&dearer, 1.0));
         if let Some(best) = best {
             self.refine(best);
         }
     }
 
-    /// Moves single operations for as long as that is cheaper and fits; one pass, because every step looks at all memory.
+    /// The placement when operations cost that share of `dearer` more.
+    fn dearer(&self, dearer: &[f64], share: f64) -> Vec<usize> {
+        let mut graph = self.graph.clone();
+        for (at, node) in graph.nodes.iter_mut().enumerate() {
+            for (device, ns) in node.costs.iter_mut().enumerate() {
+                *ns = ns.map(|ns| ns + share * dearer[at * self.graph.devices + device]);
+            }
+        }
+        let relaxed = Relaxation::new(&graph, self.moves, self.room);
+        let (_, cuts) = relaxed.bound(|_| None);
+        let mut device = relaxed.round(&cuts, |_| None);
+        if self.graph.devices > 2 {
+            relaxed.improve(&mut device);
+        }
+        device
+    }
+
+    /// Charges whoever makes, uses or is what a device holds at a step, by bytes.
+    fn charge(&self, dearer: &mut [f64], device: &[usize], at: usize, step: usize, ns_a_byte: f64) {
+        let mut pay = |node: usize, bytes: u64| {
+            if device[node] == at {
+                dearer[node * self.graph.devices + at] += ns_a_byte * bytes as f64;
+            }
+        };
+        if let Some(node) = self.graph.nodes.get(step) {
+            pay(step, node.scratch);
+        }
+        copies(self.graph, self.moves, device, self.graph.len(), |held| {
+            if held.device == at && (held.from..=held.to).contains(&step) {
+                let node = &self.graph.nodes[held.value];
+                pay(held.value, node.bytes);
+                node.users.iter().for_each(|&user| pay(user as usize, node.bytes));
+            }
+        });
+    }
+
+    /// Moves single operations where that is cheaper and fits; one pass, because memory is looked at as a whole.
     fn refine(&self, best: &mut Best) {
         for at in self.graph.operations() {
             for other in 0..self.graph.devices {
-                let mut device = best.device.clone();
-                if device[at] == other {
-                    continue;
-                }
-                device[at] = other;
-                let mut found = None;
-                if cost(self.graph, self.moves, &device).is_some_and(|ns| ns < best.ns - SAME * best.ns)
-                    && self.offer(&mut found, &device)
-                    && let Some(found) = found
-                {
-                    *best = found;
+                let (here, before) = (best.device[at], self.around(&best.device, at));
+                best.device[at] = other;
+                let cheaper = self.around(&best.device, at) < before - SAME * before;
+                if !cheaper || !self.room.fits(self.graph, self.moves, &best.device) {
+                    best.device[at] = here;
                 }
             }
         }
+        best.ns = cost(self.graph, self.moves, &best.device).unwrap_or(best.ns);
     }
 }

@@ -89,15 +89,15 @@ impl Plain {
                     self.fetch(transfers, step, step, &mut here, &mut story);
                 }
             }
-            for at in 0..devices {
-                let held = (0..=step.max(self.nodes.len() - 1)).filter(|&v| here[v][at] && !self.lies(v, at));
+            for (at, peak) in story.peak.iter_mut().enumerate() {
+                let held = (0..self.nodes.len()).filter(|&value| here[value][at] && !self.lies(value, at));
                 let scratch = if !node.is_input() && device[step] == at { node.scratch } else { 0 };
-                let bytes = held.map(|v| self.nodes[v].bytes).sum::<u64>() + scratch;
-                story.peak[at] = story.peak[at].max(bytes);
+                *peak = (*peak).max(held.map(|value| self.nodes[value].bytes).sum::<u64>() + scratch);
             }
             for value in 0..self.nodes.len() {
                 for at in 0..devices {
-                    if here[value][at] && !self.lies(value, at) && !self.needs(value, at, step, device, &here) {
+                    if here[value][at] && !self.lies(value, at) && !self.needs(value, at, step, device, &here)
+                    {
                         here[value][at] = false;
                     }
                 }
@@ -155,7 +155,8 @@ impl Plain {
                 code /= transfers.len();
             }
             let Some(story) = self.run(transfers, &device) else { continue };
-            let fits = story.peak.iter().zip(memory).all(|(&peak, most)| most.is_none_or(|most| peak <= most.0));
+            let fits =
+                story.peak.iter().zip(memory).all(|(&peak, most)| most.is_none_or(|most| peak <= most.0));
             if fits && best.is_none_or(|best| story.ns < best) {
                 best = Some(story.ns);
             }

@@ -6,7 +6,7 @@ use trimtab_core::{
 use trimtab_tune::search::RandomNumbers;
 
 /// Sizes of the values' dimensions.
-const SIZES: [u64; 6] = [32, 128, 256, 512, 1024, 2048];
+const SIZES: [u64; 6] = [64, 128, 256, 512, 1024, 2048];
 
 /// An expression: inputs and operations, each after what it uses.
 #[derive(Clone, Debug, Default)]
@@ -41,14 +41,17 @@ pub fn draw(seed: u64, operations: usize) -> Result<Drawn, ProblemError> {
     let mut drawn = Drawn::default();
     let dtype = if random.below(10) == 0 { DType::F64 } else { DType::F32 };
     // Sizes of one expression are near each other, small ones or large ones.
-    let largest = 1 + random.below(SIZES.len());
+    let largest = 2 + random.below(SIZES.len() - 1);
     let size = |random: &mut RandomNumbers| SIZES[random.below(largest)];
     let first = (size(&mut random), size(&mut random));
     drawn.input(&mut random, dtype, first);
     while drawn.steps.iter().filter(|step| step.problem.is_some()).count() < operations {
         // Mostly goes on with what was made last: chains.
         let back = if random.below(3) < 2 { 3 } else { drawn.steps.len() };
-        let lhs = drawn.steps.len() - 1 - random.below(back.min(drawn.steps.len()));
+        let mut pick = || drawn.steps.len() - 1 - random.below(back.min(drawn.steps.len()));
+        // The larger of two: sums are small, and a program is not all about them.
+        let (one, other) = (pick(), pick());
+        let lhs = if drawn.steps[other].bytes > drawn.steps[one].bytes { other } else { one };
         let Step { dtype, rows, columns, .. } = drawn.steps[lhs];
         match random.below(10) {
             0..=2 => {

