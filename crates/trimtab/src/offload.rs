@@ -67,7 +67,8 @@ impl Offload {
             Some(threshold) => (name, threshold),
             None => ("all", self.all?),
         };
-        let (wanted, than) = if size >= threshold { (Wanted::Elsewhere, "at least") } else { (Wanted::Here, "below") };
+        let (wanted, than) =
+            if size >= threshold { (Wanted::Elsewhere, "at least") } else { (Wanted::Here, "below") };
         Some((wanted, Why::Threshold, format!("{size} is {than} the threshold {name} = {threshold}")))
     }
 

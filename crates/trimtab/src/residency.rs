@@ -163,9 +163,8 @@ impl Room {
         take: impl Fn() -> Result<Box<dyn Held>, LaunchError>,
     ) -> Result<Arc<Resident>, LaunchError> {
         let claim = || {
-            let fits = |used: u64| {
-                used.checked_add(bytes).filter(|used| self.max.is_none_or(|max| *used <= max))
-            };
+            let fits =
+                |used: u64| used.checked_add(bytes).filter(|used| self.max.is_none_or(|max| *used <= max));
             self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
         };
         while let Err(used) = claim() {

@@ -23,11 +23,20 @@ fn an_expression_gives_what_the_operations_give_one_by_one() {
     let eager = rt.relu(&rt.add(&rt.matmul(&x, &w).unwrap(), &bias).unwrap()).unwrap();
     assert_eq!(layer.shape(), [24, 8]);
     assert_eq!(layer.eval().unwrap(), eager);
-    assert_eq!((&layer * 2.0 - 1.0).to_vec().unwrap(), rt.sub(&rt.mul(&eager, 2.0).unwrap(), 1.0).unwrap().to_vec());
-    assert_eq!((1.0 - &layer).max(Axis::All).item().unwrap(), 1.0 - rt.min(&eager, Axis::All).unwrap().item().unwrap());
+    assert_eq!(
+        (&layer * 2.0 - 1.0).to_vec().unwrap(),
+        rt.sub(&rt.mul(&eager, 2.0).unwrap(), 1.0).unwrap().to_vec()
+    );
+    assert_eq!(
+        (1.0 - &layer).max(Axis::All).item().unwrap(),
+        1.0 - rt.min(&eager, Axis::All).unwrap().item().unwrap()
+    );
     assert_eq!((-layer.clone()).sum(0).eval().unwrap(), rt.neg(&rt.sum(&eager, 0).unwrap()).unwrap());
     assert_eq!(layer.mean(1).shape(), [24]);
-    assert_eq!(layer.transpose().matmul(&layer).eval().unwrap(), rt.matmul(&eager.transposed(), &eager).unwrap());
+    assert_eq!(
+        layer.transpose().matmul(&layer).eval().unwrap(),
+        rt.matmul(&eager.transposed(), &eager).unwrap()
+    );
     assert_eq!((&x + rt.lazy(&x)).to_vec().unwrap(), rt.add(&x, &x).unwrap().to_vec());
     assert_eq!(rt.lazy(&x).eval().unwrap(), x);
 }
@@ -61,7 +70,7 @@ fn what_is_wrong_is_told_at_once_and_returned_when_it_is_computed() {
     message(rt.lazy(&a).sum(2).eval(), &["axis"]);
     message(rt.lazy(&a).permute(&[0, 0]).eval(), &["do not name every axis"]);
     message(rt.lazy(&Tensor::scalar(1.0f32)).matmul(&a).eval(), &["use mul"]);
-    message(rt.lazy(&numbers::<i32>(&[4])).pow(-1).eval(), &["zero"]);
+    message(rt.lazy(&Tensor::from(vec![3, 0])).pow(-1).eval(), &["zero"]);
     message((rt.lazy(&numbers::<i32>(&[4])) / 0).eval(), &["zero"]);
     message(rt.lazy(&a).item(), &["needs 1 elements"]);
     assert!(matches!(rt.lazy(&Tensor::<f32>::zeros(&[0]).unwrap()).max(0).eval(), Err(Error::Problem(_))));

@@ -72,7 +72,11 @@ fn writing_gives_up_the_copies_on_devices() {
     assert_eq!(rt.activity().uploads, 1);
     let pointer = x.as_slice().unwrap().as_ptr();
     x.as_mut_slice()[0] = 1000.0;
-    assert_eq!(x.as_slice().unwrap().as_ptr(), pointer, "nothing else holds the data: it is written in place");
+    assert_eq!(
+        x.as_slice().unwrap().as_ptr(),
+        pointer,
+        "nothing else holds the data: it is written in place"
+    );
     assert_eq!(rt.lazy(&x).abs().max(Axis::All).item().unwrap(), 1000.0);
     assert_eq!(rt.activity().uploads, 2);
     let mut result = (rt.lazy(&x) + &x).eval().unwrap();
@@ -129,13 +133,17 @@ fn what_does_not_fit_any_device_is_computed_by_the_processor() {
     assert_eq!(rt.activity().downloads, 0);
     let alone = builder().device("gpu0").device_memory_max(Bytes(BYTES)).build().unwrap();
     let refused = (alone.lazy(&x) + &x).eval().unwrap_err();
-    assert!(matches!(refused, Error::Place(_)) && refused.to_string().contains("raise the limit"), "{refused}");
+    assert!(
+        matches!(refused, Error::Place(_)) && refused.to_string().contains("raise the limit"),
+        "{refused}"
+    );
 }
 
 #[test]
 fn doubles_stay_on_the_processor_where_the_adapter_has_none_and_it_is_said_why() {
     let rt = everything_there().build().unwrap();
-    let has = rt.devices().iter().filter_map(|device| device.facts().adapter.clone()).any(|adapter| adapter.f64);
+    let has =
+        rt.devices().iter().filter_map(|device| device.facts().adapter.clone()).any(|adapter| adapter.f64);
     let x = numbers::<f64>(&[64, 64]);
     // Functions of doubles are in no shading language.
     let made = rt.lazy(&x).exp().sum(Axis::All);

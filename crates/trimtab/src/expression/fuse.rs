@@ -124,7 +124,9 @@ impl<'a> Fuser<'a> {
                     ways.push(vec![whole]);
                 }
             }
-            Op::Reduce(op, axis, of) if self.flat.value(of).op.is_elementwise() && self.only_used_by(of, &[at]) => {
+            Op::Reduce(op, axis, of)
+                if self.flat.value(of).op.is_elementwise() && self.only_used_by(of, &[at]) =>
+            {
                 let end = (at, op, axis);
                 let grown = self.grow(of, Some(end));
                 if let Some(whole) = self.fused(of, &grown, None, Some(end)) {
@@ -393,11 +395,7 @@ fn place<V: PartialEq>(all: &mut Vec<V>, one: V, most: usize) -> Option<u8> {
 
 /// The shape as rows and columns so that every input varies along both, one or none of them; rows end at the axis `split`,
 /// if given.
-fn lay_out(
-    shape: &[usize],
-    inputs: &[&[usize]],
-    split: Option<usize>,
-) -> Option<([u64; 2], Vec<Varies>)> {
+fn lay_out(shape: &[usize], inputs: &[&[usize]], split: Option<usize>) -> Option<([u64; 2], Vec<Varies>)> {
     // By axis: which inputs vary along it; nothing along an axis of one element.
     let varies = |input: &[usize], axis: usize| {
         let missing = shape.len().checked_sub(input.len())?;

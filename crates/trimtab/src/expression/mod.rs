@@ -198,7 +198,12 @@ impl<T: Element> Expression<T> {
     /// ```
     pub fn explain(&self) -> Result<Explanation, Error> {
         let flattened = flat::flatten(&self.node)?;
-        let none = Explanation { launches: vec![], expected: Default::default(), bound: Default::default(), notes: vec![] };
+        let none = Explanation {
+            launches: vec![],
+            expected: Default::default(),
+            bound: Default::default(),
+            notes: vec![],
+        };
         if let flat::Op::Input(_) = flattened.flat.value(flattened.flat.root()).op {
             return Ok(none);
         }

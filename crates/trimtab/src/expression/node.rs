@@ -151,7 +151,8 @@ impl<T: Element> Drop for Node<T> {
 
 /// The shape of a matrix product; see [`Runtime::matmul`](crate::Runtime::matmul).
 pub(super) fn product_shape(a: &[usize], b: &[usize]) -> Result<Vec<usize>, Error> {
-    let wrong = |reason: String| Error::Shapes { operation: "matmul", lhs: a.to_vec(), rhs: b.to_vec(), reason };
+    let wrong =
+        |reason: String| Error::Shapes { operation: "matmul", lhs: a.to_vec(), rhs: b.to_vec(), reason };
     if a.is_empty() || b.is_empty() {
         return Err(wrong("a number has no rows; use mul".to_string()));
     }

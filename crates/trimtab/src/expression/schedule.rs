@@ -12,8 +12,8 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trimtab_core::{Bytes, Estimate, Nanos, Patience, Transfers};
-use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, place};
 use trimtab_plan::TermsId;
+use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, place};
 
 /// Schedules kept; the oldest go first.
 const MAX_SCHEDULES: usize = 512;
@@ -130,7 +130,15 @@ impl Runtime {
             return Ok(schedule);
         }
         let previous = schedules.kept().divisions.get(&(key.0, key.1.clone())).cloned();
-        let (schedule, division) = self.make_schedule(&key.1, &key.2, previous, false)?;
+        let (flat, resident) = (&key.1, &key.2);
+        let made = self.make_schedule(flat, resident, previous.clone(), Some(&self.shared.offload));
+        let (schedule, division) = match made {
+            // What the user wants does not fit: what fits is better than nothing.
+            Err(Error::Place(_)) if self.shared.offload != Offload::OPEN => {
+                self.make_schedule(flat, resident, previous, Some(&Offload::OPEN))?
+            }
+            made => made?,
+        };
         let schedule = Arc::new(schedule);
         schedule.explanation.launches.iter().for_each(|entry| self.shared.journal.note(entry.clone()));
         count(&self.shared.counts.placed, 1);
@@ -140,7 +148,7 @@ impl Runtime {
 
     /// The schedule that asks no device but the processor.
     pub(crate) fn schedule_here(&self, flat: &Flat, resident: &[u64]) -> Result<Schedule, Error> {
-        Ok(self.make_schedule(flat, resident, None, true)?.0)
+        Ok(self.make_schedule(flat, resident, None, None)?.0)
     }
 
     fn make_schedule(
@@ -148,15 +156,15 @@ impl Runtime {
         flat: &Flat,
         resident: &[u64],
         previous: Option<Division>,
-        here_only: bool,
+        elsewhere: Option<&Offload>,
     ) -> Result<(Schedule, Division), Error> {
         let groups = groups(flat)?;
         let patience = self.planner().settings().patience;
-        let thresholds = if here_only { &Offload::OPEN } else { &self.shared.offload };
+        let thresholds = elsewhere.unwrap_or(&Offload::OPEN);
         let mut costs = Costs::new(self.sites(), patience, thresholds);
         for site in 1..costs.sites.len() {
             let may_stay = costs.ruled_out(0).is_none();
-            if here_only {
+            if elsewhere.is_none() {
                 costs.rule_out(site, (Why::Disabled, "it failed".to_string()));
             } else if may_stay && thresholds.off {
                 costs.rule_out(site, (Why::Disabled, "other devices are switched off".to_string()));
@@ -198,7 +206,8 @@ impl Runtime {
         let here = groups.iter().map(|group| Some(cheapest(costs, flat, group, 0)?.1)).sum::<Option<f64>>();
         if let Some(here) = here.filter(|here| !lies_there && *here < least.0 as f64) {
             let (here, name) = (Nanos(here as u64), costs.sites[site].name());
-            let reason = format!("the processor does it all in {here}; handing over to {name} alone takes {least}");
+            let reason =
+                format!("the processor does it all in {here}; handing over to {name} alone takes {least}");
             costs.rule_out(site, (Why::Model, reason));
         }
     }
@@ -220,7 +229,8 @@ fn way_ns(costs: &mut Costs<'_>, flat: &Flat, way: &[Piece], site: usize) -> Opt
 
 /// The cheapest way of a group at a site and what it takes; of equal ones that with fewer launches.
 fn cheapest(costs: &mut Costs<'_>, flat: &Flat, group: &Group, site: usize) -> Option<(usize, f64)> {
-    let ways = (0..group.ways.len()).filter_map(|way| Some((way, way_ns(costs, flat, &group.ways[way], site)?)));
+    let ways =
+        (0..group.ways.len()).filter_map(|way| Some((way, way_ns(costs, flat, &group.ways[way], site)?)));
     ways.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
@@ -279,7 +289,8 @@ impl Maker<'_> {
             graph.sink(root);
         }
         // Launches are waited for one by one, which is part of what they cost.
-        let waited = |transfers: &Option<Transfers>| transfers.map(|known| Transfers { submit: Nanos(0), ..known });
+        let waited =
+            |transfers: &Option<Transfers>| transfers.map(|known| Transfers { submit: Nanos(0), ..known });
         let moves = Moves::new(&self.costs.transfers.iter().map(waited).collect::<Vec<_>>());
         let memory: Vec<Option<Bytes>> =
             self.costs.sites.iter().map(|site| site.room.and_then(|room| room.free())).collect();
@@ -329,7 +340,8 @@ impl Maker<'_> {
                                 Op::Input(input) => self.resident.get(input as usize).copied().unwrap_or(1),
                                 _ => 1,
                             };
-                            let resident: Vec<bool> = (0..count).map(|site| places >> site & 1 == 1).collect();
+                            let resident: Vec<bool> =
+                                (0..count).map(|site| places >> site & 1 == 1).collect();
                             graph.input(Bytes(flat.bytes(*at)), &resident)
                         });
                         nodes.insert(*at, node);
@@ -349,7 +361,8 @@ impl Maker<'_> {
                 ways.min_by(f64::total_cmp)
             })
             .collect();
-        let between = |way: &&[Piece]| way.iter().rev().skip(1).map(|piece| flat.bytes(piece.out)).sum::<u64>();
+        let between =
+            |way: &&[Piece]| way.iter().rev().skip(1).map(|piece| flat.bytes(piece.out)).sum::<u64>();
         let scratch = ways.iter().map(between).min().unwrap_or(0);
         let out = ways.first().and_then(|way| way.last()).map_or(0, |piece| piece.out);
         let node = graph.node(&operands, &times, Bytes(flat.bytes(out)), Bytes(scratch));
@@ -452,7 +465,10 @@ fn reason(piece: &Piece, site: usize, all: &[Result<Estimate, Refusal>]) -> (Why
         estimate.as_ref().is_ok_and(|other| chosen.as_ref().is_some_and(|own| time(other) < time(own)))
     };
     if others.any(faster) {
-        return (Why::Residency, "elsewhere it would be faster, but not with what would have to be moved".to_string());
+        return (
+            Why::Residency,
+            "elsewhere it would be faster, but not with what would have to be moved".to_string(),
+        );
     }
     (plain, String::new())
 }
@@ -467,7 +483,8 @@ fn steps(flat: &Flat, pieces: Vec<(Piece, usize)>, happened: Vec<Arc<Happened>>)
     }
     last.remove(&flat.root());
     let step = |(number, ((piece, site), happened)): (usize, ((Piece, usize), Arc<Happened>))| {
-        let mut done_with: Vec<At> = last.iter().filter(|(_, at)| **at == number).map(|(at, _)| *at).collect();
+        let mut done_with: Vec<At> =
+            last.iter().filter(|(_, at)| **at == number).map(|(at, _)| *at).collect();
         done_with.sort_unstable();
         Step { piece, site, done_with, happened }
     };

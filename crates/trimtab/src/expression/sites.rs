@@ -5,9 +5,9 @@ use crate::journal::Why;
 use crate::offload::{Offload, Wanted};
 use crate::residency::Room;
 use crate::runtime::Runtime;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use trimtab_core::{Basis, Device, Estimate, Nanos, Patience, Problem, Transfers};
+use trimtab_core::{Basis, Device, Estimate, KernelId, Nanos, Patience, Problem, Transfers};
 use trimtab_plan::{Planner, TermsId};
 
 /// How far the time of copying a view may be off, in doublings.
@@ -62,7 +62,8 @@ pub(crate) struct Costs<'a> {
     out: Vec<Option<Refusal>>,
     known: HashMap<(Problem, usize), Result<Estimate, Refusal>>,
     /// What is planned: nothing more can be learned of it now.
-    firm: HashMap<(Problem, usize), ()>,
+    firm: HashSet<(Problem, usize)>,
+    unable: HashMap<(Problem, usize), Option<String>>,
     patience: Patience,
     offload: &'a Offload,
 }
@@ -75,7 +76,16 @@ impl<'a> Costs<'a> {
         });
         let out = out.collect();
         let transfers = vec![None; sites.len()];
-        Costs { sites, transfers, out, known: HashMap::new(), firm: HashMap::new(), patience, offload }
+        Costs {
+            sites,
+            transfers,
+            out,
+            known: HashMap::new(),
+            firm: HashSet::new(),
+            unable: HashMap::new(),
+            patience,
+            offload,
+        }
     }
 
     /// Takes a site out of the running.
@@ -90,17 +100,17 @@ impl<'a> Costs<'a> {
 
     /// What a piece takes at a site with its operands there. Nothing is measured and no data is looked at.
     pub(crate) fn of(&mut self, piece: &Piece, bytes: u64, site: usize) -> Result<Estimate, Refusal> {
-        if let Some(refusal) = &self.out[site] {
-            return Err(refusal.clone());
-        }
         let problem = match piece.task {
             Task::Problem(problem) => problem,
             Task::Copy if site == 0 => return Ok(self.copying(bytes)),
             Task::Copy => return Err((Why::Unsupported, "only the processor copies such views".to_string())),
         };
-        let empty = problem.out_len() == 0 || problem.input_lens().as_slice().contains(&0);
-        if site > 0 && empty {
-            return Err((Why::Unsupported, "an operand has no elements".to_string()));
+        // What cannot be at all is said before what is not worth it.
+        if let Some(reason) = self.unable(&problem, site) {
+            return Err((Why::Unsupported, reason));
+        }
+        if let Some(refusal) = &self.out[site] {
+            return Err(refusal.clone());
         }
         match self.offload.wants(&problem) {
             Some((Wanted::Here, why, note)) if site > 0 && self.out[0].is_none() => return Err((why, note)),
@@ -111,6 +121,25 @@ impl<'a> Costs<'a> {
             }
             _ => self.asked(&problem, site),
         }
+    }
+
+    /// Why a device cannot do a problem at all.
+    fn unable(&mut self, problem: &Problem, site: usize) -> Option<String> {
+        let device = self.sites[site].device.filter(|_| site > 0)?;
+        let declined = || {
+            if problem.out_len() == 0 || problem.input_lens().as_slice().contains(&0) {
+                return Some("an operand has no elements".to_string());
+            }
+            let mut reason = None;
+            for (number, info) in device.kernels().iter().enumerate() {
+                if info.operation == problem.operation() {
+                    let declined = device.declines(KernelId(number as u32), problem)?;
+                    reason.get_or_insert(declined.to_string());
+                }
+            }
+            Some(reason.unwrap_or_else(|| format!("{} has no kernel for it", device.facts().id)))
+        };
+        self.unable.entry((*problem, site)).or_insert_with(declined).clone()
     }
 
     fn asked(&mut self, problem: &Problem, site: usize) -> Result<Estimate, Refusal> {
@@ -138,7 +167,8 @@ impl<'a> Costs<'a> {
 
     /// The processor reads and writes what it copies.
     fn copying(&self, bytes: u64) -> Estimate {
-        let rates = self.sites[0].device.filter(|_| self.patience > Patience::Off).map(|device| device.rates());
+        let rates =
+            self.sites[0].device.filter(|_| self.patience > Patience::Off).map(|device| device.rates());
         let rate = rates.map_or(0.0, |rates| rates.bytes_per_s);
         let ns = if rate > 0.0 { 2.0 * bytes as f64 / rate * 1e9 } else { 0.0 };
         Estimate { time: Nanos(ns as u64), spread_log2: COPY_SPREAD, basis: Basis::Analytic }
@@ -147,7 +177,7 @@ impl<'a> Costs<'a> {
     /// Makes the plan of a piece where it was placed, measuring what patience allows. Whether that told something new.
     pub(crate) fn settle(&mut self, piece: &Piece, site: usize) -> bool {
         let Task::Problem(problem) = piece.task else { return false };
-        if self.firm.insert((problem, site), ()).is_some() {
+        if !self.firm.insert((problem, site)) {
             return false;
         }
         let Some((planner, terms)) = self.sites[site].planner else { return false };
