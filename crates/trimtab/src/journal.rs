@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use trimtab_core::{Basis, Estimate, Nanos};
+use trimtab_plan::{Decision, Reason, Rival, Standing};
 
 /// Decisions kept; the oldest go first.
 pub const MAX_ENTRIES: usize = 1024;
@@ -115,7 +116,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Launches since.
+    /// Launches since, where they are counted: those of expressions.
     pub fn runs(&self) -> u64 {
         self.happened.runs.load(Ordering::Relaxed)
     }
@@ -145,6 +146,43 @@ impl fmt::Display for Entry {
         match self.mean() {
             Some(mean) => write!(f, "; {} runs of {mean}", self.runs()),
             None => Ok(()),
+        }
+    }
+}
+
+impl Entry {
+    /// The entry of a decision about one operation.
+    pub(crate) fn of(decision: &Decision) -> Entry {
+        let is_here = |rival: &&Rival| &*rival.device_id == "cpu";
+        let best = |here: bool| {
+            let rivals = decision.rivals.iter().filter(|rival| is_here(rival) == here);
+            let known = rivals.filter_map(|rival| Some((rival, rival.estimate()?)));
+            known.min_by_key(|(rival, _)| rival.call_time())
+        };
+        let winner = decision.winner();
+        let measured = !matches!(decision.reason, Reason::Estimated | Reason::Learned | Reason::DefaultOrder);
+        let plain = if measured { Why::Measured } else { Why::Model };
+        // Where no other device was in the running, that is why.
+        let others =
+            || decision.rivals.iter().filter(|rival| winner.is_some_and(|own| own.device != rival.device));
+        let out = others().next().filter(|_| others().all(|rival| rival.estimate().is_none()));
+        let (why, note) = match out.map(|rival| (&rival.standing, rival.out_because().unwrap_or_default())) {
+            Some((Standing::Declined(_), note)) => (Why::Unsupported, note),
+            Some((Standing::Excluded(_), note)) => (Why::Constraint, note),
+            Some((_, note)) => (plain, note),
+            None => (plain, String::new()),
+        };
+        Entry {
+            number: 0,
+            what: decision.problem.to_string(),
+            operations: 1,
+            device: winner.map_or_else(String::new, |winner| winner.device_id.to_string()),
+            why,
+            processor: best(true).map(|(_, estimate)| estimate),
+            other: best(false).map(|(rival, estimate)| (rival.device_id.to_string(), estimate)),
+            apart: None,
+            note,
+            happened: Arc::default(),
         }
     }
 }

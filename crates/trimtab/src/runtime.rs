@@ -3,7 +3,7 @@
 use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
 use crate::expression::Schedules;
-use crate::journal::Journal;
+use crate::journal::{Entry, Journal};
 use crate::offload::Offload;
 use crate::residency::{Activity, Counts, Room};
 use std::sync::{Arc, OnceLock};
@@ -167,7 +167,7 @@ impl Runtime {
         self.shared.schedules.clear();
     }
 
-    /// The last decisions about expressions, for reports.
+    /// The last decisions: one for each new operation, one for each launch of a new expression.
     pub fn journal(&self) -> &Journal {
         &self.shared.journal
     }
@@ -290,6 +290,9 @@ impl Runtime {
         out: &mut [T],
     ) -> Result<(), Error> {
         let plan = self.plan(problem)?;
+        if let Some(decision) = self.shared.planner.decision(problem, self.terms) {
+            self.shared.journal.note(Entry::of(&decision));
+        }
         match self.launch_once(&plan, problem, inputs, out) {
             Ok(()) => {
                 self.shared.keep_built();

@@ -274,7 +274,7 @@ fn operands_that_do_not_fit_the_problem_are_errors_before_and_after_planning() {
 fn text_that_is_no_problem_is_an_error_that_shows_what_one_looks_like() {
     for (text, part) in [
         ("", "is not an operation"),
-        ("conv:f32:3x3", "matmul, elementwise, reduce, transpose, custom"),
+        ("conv:f32:3x3", "matmul, elementwise, reduce, transpose, fused, custom"),
         ("matmul:f8:2x2x2", "f32, f64, f16, i32"),
         ("matmul:f32:2x2", "m x n x k"),
         ("matmul:f32:2x-2x2", "is not a size"),

@@ -225,3 +225,39 @@ fn reading_is_the_same_for_parts() {
     assert_eq!(part(2..4).len(), 20);
     assert_eq!(y.get(&[2, 3]), x.get(&[2, 3]).map(|x| x + 1.0));
 }
+
+#[test]
+fn deciding_looks_at_no_data() {
+    let rt = runtime();
+    // A quarter of a tebibyte, of which one number exists.
+    let x = Tensor::scalar(1.0f32).broadcast_to(&[1 << 18, 1 << 18]).unwrap();
+    let explained = ((rt.lazy(&x) * 2.0 + 1.0).relu().sum(0) / 3.0).explain().unwrap();
+    assert!(explained.expected > Nanos::from_millis(100), "{explained}");
+    assert_eq!(rt.activity().evaluated, 0);
+}
+
+#[test]
+fn with_patience_what_is_chosen_rests_on_measurements() {
+    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu");
+    let rt = builder.build().unwrap();
+    let x = numbers::<f32>(&[256, 256]);
+    let chain = ((rt.lazy(&x) * 2.0 + 1.0).relu() - 3.0).abs();
+    let explained = chain.explain().unwrap();
+    for launch in &explained.launches {
+        let basis = launch.processor.unwrap().basis;
+        assert!(matches!(basis, trimtab::core::Basis::Measured(_)), "{explained}");
+    }
+    let expected: Vec<f32> = x.to_vec().iter().map(|x| ((x * 2.0 + 1.0).max(0.0) - 3.0).abs()).collect();
+    assert_eq!(chain.to_vec().unwrap(), expected);
+}
+
+#[test]
+fn decisions_about_single_operations_are_in_the_journal_too() {
+    let rt = runtime();
+    rt.exp(&numbers::<f32>(&[50])).unwrap();
+    rt.exp(&numbers::<f32>(&[50])).unwrap();
+    let entries = rt.journal().entries();
+    assert_eq!(entries.len(), 1);
+    assert_eq!((entries[0].what.as_str(), entries[0].device.as_str()), ("elementwise.exp:f32:50", "cpu"));
+    assert!(entries[0].processor.is_some() && entries[0].other.is_none(), "{}", entries[0]);
+}

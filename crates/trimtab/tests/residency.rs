@@ -185,3 +185,51 @@ fn an_expression_evaluated_again_on_a_device_is_not_planned_again() {
     assert_eq!(layer(), first);
     assert_eq!((rt.activity().placed, rt.journal().written()), (placed, written));
 }
+
+#[test]
+fn thresholds_decide_where_operations_run() {
+    let offload = Offload {
+        matmul: Some(64 * 64 * 64),
+        all: Some(u64::MAX),
+        smallest_batch: Some(3),
+        ..Offload::default()
+    };
+    let rt = builder().offload(offload).build().unwrap();
+    let x = numbers::<f32>(&[64, 64]);
+    let made = rt.lazy(&x).matmul(&x).exp().matmul(&numbers::<f32>(&[64, 63])).sum(0);
+    let explained = made.explain().unwrap();
+    let where_and_why: Vec<(bool, Why)> =
+        explained.launches.iter().map(|launch| (launch.device == "cpu", launch.why)).collect();
+    // The first product, with what follows it, is large enough.
+    assert!(where_and_why.contains(&(false, Why::Threshold)), "{explained}");
+    assert_eq!(where_and_why.last(), Some(&(true, Why::Threshold)), "{explained}");
+    assert_eq!(made.eval().unwrap().shape(), [63]);
+    let activity = rt.activity();
+    assert!(activity.uploads > 0 && activity.downloads == 1, "{activity:?}");
+    let batch =
+        rt.lazy(&numbers::<f32>(&[2, 64, 64])).matmul(&numbers::<f32>(&[2, 64, 64])).explain().unwrap();
+    assert_eq!(
+        (batch.launches[0].device.as_str(), batch.launches[0].why),
+        ("cpu", Why::SmallBatch),
+        "{batch}"
+    );
+    let off =
+        builder().offload(Offload { off: true, matmul: Some(0), ..Offload::default() }).build().unwrap();
+    let explained = off.lazy(&x).matmul(&x).explain().unwrap();
+    assert_eq!((explained.launches[0].device.as_str(), explained.launches[0].why), ("cpu", Why::Disabled));
+}
+
+#[test]
+fn data_that_lies_on_a_device_keeps_operations_there() {
+    let rt = builder().offload(Offload { matmul: Some(0), ..Offload::default() }).build().unwrap();
+    let x = numbers::<f32>(&[512, 512]);
+    let product = rt.lazy(&x).matmul(&x).eval().unwrap();
+    // Larger than what is left of it: summing there moves four bytes, summing here a megabyte.
+    let sum = rt.lazy(&product).sum(Axis::All);
+    let explained = sum.explain().unwrap();
+    sum.item().unwrap();
+    let activity = rt.activity();
+    let moved = activity.downloaded;
+    let there = explained.launches[0].device != "cpu";
+    assert_eq!(moved, if there { Bytes(4) } else { Bytes(512 * 512 * 4) }, "{explained}");
+}

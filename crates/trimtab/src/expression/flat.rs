@@ -3,7 +3,7 @@
 use super::node::{Axes, Made, Node};
 use crate::error::Error;
 use crate::tensor::{Dims, MAX_TENSOR_RANK, Tensor};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use trimtab_core::{BinaryOp, DType, ReduceOp, UnaryOp};
 use trimtab_cpu::Element;
@@ -83,22 +83,16 @@ impl Flat {
 
 /// The list, and the data it is about.
 pub(crate) struct Flattened<T: Element> {
-    pub flat: Flat,
+    pub flat: Arc<Flat>,
     pub inputs: Vec<Tensor<T>>,
     pub numbers: Vec<T>,
 }
 
 /// Lists the values of an expression. What is the same twice is listed once.
 pub(super) fn flatten<T: Element>(root: &Arc<Node<T>>) -> Result<Flattened<T>, Error> {
-    let mut list = List {
-        flattened: Flattened {
-            flat: Flat { dtype: T::DTYPE, values: Vec::new() },
-            inputs: Vec::new(),
-            numbers: Vec::new(),
-        },
-        known: HashMap::new(),
-    };
-    let mut places: HashMap<*const Node<T>, At> = HashMap::new();
+    let flat = Flat { dtype: T::DTYPE, values: Vec::new() };
+    let mut list = List { flat, inputs: Vec::new(), numbers: Vec::new(), known: FxHashMap::default() };
+    let mut places: FxHashMap<*const Node<T>, At> = FxHashMap::default();
     let mut left: Vec<&Arc<Node<T>>> = vec![root];
     while let Some(&node) = left.last() {
         if places.contains_key(&Arc::as_ptr(node)) {
@@ -134,17 +128,19 @@ pub(super) fn flatten<T: Element>(root: &Arc<Node<T>>) -> Result<Flattened<T>, E
         places.insert(Arc::as_ptr(node), at);
         left.pop();
     }
-    Ok(list.flattened)
+    Ok(Flattened { flat: Arc::new(list.flat), inputs: list.inputs, numbers: list.numbers })
 }
 
 struct List<T: Element> {
-    flattened: Flattened<T>,
-    known: HashMap<Value, At>,
+    flat: Flat,
+    inputs: Vec<Tensor<T>>,
+    numbers: Vec<T>,
+    known: FxHashMap<Value, At>,
 }
 
 impl<T: Element> List<T> {
     fn push(&mut self, op: Op, shape: Dims<usize>) -> At {
-        let values = &mut self.flattened.flat.values;
+        let values = &mut self.flat.values;
         let value = Value { op, shape };
         *self.known.entry(value).or_insert_with(|| {
             values.push(value);
@@ -163,7 +159,7 @@ impl<T: Element> List<T> {
     }
 
     fn dense(&mut self, tensor: &Tensor<T>) -> At {
-        let inputs = &mut self.flattened.inputs;
+        let inputs = &mut self.inputs;
         let known = inputs.iter().position(|other| other.is_same_view(tensor));
         let number = known.unwrap_or_else(|| {
             inputs.push(tensor.clone());
@@ -173,7 +169,7 @@ impl<T: Element> List<T> {
     }
 
     fn number(&mut self, number: T) -> At {
-        let numbers = &mut self.flattened.numbers;
+        let numbers = &mut self.numbers;
         let bits = |number: T| number.to_f64().to_bits();
         let known = numbers.iter().position(|other| bits(*other) == bits(number));
         let place = known.unwrap_or_else(|| {
@@ -189,14 +185,14 @@ impl<T: Element> List<T> {
             let shape = flat.value(at).shape();
             shape[..shape.len().saturating_sub(2)].to_vec()
         };
-        let flat = &self.flattened.flat;
+        let flat = &self.flat;
         let (left, right) = (batch_of(flat, a), batch_of(flat, b));
         let batch = crate::ops::broadcast(&left, &right).unwrap_or_default();
         let mut repeated = |at: At, own: &[usize]| -> Result<At, Error> {
             if own == batch || own.iter().product::<usize>() == 1 {
                 return Ok(at);
             }
-            let last = self.flattened.flat.value(at).shape();
+            let last = self.flat.value(at).shape();
             let whole = [batch.as_slice(), &last[last.len() - 2..]].concat();
             crate::tensor::element_count::<T>(&whole)?;
             let whole = Dims::new(&whole).ok_or(Error::Rank { shape: whole })?;

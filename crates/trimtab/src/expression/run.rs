@@ -27,7 +27,7 @@ impl Runtime {
             return Ok(flattened.inputs[number as usize].clone());
         }
         let sites = self.sites();
-        let key = (self.terms, flat.clone(), resident(&sites, &flattened.inputs));
+        let key = (self.terms, Arc::clone(flat), resident(&sites, &flattened.inputs));
         let schedule = self.schedule(&key)?;
         match self.run(&sites, &schedule, flattened) {
             Ok(value) => Ok(value),

@@ -8,7 +8,8 @@ use crate::journal::{Entry, Happened, Why};
 use crate::offload::Offload;
 use crate::residency::count;
 use crate::runtime::Runtime;
-use std::collections::{HashMap, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trimtab_core::{Bytes, Estimate, Nanos, Patience, Transfers};
@@ -59,7 +60,7 @@ impl fmt::Display for Explanation {
 }
 
 /// What a schedule is made for: the expression, the terms, and by input where it lies (bit 0: the processor's memory).
-type Key = (TermsId, Flat, Vec<u64>);
+type Key = (TermsId, Arc<Flat>, Vec<u64>);
 
 /// How an expression was divided: whether operations run as one, and where each group or operation runs.
 #[derive(Clone)]
@@ -76,9 +77,9 @@ pub(crate) struct Schedules {
 
 #[derive(Default)]
 struct Kept {
-    schedules: HashMap<Key, Arc<Schedule>>,
+    schedules: FxHashMap<Key, Arc<Schedule>>,
     /// The last division of an expression, wherever its inputs were.
-    divisions: HashMap<(TermsId, Flat), Division>,
+    divisions: FxHashMap<(TermsId, Arc<Flat>), Division>,
     order: VecDeque<Key>,
 }
 
@@ -104,7 +105,7 @@ impl Schedules {
             kept.schedules.remove(&oldest);
             kept.divisions.remove(&(oldest.0, oldest.1));
         }
-        kept.divisions.insert((key.0, key.1.clone()), division);
+        kept.divisions.insert((key.0, Arc::clone(&key.1)), division);
         if kept.schedules.insert(key.clone(), Arc::clone(schedule)).is_none() {
             kept.order.push_back(key.clone());
         }
@@ -129,7 +130,7 @@ impl Runtime {
         if let Some(schedule) = known {
             return Ok(schedule);
         }
-        let previous = schedules.kept().divisions.get(&(key.0, key.1.clone())).cloned();
+        let previous = schedules.kept().divisions.get(&(key.0, Arc::clone(&key.1))).cloned();
         let (flat, resident) = (&key.1, &key.2);
         let made = self.make_schedule(flat, resident, previous.clone(), Some(&self.shared.offload));
         let (schedule, division) = match made {
@@ -270,7 +271,7 @@ impl Maker<'_> {
     fn divide(&mut self, as_one: bool) -> Result<Choice, Error> {
         let count = self.costs.sites.len();
         let mut graph = Graph::new(count);
-        let mut nodes: HashMap<At, NodeId> = HashMap::new();
+        let mut nodes: FxHashMap<At, NodeId> = FxHashMap::default();
         // What is placed: whole groups, or operations as groups of one.
         let mut units: Vec<(Vec<&[Piece]>, NodeId)> = Vec::new();
         let groups = self.groups;
@@ -323,7 +324,7 @@ impl Maker<'_> {
     }
 
     /// Adds something that is computed in one of these ways, and the inputs it is the first to read.
-    fn add(&mut self, graph: &mut Graph, nodes: &mut HashMap<At, NodeId>, ways: &[&[Piece]]) -> NodeId {
+    fn add(&mut self, graph: &mut Graph, nodes: &mut FxHashMap<At, NodeId>, ways: &[&[Piece]]) -> NodeId {
         let flat = self.flat;
         let count = self.costs.sites.len();
         let made = |at: At| ways.iter().any(|way| way.iter().any(|piece| piece.out == at));
@@ -475,7 +476,7 @@ fn reason(piece: &Piece, site: usize, all: &[Result<Estimate, Refusal>]) -> (Why
 
 /// The launches in order, with what each leaves behind that nobody needs any more.
 fn steps(flat: &Flat, pieces: Vec<(Piece, usize)>, happened: Vec<Arc<Happened>>) -> Vec<Step> {
-    let mut last: HashMap<At, usize> = HashMap::new();
+    let mut last: FxHashMap<At, usize> = FxHashMap::default();
     for (number, (piece, _)) in pieces.iter().enumerate() {
         for at in piece.reads().chain([piece.out]) {
             last.insert(at, number);

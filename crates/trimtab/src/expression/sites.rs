@@ -5,7 +5,7 @@ use crate::journal::Why;
 use crate::offload::{Offload, Wanted};
 use crate::residency::Room;
 use crate::runtime::Runtime;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use trimtab_core::{Basis, Device, Estimate, KernelId, Nanos, Patience, Problem, Transfers};
 use trimtab_plan::{Planner, TermsId};
@@ -60,10 +60,10 @@ pub(crate) struct Costs<'a> {
     pub transfers: Vec<Option<Transfers>>,
     /// By site: why nothing at all runs there.
     out: Vec<Option<Refusal>>,
-    known: HashMap<(Problem, usize), Result<Estimate, Refusal>>,
+    known: FxHashMap<(Problem, usize), Result<Estimate, Refusal>>,
     /// What is planned: nothing more can be learned of it now.
-    firm: HashSet<(Problem, usize)>,
-    unable: HashMap<(Problem, usize), Option<String>>,
+    firm: FxHashSet<(Problem, usize)>,
+    unable: FxHashMap<(Problem, usize), Option<String>>,
     patience: Patience,
     offload: &'a Offload,
 }
@@ -80,9 +80,9 @@ impl<'a> Costs<'a> {
             sites,
             transfers,
             out,
-            known: HashMap::new(),
-            firm: HashSet::new(),
-            unable: HashMap::new(),
+            known: FxHashMap::default(),
+            firm: FxHashSet::default(),
+            unable: FxHashMap::default(),
             patience,
             offload,
         }
@@ -109,11 +109,13 @@ impl<'a> Costs<'a> {
         if let Some(reason) = self.unable(&problem, site) {
             return Err((Why::Unsupported, reason));
         }
-        if let Some(refusal) = &self.out[site] {
+        let wanted = self.offload.wants(&problem);
+        let here = matches!(wanted, Some((Wanted::Here, ..))) && self.out[0].is_none();
+        if let (Some(refusal), false) = (&self.out[site], here && site > 0) {
             return Err(refusal.clone());
         }
-        match self.offload.wants(&problem) {
-            Some((Wanted::Here, why, note)) if site > 0 && self.out[0].is_none() => return Err((why, note)),
+        match wanted {
+            Some((Wanted::Here, why, note)) if here && site > 0 => Err((why, note)),
             Some((Wanted::Elsewhere, why, note)) if site == 0 => {
                 let able = (1..self.sites.len())
                     .any(|other| self.out[other].is_none() && self.asked(&problem, other).is_ok());
@@ -130,14 +132,17 @@ impl<'a> Costs<'a> {
             if problem.out_len() == 0 || problem.input_lens().as_slice().contains(&0) {
                 return Some("an operand has no elements".to_string());
             }
-            let mut reason = None;
+            let mut reasons: Vec<String> = Vec::new();
             for (number, info) in device.kernels().iter().enumerate() {
                 if info.operation == problem.operation() {
-                    let declined = device.declines(KernelId(number as u32), problem)?;
-                    reason.get_or_insert(declined.to_string());
+                    let declined = device.declines(KernelId(number as u32), problem)?.to_string();
+                    if !reasons.contains(&declined) {
+                        reasons.push(declined);
+                    }
                 }
             }
-            Some(reason.unwrap_or_else(|| format!("{} has no kernel for it", device.facts().id)))
+            let none = || format!("{} has no kernel for it", device.facts().id);
+            Some(if reasons.is_empty() { none() } else { reasons.join("; ") })
         };
         self.unable.entry((*problem, site)).or_insert_with(declined).clone()
     }
