@@ -134,7 +134,8 @@ impl GpuDevice {
             for (place, &len) in lens.as_slice().iter().enumerate() {
                 fits(place, given(place).len(), given(place).dtype(), len, dtype)?;
             }
-            if let Some(place) = (lens.as_slice().len()..inputs.len()).find(|&place| given(place).len() > 0) {
+            if let Some(place) = (lens.as_slice().len()..inputs.len()).find(|&place| !given(place).is_empty())
+            {
                 fits(place, given(place).len(), given(place).dtype(), 0, dtype)?;
             }
             fits(OUT, out.len(), Some(out.dtype()), problem.out_len(), dtype)?;

@@ -56,7 +56,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Keeps what drivers built and how fast devices are for the next process.
-    fn keep_built(&self) {
+    pub(crate) fn keep_built(&self) {
         for (device, launcher) in self.planner.devices().iter().zip(&self.launchers) {
             let Some(launcher) = launcher else { continue };
             let kept = [(BUILT, launcher.built()), (SPEEDS, launcher.speeds().map(String::into_bytes))];

@@ -81,7 +81,7 @@ fn work_used_twice_is_listed_once_and_a_computed_expression_is_kept() {
     let rt = runtime();
     let x = numbers::<f32>(&[40, 30]);
     // The same function written twice is one: one launch computes it, one uses it.
-    let twice = rt.lazy(&x).exp().matmul(&rt.lazy(&x).exp().transpose());
+    let twice = rt.lazy(&x).exp().matmul(rt.lazy(&x).exp().transpose());
     let explained = twice.explain().unwrap();
     assert_eq!(explained.launches.len(), 2, "{explained}");
     let first = twice.eval().unwrap();
@@ -244,8 +244,9 @@ fn with_patience_what_is_chosen_rests_on_measurements() {
     let chain = ((rt.lazy(&x) * 2.0 + 1.0).relu() - 3.0).abs();
     let explained = chain.explain().unwrap();
     for launch in &explained.launches {
-        let basis = launch.processor.unwrap().basis;
-        assert!(matches!(basis, trimtab::core::Basis::Measured(_)), "{explained}");
+        let estimate = launch.processor.unwrap();
+        assert!(matches!(estimate.basis, trimtab::core::Basis::Measured(_)), "{explained}");
+        assert!(launch.apart.is_none_or(|apart| apart >= estimate.time), "{explained}");
     }
     let expected: Vec<f32> = x.to_vec().iter().map(|x| ((x * 2.0 + 1.0).max(0.0) - 3.0).abs()).collect();
     assert_eq!(chain.to_vec().unwrap(), expected);

@@ -20,6 +20,10 @@ use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, pl
 const MAX_SCHEDULES: usize = 512;
 /// Times an expression is placed anew because planning its pieces told something about their times.
 const ROUNDS: usize = 6;
+/// How many times longer than the chosen way another may be expected to take and still be measured.
+const CLOSE: f64 = 1.5;
+/// Pieces measured at most for the sake of ways that were not chosen.
+const MOST_ASIDE: usize = 12;
 
 /// A launch and where it happens.
 pub(crate) struct Step {
@@ -144,6 +148,9 @@ impl Runtime {
         schedule.explanation.launches.iter().for_each(|entry| self.shared.journal.note(entry.clone()));
         count(&self.shared.counts.placed, 1);
         schedules.keep(key, &schedule, division);
+        if schedule.steps.iter().any(|step| step.site > 0) {
+            self.shared.keep_built();
+        }
         Ok(schedule)
     }
 
@@ -177,10 +184,14 @@ impl Runtime {
         }
         let mut maker = Maker { flat, groups: &groups, resident, costs, previous };
         let mut choice = maker.choose()?;
+        let mut looked_aside = patience < Patience::Measure;
         for _ in 0..ROUNDS {
-            let mut news = false;
-            for (piece, site) in &choice.pieces {
-                news |= maker.costs.settle(piece, *site);
+            let mut news = maker.settle(&choice.pieces);
+            if !news && !looked_aside {
+                // An estimate nearly as good as what was measured may be better in truth.
+                looked_aside = true;
+                let close = maker.close(&choice);
+                news = maker.settle(&close);
             }
             if !news || patience == Patience::Off {
                 break;
@@ -244,6 +255,34 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
+    /// Makes the plans of pieces where they were placed. Whether that told something new about their times.
+    fn settle(&mut self, pieces: &[(Piece, usize)]) -> bool {
+        pieces.iter().fold(false, |news, (piece, site)| self.costs.settle(piece, *site) | news)
+    }
+
+    /// Pieces of other ways to compute the same groups on the same devices that may be as fast.
+    fn close(&mut self, choice: &Choice) -> Vec<(Piece, usize)> {
+        let mut close = Vec::new();
+        let groups = self.groups;
+        for group in groups {
+            let taken = group.ways.iter().position(|way| {
+                way.iter().all(|piece| choice.pieces.iter().any(|(chosen, _)| chosen == piece))
+            });
+            let last = taken.and_then(|way| group.ways[way].last());
+            let site = choice.pieces.iter().find(|(piece, _)| Some(piece) == last).map(|(_, site)| *site);
+            let (Some(taken), Some(site)) = (taken, site) else { continue };
+            let Some(ns) = way_ns(&mut self.costs, self.flat, &group.ways[taken], site) else { continue };
+            for way in (0..group.ways.len()).filter(|&way| way != taken) {
+                let other = way_ns(&mut self.costs, self.flat, &group.ways[way], site);
+                if other.is_some_and(|other| other < CLOSE * ns) {
+                    close.extend(group.ways[way].iter().map(|piece| (piece.clone(), site)));
+                }
+            }
+        }
+        close.truncate(MOST_ASIDE);
+        close
+    }
+
     /// The cheapest of: groups as one where that is cheaper; or every operation where it likes.
     fn choose(&mut self) -> Result<Choice, Error> {
         let as_one = self.divide(true);
