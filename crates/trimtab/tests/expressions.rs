@@ -239,7 +239,8 @@ fn deciding_looks_at_no_data() {
 #[test]
 fn with_patience_what_is_chosen_rests_on_measurements() {
     let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu");
-    let rt = builder.build().unwrap();
+    // Enough for a race on a busy machine.
+    let rt = builder.budget(Nanos::from_millis(5_000)).build().unwrap();
     let x = numbers::<f32>(&[256, 256]);
     let chain = ((rt.lazy(&x) * 2.0 + 1.0).relu() - 3.0).abs();
     let explained = chain.explain().unwrap();
