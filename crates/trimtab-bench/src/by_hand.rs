@@ -122,7 +122,7 @@ pub(crate) fn launch_overhead() -> Result<Launch> {
     let program = ours.table()[at as usize].program(&problem, &point, adapter)?;
     let [step] = program.steps.as_slice() else { bail!("the kernel takes more than one step") };
 
-    let bytes = 4 * problem.operand_lens()[0];
+    let bytes = 4 * problem.input_lens().as_slice()[0];
     let zeros = vec![0u8; bytes as usize];
     let (left, right) = (ours.upload(&zeros)?, ours.upload(&zeros)?);
     let result = ours.allocate(bytes)?;
@@ -135,7 +135,7 @@ pub(crate) fn launch_overhead() -> Result<Launch> {
         hand.dispatch(&pipeline, &group, step.groups)?;
         times[0].push(stopwatch.elapsed().0 as f64);
         let stopwatch = Stopwatch::start();
-        ours.launch_on(kernel, &problem, &point, Some(&left), Some(&right), &result)?;
+        ours.launch_on(kernel, &problem, &point, &[&left, &right], &result)?;
         times[1].push(stopwatch.elapsed().0 as f64);
     }
     let [by_hand_ns, ours_ns] = [0, 1].map(|which| median(&times[which]).unwrap_or(f64::NAN));

@@ -6,11 +6,14 @@ mod allocations;
 mod bandwidth;
 mod by_hand;
 mod cold;
+mod fusion;
+mod fusion_gpu;
 mod gpu;
 mod gpu_start;
 mod matmul;
 mod online;
 mod overhead;
+mod placement;
 mod recorded;
 mod regret;
 mod reload;
@@ -67,20 +70,27 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 11] = [
+const BENCHES: [(&str, &str, Bench); 14] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
+    ("fusion", "several operations as one against one by one, and against a single one", fusion::run),
     ("cold", "the first call of a new problem, nothing remembered", cold::run),
     ("reload", "opening 10,000 facts and choosing again without measuring", reload::run),
     ("search", "deciding the next setting among 10,000, and what a million take", search::run),
     ("gpu", "tuned against default and exhaustive on gpu0, and a launch against one by hand", gpu::run),
     ("gpu-start", "a process's first product on gpu0 against a program by hand", gpu_start::run),
+    ("fusion-gpu", "eight operations as one kernel on gpu0 against eight kernels", fusion_gpu::run),
     ("regret", "the learned choice against the oracle on shapes never measured  [--csv FILE]", regret::run),
     (
         "online",
         "the first calls of a shape never measured, learning from live calls  [--csv FILE]",
         online::run,
+    ),
+    (
+        "placement",
+        "whole expressions on simulated machines against every placement and greedy rules",
+        placement::run,
     ),
     ("recorded", "the models on published recordings of other devices  --data DIR", recorded::run),
 ];

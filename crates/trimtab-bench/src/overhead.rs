@@ -74,7 +74,8 @@ fn call_direct(
     io: &mut (Vec<f32>, Vec<f32>, Vec<f32>),
 ) {
     let (lhs, rhs, out) = io;
-    let args = Args { lhs: f32::erase(lhs), rhs: f32::erase(rhs), out: f32::erase_mut(out), pool };
+    let inputs = [f32::erase(lhs), f32::erase(rhs)];
+    let args = Args { inputs: &inputs, out: f32::erase_mut(out), pool };
     let _ = std::hint::black_box(kernel.launch(std::hint::black_box(problem), point, args));
 }
 

@@ -98,6 +98,14 @@ const TRANSPOSE: &[&str] = &[
     "transpose:f64:1024x1024",
 ];
 
+const FUSED: &[&str] = &[
+    "fused.relu(add(mul(a,#0),b)):f32:256x1024:all,columns",
+    "fused.tanh(add(mul(a,b),#0)):f32:1x1048576:all,all",
+    "fused.mul(sub(a,b),sub(a,b)):f32:1x4194304:all,all:sum",
+    "fused.exp(sub(a,b)):f32:512x1024:all,rows:sum.axis1",
+    "fused.relu(add(@,c)):f32:256x256x256:n,n,columns",
+];
+
 /// The problems of an operation.
 fn texts(operation: Operation) -> &'static [&'static str] {
     match operation {
@@ -105,6 +113,7 @@ fn texts(operation: Operation) -> &'static [&'static str] {
         Operation::Elementwise => ELEMENTWISE,
         Operation::Reduce => REDUCE,
         Operation::Transpose => TRANSPOSE,
+        Operation::Fused => FUSED,
         Operation::Custom => &[],
     }
 }

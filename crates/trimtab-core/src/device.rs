@@ -207,14 +207,14 @@ impl Transfers {
     /// Time around the kernel when every operand is uploaded and the result is downloaded.
     pub fn handover(&self, problem: &Problem) -> Nanos {
         let size = problem.dtype().map_or(0, crate::DType::size) as f64;
-        let [lhs, rhs, out] = problem.operand_lens();
         let time = |latency: Nanos, len: u64, bytes_per_s: f64| {
             let moving = if bytes_per_s > 0.0 { len as f64 * size / bytes_per_s * 1e9 } else { 0.0 };
             if len == 0 { 0.0 } else { latency.0 as f64 + moving }
         };
-        let up = time(self.upload_latency, lhs, self.upload_bytes_per_s)
-            + time(self.upload_latency, rhs, self.upload_bytes_per_s);
-        let down = time(self.download_latency, out, self.download_bytes_per_s);
+        let lens = problem.input_lens();
+        let up: f64 =
+            lens.as_slice().iter().map(|&len| time(self.upload_latency, len, self.upload_bytes_per_s)).sum();
+        let down = time(self.download_latency, problem.out_len(), self.download_bytes_per_s);
         Nanos(((up + down) as u64).saturating_add(self.submit.0))
     }
 }

@@ -25,8 +25,9 @@ pub use estimate::{Basis, Estimate, Work};
 pub use kernel::{Context, Decline, KernelVersion, LaunchError, Variant, VariantClass};
 pub use measurement::{Failure, FailureKind, Interference, Sample};
 pub use problem::{
-    BinaryOp, Custom, Elementwise, ElementwiseOp, Kind, Lookup, MAX_NAME_BYTES, MAX_RANK, MAX_SIZES, Matmul,
-    Operand, Operation, Problem, ProblemError, Reduce, ReduceOp, Transpose, UnaryOp,
+    BinaryOp, Custom, Elementwise, ElementwiseOp, Fused, InputLens, Kind, Lookup, MAX_INPUTS, MAX_NAME_BYTES,
+    MAX_NUMBERS, MAX_RANK, MAX_SIZES, MAX_STEPS, MAX_WAITING, Matmul, Operand, Operation, Over, Problem,
+    ProblemError, Product, Reduce, ReduceOp, Step, Transpose, UnaryOp, Varies,
 };
 pub use space::{Config, MAX_AXES, Point, Space};
 pub use state::State;

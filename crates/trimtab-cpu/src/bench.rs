@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trimtab_core::{Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
-use trimtab_operands::Expected;
-use trimtab_operands::Operands;
+use trimtab_operands::{Data, Expected, Operands, Slice};
 use trimtab_tune::{Sandbox, Stopwatch};
 
 /// Batches shorter than this are not asked for their energy: the counters step about once a millisecond.
@@ -147,26 +146,31 @@ fn batch(
     };
     let launch_failed =
         |error: trimtab_core::LaunchError| Failure::new(FailureKind::Launch, error.to_string());
+    let Operands { inputs, out } = &mut bed.operands;
+    let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
+    let pool = &bed.pool;
+    let launch = |out: &mut Data| {
+        let args = Args { inputs: &inputs, out: out.slice_mut(), pool };
+        kernel.launch(problem, point, args).map_err(launch_failed)
+    };
     if check {
-        bed.operands.out.poison();
-        kernel.launch(problem, point, args(&mut bed.operands, &bed.pool)).map_err(launch_failed)?;
-        bed.expected
-            .check(problem, &bed.operands.out)
-            .map_err(|message| Failure::new(FailureKind::Wrong, message))?;
+        out.poison();
+        launch(out)?;
+        bed.expected.check(problem, out).map_err(|message| Failure::new(FailureKind::Wrong, message))?;
     }
     // What calls one after the other see: helpers awake, operands in the caches. Long batches do not notice the caches.
     if watched.1 > 1 {
         wake(&bed.pool, watched.1);
     }
     if watched.0 < SETTLED_BATCH {
-        kernel.launch(problem, point, args(&mut bed.operands, &bed.pool)).map_err(launch_failed)?;
+        launch(out)?;
     }
     let energy = || energy_root.as_deref().and_then(probe::energy_uj);
     let watch = probe::Watch::start_for(watched.0, watched.1);
     let energy_before = energy();
     let stopwatch = Stopwatch::start();
     for _ in 0..iterations {
-        kernel.launch(problem, point, args(&mut bed.operands, &bed.pool)).map_err(launch_failed)?;
+        launch(out)?;
     }
     let elapsed = stopwatch.elapsed();
     let energy_uj = match (energy_before, energy()) {
@@ -174,11 +178,6 @@ fn batch(
         _ => None,
     };
     Ok(Sample { elapsed, iterations, interference: watch.seen(), energy_uj, compiled_in: None })
-}
-
-/// The operands as a launch wants them.
-fn args<'a>(operands: &'a mut Operands, pool: &'a Pool) -> Args<'a> {
-    Args { lhs: operands.lhs.slice(), rhs: operands.rhs.slice(), out: operands.out.slice_mut(), pool }
 }
 
 /// Wakes the helpers and waits until one takes part. Without it a product of 16 µs was timed for seconds as if there were

@@ -107,14 +107,13 @@ impl CpuDevice {
         kernel: KernelId,
         problem: &Problem,
         point: &Point,
-        lhs: Slice<'_>,
-        rhs: Slice<'_>,
+        inputs: &[Slice<'_>],
         out: SliceMut<'_>,
     ) -> Result<(), LaunchError> {
         let Some(found) = self.kernels.get(kernel.0 as usize) else {
             return Err(LaunchError::Kernel(format!("there is no kernel {}", kernel.0)));
         };
-        let args = Args { lhs, rhs, out, pool: &self.pool };
+        let args = Args { inputs, out, pool: &self.pool };
         match catch_unwind(AssertUnwindSafe(|| found.launch(problem, point, args))) {
             Ok(outcome) => outcome,
             Err(panic) => Err(LaunchError::Kernel(format!("panicked: {}", panic_message(panic.as_ref())))),
@@ -184,20 +183,14 @@ impl Drop for CpuDevice {
 }
 
 impl Reference for CpuDevice {
-    fn compute(
-        &self,
-        problem: &Problem,
-        lhs: Slice<'_>,
-        rhs: Slice<'_>,
-        out: SliceMut<'_>,
-    ) -> Result<(), LaunchError> {
+    fn compute(&self, problem: &Problem, inputs: &[Slice<'_>], out: SliceMut<'_>) -> Result<(), LaunchError> {
         let is_its = |info: &KernelInfo| {
             info.class == VariantClass::Reference && info.operation == problem.operation()
         };
         let Some(at) = self.infos.iter().position(is_its) else {
             return Err(LaunchError::Kernel(format!("{} has no reference kernel", problem.operation())));
         };
-        self.launch(KernelId(at as u32), problem, &Point::EMPTY, lhs, rhs, out)
+        self.launch(KernelId(at as u32), problem, &Point::EMPTY, inputs, out)
     }
 }
 

@@ -264,6 +264,96 @@ fn every_transpose_kernel_at_every_point_agrees_with_the_reference() {
 }
 
 #[test]
+fn every_fused_kernel_at_every_point_agrees_with_the_reference() {
+    let recipes = [
+        "a",
+        "relu(add(mul(a,#0),#1))",
+        "sub(#0,abs(neg(a)))",
+        "min(max(mul(a,a),#0),#1)",
+        "add(mul(sub(a,#0),sub(a,#0)),mul(add(a,#1),#2))",
+    ];
+    let of_two = ["add(a,b)", "sub(relu(a),mul(b,#0))", "max(sub(mul(a,b),b),min(b,a))"];
+    let functions =
+        ["tanh(add(exp(mul(a,#0)),#1))", "mul(gelu(a),sigmoid(sub(a,#0)))", "div(log(a),sqrt(pow(a,#0)))"];
+    let shapes = [
+        "0x0", "0x7", "7x0", "1x1", "1x127", "1x129", "3x5", "7x17", "33x64", "5x128", "9x130", "3x2500",
+        "1x70001",
+    ];
+    let ends = [
+        "sum",
+        "mean",
+        "prod",
+        "min",
+        "max",
+        "sum.axis0",
+        "sum.axis1",
+        "mean.axis0",
+        "max.axis1",
+        "min.axis0",
+        "prod.axis1",
+    ];
+    let mut problems = Vec::new();
+    for dtype in [DType::F32, DType::F64, DType::I32, DType::F16] {
+        for shape in shapes {
+            for recipe in recipes {
+                for varies in ["all", "columns", "rows", "one"] {
+                    problems.push(format!("fused.{recipe}:{dtype}:{shape}:{varies}"));
+                }
+            }
+            for recipe in of_two {
+                for varies in ["all,all", "all,columns", "rows,all", "rows,columns", "one,all"] {
+                    problems.push(format!("fused.{recipe}:{dtype}:{shape}:{varies}"));
+                }
+            }
+            for recipe in functions.iter().filter(|_| dtype.is_float()) {
+                problems.push(format!("fused.{recipe}:{dtype}:{shape}:all"));
+            }
+        }
+        let reduced =
+            ["1x1", "1x129", "3x5", "300x3", "7x17", "5x130", "70x67", "200x600", "3x2500", "2x40000"];
+        for end in ends
+            .into_iter()
+            .filter(|end| dtype.is_float() || end.starts_with('m') && !end.starts_with("mean"))
+        {
+            for shape in reduced {
+                for (recipe, varies) in
+                    [("mul(a,#0)", "all"), ("mul(sub(a,b),c)", "all,columns,rows"), ("abs(a)", "columns")]
+                {
+                    problems.push(format!("fused.{recipe}:{dtype}:{shape}:{varies}:{end}"));
+                }
+            }
+            if end.starts_with("sum") || end.starts_with("prod") {
+                problems.extend(
+                    ["0x0", "0x5", "5x0"].map(|shape| format!("fused.neg(a):{dtype}:{shape}:all:{end}")),
+                );
+            }
+        }
+        for shape in [
+            "0x3x2",
+            "3x0x2",
+            "3x2x0",
+            "1x1x1",
+            "7x5x3",
+            "31x33x17",
+            "65x130x20",
+            "1x300x9",
+            "300x1x9",
+            "129x127x300",
+        ] {
+            for layout in ["n,n", "n,t", "t,n", "t,t"].into_iter().filter(|_| dtype.is_float()) {
+                problems.push(format!("fused.relu(add(@,c)):{dtype}:{shape}:{layout},columns"));
+                problems.push(format!("fused.sub(mul(@,#0),div(c,d)):{dtype}:{shape}:{layout},all,rows"));
+                problems.push(format!("fused.mul(@,sub(#0,@)):{dtype}:{shape}:{layout}"));
+            }
+        }
+    }
+    // Large enough for several tasks a thread, and for streamed stores where the last cache is small.
+    problems.push("fused.relu(add(mul(a,#0),b)):f32:300x1027:all,columns".to_string());
+    problems.push("fused.max(mul(a,#0),#1):f64:1x1200001:all".to_string());
+    conform(Operation::Fused, &problems);
+}
+
+#[test]
 fn every_operation_has_a_reference_and_two_faster_kernels() {
     let device = device();
     for operation in Operation::ALL.into_iter().filter(|&operation| operation != Operation::Custom) {
@@ -385,7 +475,7 @@ fn foreign_kernels_that_lie_panic_fail_or_hang_are_reported_and_the_device_goes_
     let small: Problem = "elementwise.neg:f32:8".parse().unwrap();
     let launch = |name: &str, out: &mut [f32]| {
         let (lhs, out) = (trimtab_cpu::Slice::F32(&lhs), trimtab_cpu::SliceMut::F32(out));
-        device.launch(find(name), &small, &trimtab_core::Point::EMPTY, lhs, trimtab_cpu::Slice::None, out)
+        device.launch(find(name), &small, &trimtab_core::Point::EMPTY, &[lhs], out)
     };
     assert!(launch("test.panics", &mut out).unwrap_err().to_string().contains("a foreign panic"));
     assert_eq!(launch("test.fails", &mut out), Err(LaunchError::Kernel("a foreign error".to_string())));

@@ -68,12 +68,14 @@ impl<T> Drop for Guarded<T> {
 /// Runs every kernel at every point on guarded operands and compares with the reference; the number of launches.
 fn launch_all<T: Element>(device: &CpuDevice, problem: &Problem, at_the_end: bool) -> usize {
     let mut operands = Operands::new(problem);
-    let [lhs_len, rhs_len, out_len] = problem.operand_lens();
-    let mut lhs = Guarded::<T>::new(lhs_len, at_the_end);
-    let mut rhs = Guarded::<T>::new(rhs_len, at_the_end);
-    let mut out = Guarded::<T>::new(out_len, at_the_end);
-    lhs.fill(&operands.lhs);
-    rhs.fill(&operands.rhs);
+    let lens = problem.input_lens();
+    let mut inputs: Vec<Guarded<T>> =
+        lens.as_slice().iter().map(|&len| Guarded::<T>::new(len, at_the_end)).collect();
+    let mut out = Guarded::<T>::new(problem.out_len(), at_the_end);
+    for (input, data) in inputs.iter_mut().zip(&operands.inputs) {
+        input.fill(data);
+    }
+    let inputs: Vec<Slice<'_>> = inputs.iter().map(Guarded::erased).collect();
     let mut launches = 0;
     for (number, info) in device.kernels().iter().enumerate() {
         let kernel = KernelId(number as u32);
@@ -83,7 +85,7 @@ fn launch_all<T: Element>(device: &CpuDevice, problem: &Problem, at_the_end: boo
         for point in device.space(kernel, problem).points() {
             out.slice_mut().fill(T::from_f64(-77_777.0));
             let output = T::erase_mut(out.slice_mut());
-            let outcome = device.launch(kernel, problem, point, lhs.erased(), rhs.erased(), output);
+            let outcome = device.launch(kernel, problem, point, &inputs, output);
             assert_eq!(outcome, Ok(()), "{problem} {} {point:?}", info.name);
             operands.out = match T::DTYPE {
                 DType::F32 => Data::F32(out.slice().iter().map(|x| x.to_f64() as f32).collect()),
@@ -173,6 +175,20 @@ fn problems(dtype: &str) -> Vec<String> {
         "256x264",
     ];
     texts.extend(moves.map(|shape| format!("transpose:{dtype}:{shape}")));
+    for shape in ["1x1", "1x7", "1x127", "1x129", "1x1001", "3x5", "9x33", "5x130", "201x203"] {
+        texts.push(format!("fused.relu(add(mul(a,#0),#1)):{dtype}:{shape}:all"));
+        texts.push(format!("fused.sub(mul(a,b),max(c,d)):{dtype}:{shape}:all,rows,columns,one"));
+        for end in ["max", "max.axis0", "min.axis1"] {
+            texts.push(format!("fused.sub(mul(a,b),c):{dtype}:{shape}:all,rows,columns:{end}"));
+        }
+        if dtype != "i32" {
+            texts.push(format!("fused.exp(mul(a,b)):{dtype}:{shape}:columns,rows:sum"));
+            for layout in ["n,n", "t,t"] {
+                texts.push(format!("fused.relu(add(@,c)):{dtype}:{shape}x9:{layout},columns"));
+                texts.push(format!("fused.sub(c,mul(@,@)):{dtype}:{shape}x9:{layout},all"));
+            }
+        }
+    }
     texts
 }
 

@@ -1,6 +1,6 @@
 //! A problem and a point as numbers between which distances make sense: sizes and settings in doublings.
 
-use trimtab_core::{ElementwiseOp, Point, Problem};
+use trimtab_core::{ElementwiseOp, Fused, Point, Problem};
 
 /// Numbers a problem and a point are described by.
 pub const FEATURES: usize = 9;
@@ -39,6 +39,11 @@ pub fn features(problem: &Problem, point: &Point) -> [f64; FEATURES] {
             let tail = p.permutation().iter().rev().take(2);
             tail.fold(0, |code, axis| code * 8 + u32::from(*axis))
         }
+        Problem::Fused(p) => {
+            let depth = p.product().map_or(0, |product| product.depth);
+            sizes = [p.outer(), p.inner(), depth, p.inputs() as u64];
+            recipe(p)
+        }
         Problem::Custom(p) => {
             for (slot, size) in sizes.iter_mut().zip(p.sizes()) {
                 *slot = *size;
@@ -54,6 +59,15 @@ pub fn features(problem: &Problem, point: &Point) -> [f64; FEATURES] {
         *slot = SETTING_WEIGHT * (1.0 + f64::from(*value)).log2();
     }
     features
+}
+
+/// A number for a recipe: those of one recipe are alike, whatever the sizes.
+pub(crate) fn recipe(fused: &Fused) -> u32 {
+    let text = fused.to_string();
+    let without_sizes =
+        text.split(':').enumerate().filter(|(part, _)| *part != 2).flat_map(|(_, part)| part.bytes());
+    // Few enough bits to stay exact beside the other numbers.
+    without_sizes.fold(0u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into())) & 0xffff
 }
 
 #[cfg(test)]

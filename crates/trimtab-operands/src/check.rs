@@ -3,7 +3,9 @@
 
 use crate::operands::{Data, Operands};
 use crate::slice::{Slice, SliceMut};
-use trimtab_core::{DType, ElementwiseOp, LaunchError, Matmul, Problem, UnaryOp};
+use trimtab_core::{
+    BinaryOp, DType, ElementwiseOp, Fused, LaunchError, Matmul, Problem, ReduceOp, Step, UnaryOp,
+};
 
 /// Products with more operations than this are checked by sampling; the reference does about 1 Gflop/s.
 const SAMPLED_FLOPS: u64 = 4_000_000;
@@ -25,24 +27,38 @@ pub fn tolerance(problem: &Problem) -> f64 {
         Problem::Elementwise(p) => match p.op {
             ElementwiseOp::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu) => 0.0,
             ElementwiseOp::Unary(_) => 8.0 * epsilon,
-            ElementwiseOp::Binary(trimtab_core::BinaryOp::Pow) => 64.0 * epsilon,
+            ElementwiseOp::Binary(BinaryOp::Pow) => 64.0 * epsilon,
             ElementwiseOp::Binary(_) => epsilon,
         },
         Problem::Transpose(_) => 0.0,
+        Problem::Fused(p) => fused_tolerance(p, epsilon),
         Problem::Matmul(_) | Problem::Reduce(_) | Problem::Custom(_) => 4.0 * epsilon,
     }
+}
+
+/// Every step may add its own error to those before it, and passes those on enlarged: a recipe is allowed the sum of what
+/// its steps are, doubled; sums of fractions one unit a doubling of their length more.
+fn fused_tolerance(p: &Fused, epsilon: f64) -> f64 {
+    let each = |step: Step| match step {
+        Step::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu) => 0.0,
+        Step::Unary(_) => 8.0,
+        Step::Binary(BinaryOp::Pow) => 64.0,
+        Step::Binary(_) => 1.0,
+        Step::Product => 4.0,
+        Step::Input(_) | Step::Number(_) => 0.0,
+    };
+    let steps: f64 = p.steps().map(each).sum();
+    let end = match p.end() {
+        Some((ReduceOp::Sum | ReduceOp::Mean | ReduceOp::Prod, _)) => (p.reduced_len().max(2) as f64).log2(),
+        _ => 0.0,
+    };
+    2.0 * (steps + end) * epsilon
 }
 
 /// Who computes what others are compared with: plain loops that take every problem.
 pub trait Reference: Send + Sync {
     /// Computes a problem.
-    fn compute(
-        &self,
-        problem: &Problem,
-        lhs: Slice<'_>,
-        rhs: Slice<'_>,
-        out: SliceMut<'_>,
-    ) -> Result<(), LaunchError>;
+    fn compute(&self, problem: &Problem, inputs: &[Slice<'_>], out: SliceMut<'_>) -> Result<(), LaunchError>;
 }
 
 /// What a right result looks like, computed once per set of operands.
@@ -71,8 +87,7 @@ impl Expected {
             _ => {
                 let mut out = operands.out.clone();
                 out.poison();
-                let computed =
-                    reference.compute(problem, operands.lhs.slice(), operands.rhs.slice(), out.slice_mut());
+                let computed = reference.compute(problem, &operands.slices(), out.slice_mut());
                 computed.map(|()| Expected::All(out)).map_err(|error| error.to_string())
             }
         }
@@ -130,17 +145,21 @@ fn sign(index: usize) -> f64 {
     if mixed == 0 { 1.0 } else { -1.0 }
 }
 
+fn element(operands: &Operands, input: usize, index: usize) -> f64 {
+    operands.inputs.get(input).and_then(|data| data.at(index)).unwrap_or(f64::NAN)
+}
+
 fn sampled(p: &Matmul, operands: &Operands) -> Expected {
     let (m, n, k) = (p.m as usize, p.n as usize, p.k as usize);
     let lhs = |batch: usize, row: usize, inner: usize| {
         let start = if p.lhs.shared { 0 } else { batch * m * k };
         let within = if p.lhs.transposed { inner * m + row } else { row * k + inner };
-        operands.lhs.at(start + within).unwrap_or(f64::NAN)
+        element(operands, 0, start + within)
     };
     let rhs = |batch: usize, inner: usize, column: usize| {
         let start = if p.rhs.shared { 0 } else { batch * k * n };
         let within = if p.rhs.transposed { column * k + inner } else { inner * n + column };
-        operands.rhs.at(start + within).unwrap_or(f64::NAN)
+        element(operands, 1, start + within)
     };
     let total = p.out_len();
     let elements = (0..SAMPLED_ELEMENTS)

@@ -1,22 +1,50 @@
 //! What every device beside the processor offers callers: running kernels on their operands, and what to keep of it.
 
 use crate::slice::{Slice, SliceMut};
-use trimtab_core::{KernelId, LaunchError, Nanos, Point, Problem};
+use std::any::Any;
+use trimtab_core::{Bytes, KernelId, LaunchError, Nanos, Point, Problem};
+
+/// Memory of a device that holds a value for as long as this lives. Only the device that made it knows what is inside.
+pub trait Held: Any + Send + Sync {
+    /// Bytes of the value.
+    fn bytes(&self) -> Bytes;
+}
 
 /// A device that runs kernels on operands in the caller's memory. What every device beside the processor offers callers.
 pub trait Launch: Send + Sync {
     /// Computes; moves operands and result as needed. With `timed` the kernel's own time on the device, where it can tell.
-    #[expect(clippy::too_many_arguments, reason = "a launch is a kernel, its settings and three operands")]
     fn launch(
         &self,
         kernel: KernelId,
         problem: &Problem,
         point: &Point,
-        lhs: Slice<'_>,
-        rhs: Slice<'_>,
+        inputs: &[Slice<'_>],
         out: SliceMut<'_>,
         timed: bool,
     ) -> Result<Option<Nanos>, LaunchError>;
+
+    /// Memory on the device with a copy of the data.
+    fn hold(&self, data: Slice<'_>) -> Result<Box<dyn Held>, LaunchError>;
+
+    /// Memory on the device for a result. What it holds before means nothing.
+    fn reserve(&self, bytes: Bytes) -> Result<Box<dyn Held>, LaunchError>;
+
+    /// Copies a value from the device, after every launch made before.
+    fn fetch(&self, from: &dyn Held, out: SliceMut<'_>) -> Result<(), LaunchError>;
+
+    /// Computes on values that are on the device; the result stays there. With `timed` as in [`Launch::launch`].
+    fn launch_held(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        inputs: &[&dyn Held],
+        out: &dyn Held,
+        timed: bool,
+    ) -> Result<Option<Nanos>, LaunchError>;
+
+    /// Memory of the device this process holds, over all its runtimes.
+    fn memory_used(&self) -> Bytes;
 
     /// How far its results may be from the reference, relative to the larger of the result and one.
     fn tolerance(&self, problem: &Problem) -> f64;

@@ -10,7 +10,7 @@ mod standin;
 
 pub use check::{Expected, Reference, tolerance};
 pub use half::f16;
-pub use launch::Launch;
+pub use launch::{Held, Launch};
 pub use operands::{Data, Operands, making_takes};
 pub use slice::{Element, Slice, SliceMut};
 pub use standin::stand_ins;

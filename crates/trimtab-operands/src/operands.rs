@@ -25,13 +25,11 @@ pub enum Data {
     I32(Vec<i32>),
 }
 
-/// Both inputs and the output of one problem.
+/// The inputs and the output of one problem.
 #[derive(Clone, Debug)]
 pub struct Operands {
-    /// The left or only input.
-    pub lhs: Data,
-    /// The right input.
-    pub rhs: Data,
+    /// The inputs, in order.
+    pub inputs: Vec<Data>,
     /// The output.
     pub out: Data,
 }
@@ -122,14 +120,13 @@ impl Operands {
     /// Operands whose exact results are representable wherever the operation allows it: small integers for products
     /// and sums, so that every order of summation gives the same bits.
     pub fn new(problem: &Problem) -> Operands {
-        let [lhs, rhs, out] = problem.operand_lens();
+        let (lens, out) = (problem.input_lens(), problem.out_len());
         let dtype = problem.dtype().unwrap_or(DType::F32);
-        let (left, right) = ranges(problem);
-        let mut operands = Operands {
-            lhs: Data::filled(dtype, lhs, |index| left.value(index, 1)),
-            rhs: Data::filled(dtype, rhs, |index| right.value(index, 2)),
-            out: Data::filled(dtype, out, |_| 0.0),
-        };
+        let made = lens.as_slice().iter().enumerate().map(|(place, &len)| {
+            let values = values(problem, place);
+            Data::filled(dtype, len, |index| values.value(index, place as u64 + 1))
+        });
+        let mut operands = Operands { inputs: made.collect(), out: Data::filled(dtype, out, |_| 0.0) };
         if out == 0 {
             operands.out = match dtype {
                 DType::F32 => Data::F32(vec![]),
@@ -139,6 +136,11 @@ impl Operands {
             };
         }
         operands
+    }
+
+    /// Views the inputs.
+    pub fn slices(&self) -> Vec<Slice<'_>> {
+        self.inputs.iter().map(Data::slice).collect()
     }
 }
 
@@ -150,9 +152,16 @@ pub fn making_takes(problem: &Problem) -> Nanos {
             return Nanos::from_secs_f64(operands + 1e-9 * p.flops().min(20_000_000) as f64);
         }
         Problem::Elementwise(p) if p.op.is_function() => 15.0,
+        Problem::Fused(p) => {
+            let product = p.product().map_or(0, |product| product.depth);
+            let steps = 15 * p.steps().len() as u64;
+            let ns = p.len().saturating_mul(steps.saturating_add(product));
+            return Nanos::from_secs_f64(operands + 1e-9 * ns as f64);
+        }
         _ => 2.0,
     };
-    let elements = problem.operand_lens().into_iter().max().unwrap_or(0) as f64;
+    let lens = problem.input_lens();
+    let elements = lens.as_slice().iter().copied().fold(problem.out_len(), u64::max) as f64;
     Nanos::from_secs_f64(operands + 1e-9 * reference_ns_per_element * elements)
 }
 
@@ -191,10 +200,11 @@ impl Values {
     }
 }
 
-fn ranges(problem: &Problem) -> (Values, Values) {
+/// The values of the operand at a place.
+fn values(problem: &Problem, place: usize) -> Values {
     use Values::{Between, Positive, Signs, SmallIntegers};
     let integer = problem.dtype() == Some(DType::I32);
-    match problem {
+    let (left, right) = match problem {
         Problem::Elementwise(p) => match p.op {
             _ if integer => match p.op {
                 ElementwiseOp::Binary(BinaryOp::Div | BinaryOp::Pow) => (SmallIntegers, Positive),
@@ -210,5 +220,10 @@ fn ranges(problem: &Problem) -> (Values, Values) {
         Problem::Matmul(_) | Problem::Reduce(_) | Problem::Transpose(_) | Problem::Custom(_) => {
             (SmallIntegers, SmallIntegers)
         }
-    }
+        // Products stay exact, and functions in chains stay where they are defined and finite.
+        Problem::Fused(p) if p.product().is_some() && place < 2 => (SmallIntegers, SmallIntegers),
+        Problem::Fused(_) if integer => (SmallIntegers, SmallIntegers),
+        Problem::Fused(_) => (Between(0.5, 1.5), Between(0.5, 1.5)),
+    };
+    if place == 0 { left } else { right }
 }

@@ -1,6 +1,6 @@
 //! Small stand-ins for a problem, on which a kernel can be checked in microseconds before it is trusted with the real one.
 
-use trimtab_core::{Elementwise, ElementwiseOp, Matmul, Problem, Reduce, Transpose};
+use trimtab_core::{Elementwise, ElementwiseOp, Fused, Matmul, Problem, Product, Reduce, Transpose};
 
 /// Largest size of a dimension in the first stand-in; odd, so that remainders are checked too.
 const FIRST_SIZE: u64 = 67;
@@ -51,6 +51,13 @@ fn shrink(problem: &Problem, cap: u64) -> Option<Problem> {
             let permutation: Vec<usize> = p.permutation().iter().map(|&axis| usize::from(axis)).collect();
             Transpose::new(p.dtype, &shape, &permutation).ok().map(Problem::from)
         }
+        Problem::Fused(p) => {
+            let cap = if p.outer() == 1 { cap.saturating_mul(cap) } else { cap };
+            let inputs: Vec<_> = (0..p.inputs()).map(|input| p.varies(input)).collect();
+            let product = p.product().map(|product| Product { depth: product.depth.min(cap), ..product });
+            let (steps, sizes) = (p.steps().collect::<Vec<_>>(), [p.outer().min(cap), p.inner().min(cap)]);
+            Fused::new(p.dtype, sizes, &steps, &inputs, product, p.end()).ok().map(Problem::from)
+        }
         Problem::Custom(_) => None,
     }
 }
@@ -69,6 +76,9 @@ mod tests {
             "elementwise.add:f32:1000x1000,1x1000",
             "reduce.sum:i32:7x100000x3:axis1",
             "transpose:f64:900x7x800:2.0.1",
+            "fused.relu(add(mul(a,b),#0)):f32:1000x5000:all,columns",
+            "fused.exp(a):f32:1x900000:all:sum",
+            "fused.relu(add(@,c)):f32:500x600x700:n,t,columns",
             "custom.x:9",
         ] {
             let problem: Problem = text.parse().unwrap();

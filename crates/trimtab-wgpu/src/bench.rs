@@ -44,8 +44,7 @@ struct Bed {
     /// The processor's side holds the result read back.
     operands: Operands,
     expected: Expected,
-    lhs: GpuBuffer,
-    rhs: GpuBuffer,
+    inputs: Vec<GpuBuffer>,
     out: GpuBuffer,
 }
 
@@ -76,10 +75,10 @@ impl<'a> GpuBench<'a> {
         let expected = Expected::new(self.device.reference.as_ref(), &self.problem, &operands)
             .map_err(|message| untried(format!("no reference: {message}")))?;
         let device = |error: LaunchError| untried(error.to_string());
-        let lhs = self.device.upload(data_bytes(&operands.lhs)).map_err(device)?;
-        let rhs = self.device.upload(data_bytes(&operands.rhs)).map_err(device)?;
+        let uploaded = operands.inputs.iter().map(|data| self.device.upload(data_bytes(data)));
+        let inputs = uploaded.collect::<Result<_, _>>().map_err(device)?;
         let out = self.device.allocate(data_bytes(&operands.out).len() as u64).map_err(device)?;
-        Ok(Bed { operands, expected, lhs, rhs, out })
+        Ok(Bed { operands, expected, inputs, out })
     }
 
     /// A failure in the words of the planner.
@@ -167,7 +166,8 @@ fn run(
 ) -> Result<Sample, Stopped> {
     let open = engine.open()?;
     let own = engine.own(prepared)?;
-    let groups = prepared.bind(open, &own.with([&bed.lhs, &bed.rhs, &bed.out]))?;
+    let inputs: Vec<&GpuBuffer> = bed.inputs.iter().collect();
+    let groups = prepared.bind(open, &own.with(&inputs, &bed.out))?;
     let mut compiled_in = None;
     let each = match known {
         Some(each) => each,
@@ -179,7 +179,7 @@ fn run(
             compiled_in = prepared.built_in().map(|built| Nanos(built.0 + excess.0));
             engine.poison(&bed.out, problem.dtype())?;
             let watch = Stopwatch::start();
-            let operands = [&bed.lhs, &bed.rhs, &bed.out];
+            let operands = (&inputs[..], &bed.out);
             let (status, _) = engine.run(prepared, operands, None, None, timeout, engine.path())?;
             let each = watch.elapsed();
             status_error(status, problem)?;

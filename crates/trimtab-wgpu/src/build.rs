@@ -1,7 +1,7 @@
 //! From a program's text to pipelines, each built once in a process.
 
 use crate::open::{Open, lock};
-use crate::program::{Binding, Needs, PARAMS_BINDING, Step};
+use crate::program::{Binding, Needs, PARAMS_BINDING, Step, binding_number};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -101,7 +101,7 @@ impl Pipelines {
 fn build(open: &Open, text: &str, step: &Step) -> Built {
     let device = &open.device;
     let entry = |(number, binding): (usize, &Binding)| wgpu::BindGroupLayoutEntry {
-        binding: number as u32,
+        binding: binding_number(number),
         visibility: wgpu::ShaderStages::COMPUTE,
         ty: wgpu::BindingType::Buffer {
             ty: wgpu::BufferBindingType::Storage { read_only: !binding.writes },

@@ -7,7 +7,6 @@ use crate::kernels;
 use crate::memory::{GpuBuffer, Kind, MemoryUse};
 use crate::prepare::Prepared;
 use crate::strategy;
-use crate::tolerance::tolerance;
 use crate::transfer::TransferPath;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -16,9 +15,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 use trimtab_core::{
     Bench, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, LaunchError,
-    Nanos, Point, Problem, Rates, Space, State, Transfers, VariantClass, Work,
+    MAX_INPUTS, Nanos, Point, Problem, Rates, Space, State, Transfers, VariantClass, Work,
 };
-use trimtab_operands::{Launch, Reference, Slice, SliceMut, stand_ins};
+use trimtab_operands::{Reference, Slice, SliceMut, stand_ins};
 use trimtab_tune::panic_message;
 
 /// The most programs a device keeps ready.
@@ -101,11 +100,10 @@ impl GpuDevice {
         kernel: KernelId,
         problem: &Problem,
         point: &Point,
-        lhs: Slice<'_>,
-        rhs: Slice<'_>,
+        inputs: &[Slice<'_>],
         out: SliceMut<'_>,
     ) -> Result<(), LaunchError> {
-        self.launch_from(kernel, problem, point, [lhs, rhs], out, false).map(drop)
+        self.launch_from(kernel, problem, point, inputs, out, false).map(drop)
     }
 
     /// Like [`GpuDevice::launch`], and tells the time of the kernel alone by the device's clock, where there is one that can
@@ -115,73 +113,81 @@ impl GpuDevice {
         kernel: KernelId,
         problem: &Problem,
         point: &Point,
-        lhs: Slice<'_>,
-        rhs: Slice<'_>,
+        inputs: &[Slice<'_>],
         out: SliceMut<'_>,
     ) -> Result<Option<Nanos>, LaunchError> {
-        self.launch_from(kernel, problem, point, [lhs, rhs], out, true)
+        self.launch_from(kernel, problem, point, inputs, out, true)
     }
 
-    fn launch_from(
+    pub(crate) fn launch_from(
         &self,
         kernel: KernelId,
         problem: &Problem,
         point: &Point,
-        [lhs, rhs]: [Slice<'_>; 2],
+        inputs: &[Slice<'_>],
         out: SliceMut<'_>,
         timed: bool,
     ) -> Result<Option<Nanos>, LaunchError> {
-        let lens = problem.operand_lens();
+        let lens = problem.input_lens();
         if let Some(dtype) = problem.dtype() {
-            fits("lhs", lhs.len(), lhs.dtype(), lens[0], dtype)?;
-            fits("rhs", rhs.len(), rhs.dtype(), lens[1], dtype)?;
-            fits("out", out.len(), Some(out.dtype()), lens[2], dtype)?;
+            let given = |place: usize| inputs.get(place).copied().unwrap_or(Slice::None);
+            for (place, &len) in lens.as_slice().iter().enumerate() {
+                fits(place, given(place).len(), given(place).dtype(), len, dtype)?;
+            }
+            if let Some(place) = (lens.as_slice().len()..inputs.len()).find(|&place| !given(place).is_empty())
+            {
+                fits(place, given(place).len(), given(place).dtype(), 0, dtype)?;
+            }
+            fits(OUT, out.len(), Some(out.dtype()), problem.out_len(), dtype)?;
         }
         let prepared = self.prepare(kernel, problem, point).map_err(|refused| refused.error)?;
-        let (left, right) = (self.upload(bytes(&lhs))?, self.upload(bytes(&rhs))?);
+        let uploaded = inputs.iter().map(|input| self.upload(bytes(input)));
+        let uploaded = uploaded.collect::<Result<Vec<GpuBuffer>, _>>()?;
+        let uploaded: Vec<&GpuBuffer> = uploaded.iter().collect();
         let out = bytes_mut(out);
         let result = self.allocate(out.len() as u64)?;
         let clock = if timed { self.engine.clock() } else { None };
-        let operands = [&left, &right, &result];
+        let operands = (&uploaded[..], &result);
         let (status, elapsed) =
             self.engine.run(&prepared, operands, Some(out), clock, LONGEST_LAUNCH, self.engine.path())?;
         status_error(status, problem).map(|()| elapsed)
     }
 
-    /// Runs a kernel on operands that are on the device. Absent are operands the problem does not have.
+    /// Runs a kernel on operands that are on the device.
     pub fn launch_on(
         &self,
         kernel: KernelId,
         problem: &Problem,
         point: &Point,
-        lhs: Option<&GpuBuffer>,
-        rhs: Option<&GpuBuffer>,
+        inputs: &[&GpuBuffer],
         out: &GpuBuffer,
     ) -> Result<(), LaunchError> {
+        self.run_on(kernel, problem, point, inputs, out, false).map(drop)
+    }
+
+    pub(crate) fn run_on(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        inputs: &[&GpuBuffer],
+        out: &GpuBuffer,
+        timed: bool,
+    ) -> Result<Option<Nanos>, LaunchError> {
         if let Some(dtype) = problem.dtype() {
-            let lens = problem.operand_lens();
-            for (operand, buffer, needed) in
-                [("lhs", lhs, lens[0]), ("rhs", rhs, lens[1]), ("out", Some(out), lens[2])]
-            {
-                let found = buffer.map_or(0, GpuBuffer::bytes);
-                if found != needed.saturating_mul(dtype.size()) {
-                    return Err(LaunchError::Operand {
-                        operand,
-                        dtype: dtype.name(),
-                        found: (found / dtype.size()) as usize,
-                        needed: needed as usize,
-                    });
-                }
+            let lens = problem.input_lens();
+            for place in 0..lens.as_slice().len().max(inputs.len()) {
+                let needed = lens.as_slice().get(place).copied().unwrap_or(0);
+                let found = inputs.get(place).map_or(0, |buffer| buffer.bytes());
+                fits_bytes(place, found, needed, dtype)?;
             }
+            fits_bytes(OUT, out.bytes(), problem.out_len(), dtype)?;
         }
         let prepared = self.prepare(kernel, problem, point).map_err(|refused| refused.error)?;
-        let nothing = if lhs.is_none() || rhs.is_none() { Some(self.allocate(0)?) } else { None };
-        // The result never stands in for an operand: `nothing` is there where one is absent.
-        let left = lhs.or(nothing.as_ref()).unwrap_or(out);
-        let right = rhs.or(nothing.as_ref()).unwrap_or(out);
-        let (status, _) =
-            self.engine.run(&prepared, [left, right, out], None, None, LONGEST_LAUNCH, self.engine.path())?;
-        status_error(status, problem)
+        let clock = if timed { self.engine.clock() } else { None };
+        let (status, elapsed) =
+            self.engine.run(&prepared, (inputs, out), None, clock, LONGEST_LAUNCH, self.engine.path())?;
+        status_error(status, problem).map(|()| elapsed)
     }
 
     /// Memory on the device. Its contents are whatever an earlier user of this process left.
@@ -320,8 +326,9 @@ impl GpuDevice {
             DType::F64 if !told.f64 => return Some(Decline::because("the adapter has no 64-bit floats")),
             _ => (),
         }
-        let lens = problem.operand_lens();
-        let named = ["lhs", "rhs", "the result"].into_iter().zip(lens);
+        let (lens, out) = (problem.input_lens(), problem.out_len());
+        let named = lens.as_slice().iter().enumerate().map(|(place, &len)| (operand_name(place), len));
+        let named = named.chain([("the result", out)]);
         let mut sized = named.map(|(name, len)| (name, len.saturating_mul(dtype.size())));
         let (name, bytes) = sized.find(|(_, bytes)| *bytes > told.max_buffer.0)?;
         let largest = told.max_buffer.0;
@@ -341,22 +348,34 @@ fn asked<R>(question: impl FnOnce() -> R) -> Result<R, Decline> {
         .map_err(|panic| Decline::from(format!("panicked when asked: {}", panic_message(panic.as_ref()))))
 }
 
-fn fits(
-    operand: &'static str,
-    found: usize,
-    is: Option<DType>,
-    needed: u64,
-    dtype: DType,
-) -> Result<(), LaunchError> {
+/// The place of the result among names of operands.
+const OUT: usize = usize::MAX;
+
+/// What an operand is called in errors.
+fn operand_name(place: usize) -> &'static str {
+    const INPUTS: [&str; MAX_INPUTS + 1] =
+        ["lhs", "rhs", "input 2", "input 3", "input 4", "input 5", "input 6"];
+    INPUTS.get(place).copied().unwrap_or("out")
+}
+
+fn fits(place: usize, found: usize, is: Option<DType>, needed: u64, dtype: DType) -> Result<(), LaunchError> {
     let right_type = is.is_none_or(|is| is == dtype) || needed == 0 && found == 0;
     if found as u64 == needed && right_type {
         return Ok(());
     }
     let dtype = is.unwrap_or(dtype).name();
-    Err(LaunchError::Operand { operand, dtype, found, needed: needed as usize })
+    Err(LaunchError::Operand { operand: operand_name(place), dtype, found, needed: needed as usize })
 }
 
-fn bytes<'a>(slice: &Slice<'a>) -> &'a [u8] {
+fn fits_bytes(place: usize, found: u64, needed: u64, dtype: DType) -> Result<(), LaunchError> {
+    if found == needed.saturating_mul(dtype.size()) {
+        return Ok(());
+    }
+    let (dtype, found) = (dtype.name(), (found / dtype.size()) as usize);
+    Err(LaunchError::Operand { operand: operand_name(place), dtype, found, needed: needed as usize })
+}
+
+pub(crate) fn bytes<'a>(slice: &Slice<'a>) -> &'a [u8] {
     match slice {
         Slice::None => &[],
         Slice::F32(slice) => bytemuck::cast_slice(slice),
@@ -378,41 +397,6 @@ pub(crate) fn bytes_mut(slice: SliceMut<'_>) -> &mut [u8] {
 /// The bytes of an operand.
 pub(crate) fn data_bytes(data: &trimtab_operands::Data) -> &[u8] {
     bytes(&data.slice())
-}
-
-impl Launch for GpuDevice {
-    fn launch(
-        &self,
-        kernel: KernelId,
-        problem: &Problem,
-        point: &Point,
-        lhs: Slice<'_>,
-        rhs: Slice<'_>,
-        out: SliceMut<'_>,
-        timed: bool,
-    ) -> Result<Option<Nanos>, LaunchError> {
-        self.launch_from(kernel, problem, point, [lhs, rhs], out, timed)
-    }
-
-    fn tolerance(&self, problem: &Problem) -> f64 {
-        tolerance(problem)
-    }
-
-    fn offer_speeds(&self, speeds: &str) {
-        self.engine.offer_speeds(speeds);
-    }
-
-    fn speeds(&self) -> Option<String> {
-        self.engine.speeds()
-    }
-
-    fn offer_built(&self, built: Vec<u8>) {
-        self.offer_pipelines(Some(built));
-    }
-
-    fn built(&self) -> Option<Vec<u8>> {
-        self.pipeline_data()
-    }
 }
 
 impl Device for GpuDevice {

@@ -109,8 +109,8 @@ pub(crate) struct Own {
 
 impl Own {
     /// All the buffers of a launch.
-    pub(crate) fn with<'a>(&'a self, [lhs, rhs, out]: [&'a GpuBuffer; 3]) -> Buffers<'a> {
-        Buffers { lhs, rhs, out, status: self.status.as_ref(), scratch: &self.scratch }
+    pub(crate) fn with<'a>(&'a self, inputs: &'a [&'a GpuBuffer], out: &'a GpuBuffer) -> Buffers<'a> {
+        Buffers { inputs, out, status: self.status.as_ref(), scratch: &self.scratch }
     }
 }
 
@@ -202,7 +202,7 @@ impl Engine {
     pub(crate) fn run(
         &self,
         prepared: &Prepared,
-        operands: [&GpuBuffer; 3],
+        (inputs, out): (&[&GpuBuffer], &GpuBuffer),
         result: Option<&mut [u8]>,
         clock: Option<&Clock>,
         timeout: Nanos,
@@ -211,8 +211,7 @@ impl Engine {
         let open = self.open()?;
         self.idle(open)?;
         let own = self.own(prepared)?;
-        let out = operands[2];
-        let groups = prepared.bind(open, &own.with(operands))?;
+        let groups = prepared.bind(open, &own.with(inputs, out))?;
         let in_place = path == TransferPath::InPlace;
         // Where buffers cannot be mapped, status and result leave through one staging buffer in the same submission.
         let bytes = result.as_ref().map_or(0, |result| result.len());
@@ -406,7 +405,7 @@ mod tests {
             workgroup_bytes: 0,
             groups: [words.div_ceil(64), 1, 1],
             bindings: vec![
-                Binding::read(Place::Lhs),
+                Binding::read(Place::Input(0)),
                 Binding::write(Place::Out),
                 Binding::write(Place::Status),
             ],
@@ -432,7 +431,7 @@ mod tests {
                         engine.write_by(path, &from, bytemuck::cast_slice(&data)).unwrap();
                         let mut result = vec![0u32; words as usize];
                         let out = Some(bytemuck::cast_slice_mut(&mut result));
-                        let operands = [&from, &from, &to];
+                        let operands = (&[&from][..], &to);
                         let ran = engine.run(&prepared, operands, out, engine.clock(), LONGEST_LAUNCH, path);
                         assert_eq!(ran.unwrap().0, status, "{words} {path:?}");
                         assert!(data.iter().zip(&result).all(|(a, b)| a + 1 == *b), "{words} {path:?}");
@@ -450,7 +449,7 @@ mod tests {
             let prepared = engine.prepare(&counts(64)).unwrap();
             let [from, to] = [0, 1].map(|_| engine.take(Kind::Storage, 256).unwrap());
             let own = engine.own(&prepared).unwrap();
-            let groups = prepared.bind(engine.open().unwrap(), &own.with([&from, &from, &to])).unwrap();
+            let groups = prepared.bind(engine.open().unwrap(), &own.with(&[&from], &to)).unwrap();
             let submit = engine.transfers().unwrap().submit;
             engine.batch(&prepared, &groups, 1, Nanos(1), LONGEST_LAUNCH).unwrap();
             // One run that the machine held up may say something by itself: then again.

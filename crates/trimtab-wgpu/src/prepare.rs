@@ -3,21 +3,20 @@
 use crate::build::{Built, Pipelines};
 use crate::memory::GpuBuffer;
 use crate::open::{Open, lock};
-use crate::program::{Binding, MAX_SCRATCH, PARAMS_BINDING, Place, Program};
+use crate::program::{Binding, MAX_SCRATCH, PARAMS_BINDING, Place, Program, binding_number};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use trimtab_core::{AdapterFacts, LaunchError, Nanos};
+use trimtab_core::{AdapterFacts, LaunchError, MAX_INPUTS, Nanos};
 use trimtab_tune::Stopwatch;
 
 /// The most sets of buffers a program keeps bind groups for.
 const MAX_BOUND: usize = 8;
-/// The buffers a program sees: two operands, the result, the status, and its own.
-const PLACES: usize = 4 + MAX_SCRATCH;
+/// The buffers a program sees: the inputs and the numbers, the result, the status, and its own.
+const PLACES: usize = MAX_INPUTS + 3 + MAX_SCRATCH;
 
 /// The buffers of one launch.
 pub(crate) struct Buffers<'a> {
-    pub lhs: &'a GpuBuffer,
-    pub rhs: &'a GpuBuffer,
+    pub inputs: &'a [&'a GpuBuffer],
     pub out: &'a GpuBuffer,
     pub status: Option<&'a GpuBuffer>,
     pub scratch: &'a [GpuBuffer],
@@ -109,11 +108,10 @@ impl Prepared {
     ) -> Result<Arc<[wgpu::BindGroup]>, LaunchError> {
         let name = |buffer: &GpuBuffer| (buffer.id, buffer.bound_bytes());
         let mut key: Bound = [(u64::MAX, 0); PLACES];
-        key[0] = name(buffers.lhs);
-        key[1] = name(buffers.rhs);
-        key[2] = name(buffers.out);
-        key[3] = buffers.status.map_or(key[3], name);
-        for (slot, buffer) in key[4..].iter_mut().zip(buffers.scratch) {
+        key[0] = name(buffers.out);
+        key[1] = buffers.status.map_or(key[1], name);
+        let others = buffers.inputs.iter().copied().chain(buffers.scratch);
+        for (slot, buffer) in key[2..].iter_mut().zip(others) {
             *slot = name(buffer);
         }
         let mut bound = lock(&self.bound);
@@ -140,8 +138,7 @@ impl Prepared {
         let mut entries: Vec<wgpu::BindGroupEntry<'_>> = Vec::with_capacity(step.bindings.len() + 1);
         for (number, binding) in step.bindings.iter().enumerate() {
             let buffer = match binding.place {
-                Place::Lhs => Some(buffers.lhs),
-                Place::Rhs => Some(buffers.rhs),
+                Place::Input(at) => buffers.inputs.get(at as usize).copied(),
                 Place::Out => Some(buffers.out),
                 Place::Scratch(at) => buffers.scratch.get(at as usize),
                 Place::Status => buffers.status,
@@ -159,7 +156,7 @@ impl Prepared {
             let size = wgpu::BufferSize::new(bytes);
             let buffer = wgpu::BufferBinding { buffer: &buffer.buffer, offset, size };
             let resource = wgpu::BindingResource::Buffer(buffer);
-            entries.push(wgpu::BindGroupEntry { binding: number as u32, resource });
+            entries.push(wgpu::BindGroupEntry { binding: binding_number(number), resource });
         }
         if let (Some((offset, bytes)), Some(buffer)) = (step.params, &self.params) {
             let size = wgpu::BufferSize::new(bytes);

@@ -74,7 +74,7 @@ fn unusable(adapter: &wgpu::Adapter) -> Option<String> {
         return Some("it offers no compute shaders".to_string());
     }
     let buffers = adapter.limits().max_storage_buffers_per_shader_stage;
-    (buffers < 4).then(|| format!("it binds {buffers} storage buffers at once, kernels need 4"))
+    (buffers < 8).then(|| format!("it binds {buffers} storage buffers at once, kernels need 8"))
 }
 
 fn backend(info: &wgpu::AdapterInfo) -> &'static str {

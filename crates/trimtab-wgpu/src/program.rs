@@ -10,8 +10,15 @@ pub const MAX_PARAMS: usize = 64;
 pub const MAX_STEPS: usize = 256;
 /// The most buffers of its own a program has.
 pub const MAX_SCRATCH: usize = 4;
-/// Binding number of the parameters: after at most four storage buffers.
+/// Binding number of the parameters. The first four storage buffers lie before it, others after it.
 pub const PARAMS_BINDING: u32 = 4;
+/// The most storage buffers of a step: as many as every adapter offers.
+pub const MAX_BINDINGS: usize = 8;
+
+/// The binding number of a step's storage buffer by its position.
+pub const fn binding_number(at: usize) -> u32 {
+    if at < PARAMS_BINDING as usize { at as u32 } else { at as u32 + 1 }
+}
 
 /// A GPU as a kernel context: a launch writes a program, which the device builds once, keeps, and runs as often as asked.
 #[derive(Debug)]
@@ -33,10 +40,8 @@ pub struct Writer<'a> {
 /// The buffers a step can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// The left or only input.
-    Lhs,
-    /// The right input.
-    Rhs,
+    /// An input, by its place among the problem's operands.
+    Input(u8),
     /// The result.
     Out,
     /// A buffer of the program's own, by number.
@@ -81,7 +86,7 @@ impl Binding {
 
 /// One dispatch.
 ///
-/// The text has one entry point `main`; `@group(0)` holds the bindings in their order from 0 on, and at
+/// The text has one entry point `main`; `@group(0)` holds the bindings in their order ([`binding_number`]), and at
 /// `@binding(4)` the parameters as `var<uniform> params: array<vec4<u32>, N>` where there are any. Pipelines are kept by
 /// text and constants: put sizes into parameters, and only what shapes the code into text and constants.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +103,7 @@ pub struct Step {
     pub workgroup_bytes: u32,
     /// Workgroups.
     pub groups: [u32; 3],
-    /// The storage buffers, at most four.
+    /// The storage buffers, at most [`MAX_BINDINGS`].
     pub bindings: Vec<Binding>,
     /// The parameters; filled up with zeros to a multiple of four words.
     pub params: Vec<u32>,
@@ -180,8 +185,8 @@ impl Program {
             if step.params.len() > MAX_PARAMS {
                 return over("the number of parameters", step.params.len() as u64, MAX_PARAMS as u64);
             }
-            if step.bindings.len() > PARAMS_BINDING as usize {
-                return over("the number of buffers", step.bindings.len() as u64, PARAMS_BINDING.into());
+            if step.bindings.len() > MAX_BINDINGS {
+                return over("the number of buffers", step.bindings.len() as u64, MAX_BINDINGS as u64);
             }
             for (first, bytes) in step.bindings.iter().filter_map(|binding| binding.part) {
                 if bytes > adapter.max_binding.0 {

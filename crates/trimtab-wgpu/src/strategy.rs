@@ -18,7 +18,7 @@ pub(crate) fn reasoning(problem: &Problem, adapter: &AdapterFacts, rates: &Rates
             bandwidth * 1e-9,
         ));
     }
-    let results = problem.operand_lens()[2];
+    let results = problem.out_len();
     if rates.filled_by > results && results > 0 {
         lines.push(format!(
             "{results} results do not fill the device, which takes {} invocations: a kernel that does not split the work of a \

@@ -86,12 +86,15 @@ fn at_defaults(text: &str, lhs: Data, rhs: Data) -> Vec<(String, Result<Operands
         for (number, kernel) in device.table().iter().enumerate() {
             let space = kernel.space(&problem, device.facts());
             let mut operands = Operands::new(&problem);
-            (operands.lhs, operands.rhs) = (lhs.clone(), rhs.clone());
+            operands.inputs = vec![lhs.clone(), rhs.clone()];
             operands.out.poison();
             for point in space.points().iter().take(1) {
-                let (left, right) = (operands.lhs.slice(), operands.rhs.slice());
+                let (left, right) = (
+                    operands.inputs[0].slice(),
+                    operands.inputs.get(1).map_or(trimtab_operands::Slice::None, |data| data.slice()),
+                );
                 let out = operands.out.slice_mut();
-                let ran = device.launch(KernelId(number as u32), &problem, point, left, right, out);
+                let ran = device.launch(KernelId(number as u32), &problem, point, &[left, right], out);
                 let what = format!("{} {} {text}", device.facts().id, kernel.info().name);
                 results.push((what, ran.map(|()| operands.clone())));
             }
@@ -106,7 +109,7 @@ fn same_as_the_reference(text: &str, lhs: Data, rhs: Data) {
     let problem: Problem = text.parse().unwrap();
     let cpu = CpuDevice::new(CpuOptions { threads: None, blas: None, kernels: vec![] });
     let mut operands = Operands::new(&problem);
-    (operands.lhs, operands.rhs) = (lhs.clone(), rhs.clone());
+    operands.inputs = vec![lhs.clone(), rhs.clone()];
     let Expected::All(expected) = Expected::new(&cpu, &problem, &operands).unwrap() else {
         panic!("elementwise problems are compared whole")
     };
@@ -115,7 +118,7 @@ fn same_as_the_reference(text: &str, lhs: Data, rhs: Data) {
         let operands = ran.unwrap();
         for index in 0..expected.len() {
             let (wanted, found) = (expected.at(index).unwrap(), operands.out.at(index).unwrap());
-            let (a, b) = (operands.lhs.at(index), operands.rhs.at(index));
+            let (a, b) = (operands.inputs[0].at(index), operands.inputs[1].at(index));
             let what = format!("{what}: of {a:?} and {b:?} found {found}, wanted {wanted}");
             if wanted.is_nan() {
                 assert!(found.is_nan(), "{what}");

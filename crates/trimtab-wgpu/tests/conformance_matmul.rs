@@ -114,9 +114,12 @@ fn an_operand_larger_than_a_binding_is_cut() {
                 let Some(point) = space.points().first().filter(|_| fast) else { continue };
                 let steps = kernel.program(&problem, point, adapter).unwrap().steps.len();
                 operands.out.poison();
-                let (lhs, rhs) = (operands.lhs.slice(), operands.rhs.slice());
+                let (lhs, rhs) = (
+                    operands.inputs[0].slice(),
+                    operands.inputs.get(1).map_or(trimtab_operands::Slice::None, |data| data.slice()),
+                );
                 let id = KernelId(number as u32);
-                let ran = device.launch(id, &problem, point, lhs, rhs, operands.out.slice_mut());
+                let ran = device.launch(id, &problem, point, &[lhs, rhs], operands.out.slice_mut());
                 assert_eq!(ran, Ok(()), "{text}");
                 let checked = expected.check_within(&problem, &operands.out, tolerance(&problem));
                 assert_eq!(checked, Ok(()), "{text}");

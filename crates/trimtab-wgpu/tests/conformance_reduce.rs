@@ -76,8 +76,9 @@ fn every_operation_of_every_type_agrees_with_the_processor() {
                     let point = &space.points()[index];
                     let what = format!("{} {} {text}", kernel.info().name, space.name(point));
                     operands.out.poison();
-                    let (lhs, id) = (operands.lhs.slice(), KernelId(number as u32));
-                    let ran = device.launch(id, &problem, point, lhs, Slice::None, operands.out.slice_mut());
+                    let (lhs, id) = (operands.inputs[0].slice(), KernelId(number as u32));
+                    let ran =
+                        device.launch(id, &problem, point, &[lhs, Slice::None], operands.out.slice_mut());
                     assert_eq!(ran, Ok(()), "{what}");
                     let checked = expected.check_within(&problem, &operands.out, tolerance(&problem));
                     assert_eq!(checked, Ok(()), "{what}");
@@ -108,7 +109,7 @@ fn results<T: Element>(problem: &str, elements: &[T]) -> Vec<(String, Result<Vec
                 let point = &space.points()[index];
                 let mut out = vec![T::from_f64(77.0); reduce.out_len() as usize];
                 let (lhs, id) = (T::erase(elements), KernelId(number as u32));
-                let ran = device.launch(id, &problem, point, lhs, Slice::None, T::erase_mut(&mut out));
+                let ran = device.launch(id, &problem, point, &[lhs, Slice::None], T::erase_mut(&mut out));
                 all.push((
                     format!("{problem} {} {}", kernel.info().name, space.name(point)),
                     ran.map(|()| out),

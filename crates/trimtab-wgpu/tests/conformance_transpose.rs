@@ -49,7 +49,7 @@ fn more_workgroups_than_an_axis_holds_are_spread_over_two() {
                 let none = Data::None;
                 let result = SliceMut::F32(&mut out);
                 let kernel = KernelId(number as u32);
-                let ran = device.launch(kernel, &problem, point, lhs.slice(), none.slice(), result);
+                let ran = device.launch(kernel, &problem, point, &[lhs.slice(), none.slice()], result);
                 assert_eq!(ran, Ok(()), "{}", space.name(point));
                 let right =
                     |(index, &value): (usize, &f32)| value == (index % 2900 * 2901 + index / 2900) as f32;
@@ -98,7 +98,8 @@ fn moved_bit_by_bit(text: &str, lhs: &Data, mut out: Data, bits: impl Fn(&Data) 
             for point in space.points() {
                 out.poison();
                 let (kernel, none) = (KernelId(number as u32), Data::None);
-                let ran = device.launch(kernel, &problem, point, lhs.slice(), none.slice(), out.slice_mut());
+                let ran =
+                    device.launch(kernel, &problem, point, &[lhs.slice(), none.slice()], out.slice_mut());
                 assert_eq!(ran, Ok(()), "{text} {}", space.name(point));
                 assert_eq!(bits(&out), wanted, "{text} {}", space.name(point));
             }

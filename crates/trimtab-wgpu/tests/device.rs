@@ -31,11 +31,11 @@ fn a_launch_computes_in_the_callers_memory_and_can_tell_the_kernels_time() {
             let lhs: Vec<f32> = (0..len).map(|at| at as f32).collect();
             let (a, none) = (Slice::F32(&lhs), Slice::None);
             let mut out = vec![f32::NAN; len];
-            device.launch(kernel, &problem, &POINT, a, none, SliceMut::F32(&mut out)).unwrap();
+            device.launch(kernel, &problem, &POINT, &[a, none], SliceMut::F32(&mut out)).unwrap();
             assert!(lhs.iter().zip(&out).all(|(a, b)| *a == -*b), "{len}");
             out.fill(f32::NAN);
             let point = Point::new(&[128]);
-            let time = device.launch_timed(kernel, &problem, &point, a, none, SliceMut::F32(&mut out));
+            let time = device.launch_timed(kernel, &problem, &point, &[a, none], SliceMut::F32(&mut out));
             assert_eq!(time.unwrap().is_some(), device.has_clock().unwrap());
             assert!(lhs.iter().zip(&out).all(|(a, b)| *a == -*b), "{len}");
         }
@@ -52,18 +52,18 @@ fn a_launch_on_the_device_reads_and_writes_buffers_that_stay_there() {
         let to = device.allocate(4000).unwrap();
         let back = device.allocate(4000).unwrap();
         for _ in 0..3 {
-            device.launch_on(kernel, &problem, &POINT, Some(&from), None, &to).unwrap();
-            device.launch_on(kernel, &problem, &POINT, Some(&to), None, &back).unwrap();
+            device.launch_on(kernel, &problem, &POINT, &[&from], &to).unwrap();
+            device.launch_on(kernel, &problem, &POINT, &[&to], &back).unwrap();
         }
         let mut result = vec![0f32; 1000];
         device.download(&back, bytemuck::cast_slice_mut(&mut result)).unwrap();
         assert_eq!(result, data);
         let small = device.allocate(3996).unwrap();
-        let error = device.launch_on(kernel, &problem, &POINT, Some(&small), None, &to).unwrap_err();
+        let error = device.launch_on(kernel, &problem, &POINT, &[&small], &to).unwrap_err();
         let expected = LaunchError::Operand { operand: "lhs", dtype: "f32", found: 999, needed: 1000 };
         assert_eq!(error, expected);
-        assert!(device.launch_on(kernel, &problem, &POINT, Some(&from), Some(&from), &to).is_err());
-        assert!(device.launch_on(kernel, &problem, &POINT, None, None, &to).is_err());
+        assert!(device.launch_on(kernel, &problem, &POINT, &[&from, &from], &to).is_err());
+        assert!(device.launch_on(kernel, &problem, &POINT, &[], &to).is_err());
     }
 }
 
@@ -75,7 +75,7 @@ fn operands_that_do_not_fit_the_problem_and_settings_of_another_kernel_are_refus
         let (good, short, whole) = ([1f32; 8], [1f32; 7], [1i32; 8]);
         let mut out = [0f32; 8];
         let mut launch = |kernel, point: &Point, lhs: Slice<'_>| {
-            device.launch(kernel, &problem, point, lhs, Slice::None, SliceMut::F32(&mut out))
+            device.launch(kernel, &problem, point, &[lhs, Slice::None], SliceMut::F32(&mut out))
         };
         assert!(launch(kernel, &POINT, Slice::F32(&good)).is_ok());
         assert!(matches!(launch(kernel, &POINT, Slice::F32(&short)), Err(LaunchError::Operand { .. })));
@@ -94,7 +94,7 @@ fn an_integer_divided_by_zero_is_the_callers_error_wherever_the_operands_are() {
         let (lhs, mut rhs) = (vec![12i32; 100], vec![3i32; 100]);
         let mut out = vec![0i32; 100];
         let launch = |rhs: &[i32], out: &mut [i32]| {
-            device.launch(kernel, &problem, &POINT, Slice::I32(&lhs), Slice::I32(rhs), SliceMut::I32(out))
+            device.launch(kernel, &problem, &POINT, &[Slice::I32(&lhs), Slice::I32(rhs)], SliceMut::I32(out))
         };
         launch(&rhs, &mut out).unwrap();
         assert_eq!(out, [4; 100]);
@@ -104,12 +104,12 @@ fn an_integer_divided_by_zero_is_the_callers_error_wherever_the_operands_are() {
         let a = device.upload(bytemuck::cast_slice(&lhs)).unwrap();
         let b = device.upload(bytemuck::cast_slice(&rhs)).unwrap();
         let c = device.allocate(400).unwrap();
-        assert_eq!(device.launch_on(kernel, &problem, &POINT, Some(&a), Some(&b), &c), Err(error));
+        assert_eq!(device.launch_on(kernel, &problem, &POINT, &[&a, &b], &c), Err(error));
         // The next is not blamed.
         rhs[57] = 3;
         launch(&rhs, &mut out).unwrap();
         device.write(&b, bytemuck::cast_slice(&rhs)).unwrap();
-        device.launch_on(kernel, &problem, &POINT, Some(&a), Some(&b), &c).unwrap();
+        device.launch_on(kernel, &problem, &POINT, &[&a, &b], &c).unwrap();
     }
 }
 
@@ -147,7 +147,7 @@ fn no_pipeline_is_built_twice_whichever_device_asks() {
             let problem = problem(&format!("elementwise.neg:f32:{len}"));
             let (lhs, mut out) = (vec![1f32; len], vec![0f32; len]);
             let (a, out) = (Slice::F32(&lhs), SliceMut::F32(&mut out));
-            device.launch(find(device, "once"), &problem, &POINT, a, Slice::None, out).unwrap();
+            device.launch(find(device, "once"), &problem, &POINT, &[a, Slice::None], out).unwrap();
         };
         let before = first.pipelines_built();
         run(first, 10);
@@ -178,13 +178,13 @@ fn several_threads_launch_at_once_and_each_gets_its_own_result() {
                         let ask = problem(&format!("elementwise.neg:f32:{len}"));
                         let (lhs, mut out) = (vec![thread as f32; len], vec![0f32; len]);
                         let (a, c) = (Slice::F32(&lhs), SliceMut::F32(&mut out));
-                        device.launch(kernel, &ask, &POINT, a, Slice::None, c).unwrap();
+                        device.launch(kernel, &ask, &POINT, &[a, Slice::None], c).unwrap();
                         assert!(out.iter().all(|value| *value == -(thread as f32)));
                         // Every other thread divides by zero; the others are not blamed.
                         let ask = problem("elementwise.div:i32:64");
                         let (rhs, mut out) = ([(thread % 2) as i32; 64], [0i32; 64]);
                         let (a, b) = (Slice::I32(&[6; 64]), Slice::I32(&rhs));
-                        let ran = device.launch(divides, &ask, &POINT, a, b, SliceMut::I32(&mut out));
+                        let ran = device.launch(divides, &ask, &POINT, &[a, b], SliceMut::I32(&mut out));
                         assert_eq!(ran.is_ok(), thread % 2 == 1);
                     }
                 });

@@ -30,9 +30,9 @@ fn a_lost_device_declines_everything_with_the_reason_and_nothing_crashes() {
         assert!(device.bench(&problem, second).is_err());
         let (lhs, mut out) = ([1f32; 50], [0f32; 50]);
         let (a, out) = (Slice::F32(&lhs), SliceMut::F32(&mut out));
-        let error = device.launch(kernel, &problem, &point, a, Slice::None, out).unwrap_err();
+        let error = device.launch(kernel, &problem, &point, &[a, Slice::None], out).unwrap_err();
         assert!(error.to_string().contains("lost"), "{error}");
-        assert!(device.launch_on(kernel, &problem, &point, Some(&held), None, &held).is_err());
+        assert!(device.launch_on(kernel, &problem, &point, &[&held], &held).is_err());
         assert!(device.download(&held, &mut [0; 200]).is_err());
         assert!(device.allocate(1 << 20).is_err());
         assert_eq!(device.pipeline_data(), None);

@@ -16,6 +16,7 @@ const MATMUL_TEXTS: usize = 200;
 const ELEMENTWISE_TEXTS: usize = 200;
 const REDUCE_TEXTS: usize = 200;
 const TRANSPOSE_TEXTS: usize = 30;
+const FUSED_TEXTS: usize = 200;
 
 #[test]
 fn matmul_translates_on_every_adapter() {
@@ -98,4 +99,48 @@ fn transpose_translates_on_every_adapter() {
     let texts = translated(Operation::Transpose, DTYPES.into_iter().flat_map(each));
     println!("{texts} texts of transpose");
     assert!(texts >= TRANSPOSE_TEXTS, "{texts}");
+}
+
+#[test]
+fn recipes_translate_on_every_adapter() {
+    let all = DTYPES.into_iter().flat_map(|dtype| {
+        let elementwise = [
+            "fused.relu(a):T:1x4096:all",
+            "fused.neg(sub(max(a,b),min(a,#0))):T:1x1001:all,one",
+            "fused.abs(relu(max(a,b))):T:64x100:all,columns",
+            "fused.relu(add(mul(a,#0),b)):T:64x102:all,columns",
+            "fused.tanh(pow(exp(a),sigmoid(gelu(sqrt(log(b)))))):T:33x7:rows,columns",
+            "fused.max(add(add(a,b),add(c,d)),mul(mul(e,f),#7)):T:64x100:all,rows,columns,one,all,rows",
+            "fused.max(add(add(a,b),add(c,d)),mul(mul(mul(mul(mul(mul(mul(mul(e,f),#0),#1),#2),#3),#4),#5),\
+             add(#6,#7))):T:64x100:all,rows,columns,one,all,rows",
+            // Cut into parts: elements, and rows.
+            "fused.add(a,#0):T:1x70000002:all",
+            "fused.add(a,b):T:70000x1001:all,rows",
+        ];
+        let ends = ["sum", "max", "mean.axis1", "min.axis0", "prod.axis1", "sum.axis0"];
+        let ended = ends.into_iter().flat_map(|end| {
+            [
+                format!("fused.mul(a,#0):T:1x65536:all:{end}"),
+                format!("fused.abs(neg(a)):T:60x1024:all:{end}"),
+                format!("fused.sub(mul(a,b),add(c,d)):T:100x64:all,rows,columns,one:{end}"),
+                format!("fused.max(a,b):T:77x51:rows,columns:{end}"),
+                format!(
+                    "fused.add(add(add(a,b),add(c,d)),add(add(e,f),#0)):T:99x128:all,rows,columns,one,all,all:{end}"
+                ),
+            ]
+        });
+        let products = [
+            "fused.relu(add(@,c)):T:128x128x128:n,n,columns",
+            "fused.mul(max(@,c),@):T:65x67x63:n,t,rows",
+            "fused.add(add(add(@,c),add(d,e)),mul(f,#0)):T:64x64x64:t,n,all,rows,columns,one",
+            "fused.neg(@):T:1x512x512:n,n",
+            "fused.add(@,c):T:512x4x512:t,t,all",
+            "fused.add(@,#0):T:5x7x0:n,n",
+        ];
+        let texts = elementwise.into_iter().chain(products).map(str::to_string).chain(ended);
+        texts.map(move |text| text.replace(":T:", &format!(":{dtype}:")))
+    });
+    let texts = translated(Operation::Fused, all);
+    println!("{texts} texts of recipes");
+    assert!(texts >= FUSED_TEXTS, "{texts}");
 }

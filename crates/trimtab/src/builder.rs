@@ -2,11 +2,15 @@
 
 use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
 use crate::error::Error;
+use crate::expression::Schedules;
 use crate::gpu;
+use crate::journal::Journal;
+use crate::offload::Offload;
+use crate::residency::{Counts, Room};
 use crate::runtime::{BUILT, Runtime, SPEEDS, Shared, blob_name};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use trimtab_core::{Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
+use std::sync::{Arc, OnceLock};
+use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
 use trimtab_operands::{Launch, Reference};
 use trimtab_plan::{Planner, Settings, StrategyName, TermsId};
@@ -26,6 +30,8 @@ pub struct Builder {
     measure_anew: bool,
     live_resize: Option<bool>,
     explore: Option<bool>,
+    device_memory_max: Option<Bytes>,
+    offload: Offload,
 }
 
 impl std::fmt::Debug for Builder {
@@ -166,6 +172,19 @@ impl Builder {
         self
     }
 
+    /// Where expressions run, as far as the user wants to say: thresholds, a guard for small batches, an off switch.
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.offload = offload;
+        self
+    }
+
+    /// The most memory values may take on each device beside the processor. What was used longest ago and is elsewhere too makes
+    /// room; what does not fit is computed by the processor. Without this a device is filled until it says no.
+    pub fn device_memory_max(mut self, bytes: Bytes) -> Self {
+        self.device_memory_max = Some(bytes);
+        self
+    }
+
     /// Measures the speeds of GPUs again instead of taking over what an earlier process measured.
     pub fn measure_anew(mut self) -> Self {
         self.measure_anew = true;
@@ -245,8 +264,29 @@ impl Builder {
                 launcher.offer_speeds(&speeds);
             }
         }
+        let counts = Arc::<Counts>::default();
+        let room = |(device, launcher): (&Arc<dyn Device>, &Option<Arc<dyn Launch>>)| {
+            let launcher = Arc::clone(launcher.as_ref()?);
+            let name = device.facts().id.clone();
+            Some(Arc::new(Room::new(launcher, name, self.device_memory_max, Arc::clone(&counts))))
+        };
+        let rooms = devices.iter().zip(&launchers).map(room).collect();
         let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);
-        let shared = Arc::new(Shared { planner, cpu, cpu_at, launchers, warnings, unusable });
+        let alone = planner.devices().iter().map(|_| OnceLock::new()).collect();
+        let shared = Arc::new(Shared {
+            planner,
+            cpu,
+            cpu_at,
+            launchers,
+            rooms,
+            counts,
+            alone,
+            schedules: Schedules::default(),
+            offload: self.offload,
+            journal: Journal::default(),
+            warnings,
+            unusable,
+        });
         Ok(Runtime { shared, terms: TermsId::default(), given: terms })
     }
 }

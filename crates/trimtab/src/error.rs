@@ -2,6 +2,7 @@
 
 use trimtab_core::{Bytes, DType, LaunchError, ProblemError};
 use trimtab_plan::PlanError;
+use trimtab_plan::place::PlaceError;
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +17,12 @@ pub enum Error {
     /// The operands have no answer: an overflow, a division by zero.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// An expression that fits nowhere.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// A value that cannot be read back from the only device that has it.
+    #[error("the value cannot be read back from the device that holds it: {0}; compute it again")]
+    Fetch(LaunchError),
     /// Shapes that do not go together.
     #[error("{operation}: shapes {lhs:?} and {rhs:?} do not fit: {reason}")]
     Shapes {

@@ -13,6 +13,7 @@
 //! ```
 //!
 //! - [`Runtime`] has the operations as methods; [`Tensor`] holds the data.
+//! - [`Expression`] writes operations down first and computes them as a whole: fused, and each on the device that fits.
 //! - [`Runtime::plan`] and [`Runtime::launch`] let a caller hold a plan and pay nothing per call.
 //! - [`Builder::kernel`] and [`Runtime::choose`] let your own code compete.
 //! - [`Runtime::explain`] shows every rival with its time or its reason for standing back.
@@ -22,11 +23,16 @@ mod builder;
 mod choose;
 mod environment;
 mod error;
+mod expression;
 mod gpu;
+mod journal;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+mod offload;
 mod ops;
+mod residency;
 mod runtime;
+mod storage;
 mod tensor;
 mod trial;
 
@@ -34,7 +40,11 @@ pub use builder::Builder;
 pub use choose::{Choice, ChoiceBuilder};
 pub use environment::{VARIABLES, default_wisdom_dir, parse_duration};
 pub use error::Error;
+pub use expression::{Explanation, Expression, Term};
+pub use journal::{Entry, Journal, MAX_ENTRIES, Why};
+pub use offload::Offload;
 pub use ops::{Axis, Float, Operand};
+pub use residency::Activity;
 pub use runtime::Runtime;
 pub use tensor::{MAX_TENSOR_RANK, Tensor};
 pub use trial::{Comparison, Trial};

@@ -2,9 +2,13 @@
 
 use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
-use std::sync::Arc;
+use crate::expression::Schedules;
+use crate::journal::{Entry, Journal};
+use crate::offload::Offload;
+use crate::residency::{Activity, Counts, Room};
+use std::sync::{Arc, OnceLock};
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
-use trimtab_cpu::{CpuDevice, Element, Slice, SliceMut};
+use trimtab_cpu::{CpuDevice, Element, Slice};
 use trimtab_operands::Launch;
 use trimtab_plan::audit::LiveStats;
 use trimtab_plan::{Decision, Plan, Planner, TermsId, TuneRequest};
@@ -37,6 +41,14 @@ pub(crate) struct Shared {
     pub cpu_at: u16,
     /// What runs plans of the other devices, by position; nothing at the processor's.
     pub launchers: Vec<Option<Arc<dyn Launch>>>,
+    /// The memory of those devices, by position.
+    pub rooms: Vec<Option<Arc<Room>>>,
+    pub counts: Arc<Counts>,
+    /// A planner for each device alone, where there are several: what a device would take, whoever else there is.
+    pub alone: Vec<OnceLock<Planner>>,
+    pub schedules: Schedules,
+    pub offload: Offload,
+    pub journal: Journal,
     pub warnings: Vec<String>,
     /// GPUs that could not be used, or why there is none.
     pub unusable: Vec<String>,
@@ -44,7 +56,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Keeps what drivers built and how fast devices are for the next process.
-    fn keep_built(&self) {
+    pub(crate) fn keep_built(&self) {
         for (device, launcher) in self.planner.devices().iter().zip(&self.launchers) {
             let Some(launcher) = launcher else { continue };
             let kept = [(BUILT, launcher.built()), (SPEEDS, launcher.speeds().map(String::into_bytes))];
@@ -62,6 +74,12 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.keep_built();
     }
+}
+
+/// An operand without its type; one of no elements is none.
+#[inline]
+fn operand<T: Element>(slice: &[T]) -> Slice<'_> {
+    if slice.is_empty() { Slice::None } else { T::erase(slice) }
 }
 
 /// What is kept of a device beside facts: kernels its driver built, and its speeds.
@@ -125,6 +143,35 @@ impl Runtime {
         &self.shared.planner
     }
 
+    /// The planner that asks one device alone.
+    pub(crate) fn planner_for(&self, device: usize) -> &Planner {
+        let planner = &self.shared.planner;
+        let make = || {
+            let only = planner.devices().get(device).cloned();
+            let wisdom = Arc::clone(planner.wisdom());
+            Planner::new(only.into_iter().collect(), wisdom, planner.settings().clone(), Terms::default())
+        };
+        match self.shared.alone.get(device) {
+            Some(alone) if planner.devices().len() > 1 => alone.get_or_init(make),
+            _ => planner,
+        }
+    }
+
+    /// What was learned has changed: everything that rests on it is planned anew.
+    fn replan(&self) {
+        // A filter that says nothing matches nothing; plans go all the same.
+        let nothing = Filter::default();
+        for alone in self.shared.alone.iter().filter_map(OnceLock::get) {
+            alone.forget(&nothing);
+        }
+        self.shared.schedules.clear();
+    }
+
+    /// The last decisions: one for each new operation, one for each launch of a new expression.
+    pub fn journal(&self) -> &Journal {
+        &self.shared.journal
+    }
+
     /// The processor.
     pub fn cpu(&self) -> &CpuDevice {
         &self.shared.cpu
@@ -164,6 +211,7 @@ impl Runtime {
     ) -> Result<Arc<Decision>, Error> {
         let decision = self.shared.planner.tune(problem, self.terms, request, progress)?;
         self.shared.keep_built();
+        self.replan();
         Ok(decision)
     }
 
@@ -178,17 +226,28 @@ impl Runtime {
         self.shared.planner.stats()
     }
 
+    /// What was moved to devices and back, and what had to make room there, since this runtime was built.
+    pub fn activity(&self) -> Activity {
+        self.shared.counts.activity()
+    }
+
     /// Takes in facts from elsewhere; with `commit` they count from the next call on.
     pub fn import(&self, text: &str, commit: bool) -> Result<ImportReport, WisdomError> {
-        self.shared.planner.import(text, commit)
+        let report = self.shared.planner.import(text, commit)?;
+        if commit {
+            self.replan();
+        }
+        Ok(report)
     }
 
     /// Forgets facts; what rested on them is planned anew.
     pub fn forget(&self, filter: &Filter) -> usize {
-        self.shared.planner.forget(filter)
+        let count = self.shared.planner.forget(filter);
+        self.replan();
+        count
     }
 
-    /// Runs a problem on operands, choosing as needed. The warm path: one lookup, then the kernel.
+    /// Runs a problem with one or two inputs, choosing as needed. The warm path: one lookup, then the kernel.
     #[inline]
     pub fn execute<T: Element>(
         &self,
@@ -197,18 +256,29 @@ impl Runtime {
         rhs: &[T],
         out: &mut [T],
     ) -> Result<(), Error> {
+        self.execute_inputs(problem, &[operand(lhs), operand(rhs)], out)
+    }
+
+    /// Like [`Runtime::execute`], for any number of inputs.
+    #[inline]
+    pub fn execute_inputs<T: Element>(
+        &self,
+        problem: &impl Lookup,
+        inputs: &[Slice<'_>],
+        out: &mut [T],
+    ) -> Result<(), Error> {
         let planner = &self.shared.planner;
         let Some((problem, plan)) = planner.for_call(problem, self.terms) else {
-            return self.execute_cold(&problem.problem(), lhs, rhs, out);
+            return self.execute_cold(&problem.problem(), inputs, out);
         };
         let outcome = if plan.device == self.shared.cpu_at {
-            planner.run(plan, || self.launch_here(plan, problem, lhs, rhs, out))
+            planner.run(plan, || self.launch_here(plan, problem, inputs, out))
         } else {
-            self.launch_elsewhere(plan, problem, lhs, rhs, out, planner.should_time(plan))
+            self.launch_elsewhere(plan, problem, inputs, out, planner.should_time(plan))
         };
         match outcome {
             Ok(()) => Ok(()),
-            Err(error) => self.recover(problem, *plan, error, lhs, rhs, out),
+            Err(error) => self.recover(problem, *plan, error, inputs, out),
         }
     }
 
@@ -216,17 +286,19 @@ impl Runtime {
     fn execute_cold<T: Element>(
         &self,
         problem: &Problem,
-        lhs: &[T],
-        rhs: &[T],
+        inputs: &[Slice<'_>],
         out: &mut [T],
     ) -> Result<(), Error> {
         let plan = self.plan(problem)?;
-        match self.launch_once(&plan, problem, lhs, rhs, out) {
+        if let Some(decision) = self.shared.planner.decision(problem, self.terms) {
+            self.shared.journal.note(Entry::of(&decision));
+        }
+        match self.launch_once(&plan, problem, inputs, out) {
             Ok(()) => {
                 self.shared.keep_built();
                 Ok(())
             }
-            Err(error) => self.recover(problem, plan, error, lhs, rhs, out),
+            Err(error) => self.recover(problem, plan, error, inputs, out),
         }
     }
 
@@ -251,7 +323,7 @@ impl Runtime {
         rhs: &[T],
         out: &mut [T],
     ) -> Result<(), Error> {
-        Ok(self.launch_once(plan, problem, lhs, rhs, out)?)
+        Ok(self.launch_once(plan, problem, &[operand(lhs), operand(rhs)], out)?)
     }
 
     #[inline]
@@ -259,14 +331,13 @@ impl Runtime {
         &self,
         plan: &Plan,
         problem: &Problem,
-        lhs: &[T],
-        rhs: &[T],
+        inputs: &[Slice<'_>],
         out: &mut [T],
     ) -> Result<(), LaunchError> {
         if plan.device == self.shared.cpu_at {
-            self.launch_here(plan, problem, lhs, rhs, out)
+            self.launch_here(plan, problem, inputs, out)
         } else {
-            self.launch_elsewhere(plan, problem, lhs, rhs, out, false)
+            self.launch_elsewhere(plan, problem, inputs, out, false)
         }
     }
 
@@ -276,17 +347,14 @@ impl Runtime {
         &self,
         plan: &Plan,
         problem: &Problem,
-        lhs: &[T],
-        rhs: &[T],
+        inputs: &[Slice<'_>],
         out: &mut [T],
         timed: bool,
     ) -> Result<(), LaunchError> {
         let Some(Some(launcher)) = self.shared.launchers.get(plan.device as usize) else {
             return Err(LaunchError::Kernel(format!("there is no device {}", plan.device)));
         };
-        let operand = |slice| if <[T]>::is_empty(slice) { Slice::None } else { T::erase(slice) };
-        let (lhs, rhs, out) = (operand(lhs), operand(rhs), T::erase_mut(out));
-        let time = launcher.launch(plan.kernel, problem, &plan.point, lhs, rhs, out, timed)?;
+        let time = launcher.launch(plan.kernel, problem, &plan.point, inputs, T::erase_mut(out), timed)?;
         if let Some(time) = time {
             self.shared.planner.report(plan, time);
         }
@@ -298,13 +366,10 @@ impl Runtime {
         &self,
         plan: &Plan,
         problem: &Problem,
-        lhs: &[T],
-        rhs: &[T],
+        inputs: &[Slice<'_>],
         out: &mut [T],
     ) -> Result<(), LaunchError> {
-        let operand = |slice| if <[T]>::is_empty(slice) { Slice::None } else { T::erase(slice) };
-        let out: SliceMut<'_> = T::erase_mut(out);
-        self.shared.cpu.launch(plan.kernel, problem, &plan.point, operand(lhs), operand(rhs), out)
+        self.shared.cpu.launch(plan.kernel, problem, &plan.point, inputs, T::erase_mut(out))
     }
 
     /// How far the result of a plan may be from the reference.
@@ -322,8 +387,7 @@ impl Runtime {
         problem: &Problem,
         plan: Plan,
         error: LaunchError,
-        lhs: &[T],
-        rhs: &[T],
+        inputs: &[Slice<'_>],
         out: &mut [T],
     ) -> Result<(), Error> {
         let (mut plan, mut error) = (plan, error);
@@ -333,7 +397,7 @@ impl Runtime {
                 return Err(Error::Launch(error));
             }
             plan = self.shared.planner.failed(problem, self.terms, &plan, &error)?;
-            match self.launch_once(&plan, problem, lhs, rhs, out) {
+            match self.launch_once(&plan, problem, inputs, out) {
                 Ok(()) => return Ok(()),
                 Err(next) => error = next,
             }

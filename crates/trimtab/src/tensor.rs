@@ -1,6 +1,8 @@
 //! Shaped data: owned, row-major, with views that share it.
 
 use crate::error::Error;
+use crate::residency::{Resident, Room};
+use crate::storage::Storage;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,10 +14,16 @@ pub const MAX_TENSOR_RANK: usize = 8;
 const CAREFUL_BYTES: usize = 64 << 20;
 
 /// Sizes or strides of up to [`MAX_TENSOR_RANK`] dimensions, kept in place so that views do not allocate.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Dims<N> {
     values: [N; MAX_TENSOR_RANK],
     rank: u8,
+}
+
+impl<N: Copy + Default> Default for Dims<N> {
+    fn default() -> Self {
+        Dims { values: [N::default(); MAX_TENSOR_RANK], rank: 0 }
+    }
 }
 
 impl<N: Copy + Default> Dims<N> {
@@ -32,6 +40,11 @@ impl<N: Copy + Default> Dims<N> {
 
 /// Numbers with a shape. Cloning and taking views share the data; writing to shared data copies it first.
 ///
+/// The data of a result may be on a device. It is fetched once, when it is first read: by [`Tensor::as_slice`],
+/// [`Tensor::to_vec`], [`Tensor::get`], [`Tensor::item`], by printing or comparing, and by operations of a
+/// [`Runtime`](crate::Runtime). Should the device be lost before, those that return an error do, and the others find no
+/// elements; [`Tensor::fetched`] says why.
+///
 /// ```
 /// use trimtab::Tensor;
 /// let a = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
@@ -42,7 +55,7 @@ impl<N: Copy + Default> Dims<N> {
 /// ```
 #[derive(Clone)]
 pub struct Tensor<T> {
-    data: Arc<Vec<T>>,
+    data: Arc<Storage<T>>,
     shape: Dims<usize>,
     strides: Dims<isize>,
     offset: usize,
@@ -56,14 +69,13 @@ impl<T: Element> Tensor<T> {
             return Err(Error::ElementCount { shape: shape.to_vec(), needed, found: data.len() });
         }
         let (shape, strides) = row_major(shape)?;
-        Ok(Tensor { data: Arc::new(data), shape, strides, offset: 0 })
+        Ok(Tensor { data: Arc::new(Storage::new(data)), shape, strides, offset: 0 })
     }
 
     /// A tensor without dimensions: one element.
     pub fn scalar(value: T) -> Tensor<T> {
-        let empty = Dims { values: [0; MAX_TENSOR_RANK], rank: 0 };
-        let strides = Dims { values: [0; MAX_TENSOR_RANK], rank: 0 };
-        Tensor { data: Arc::new(vec![value]), shape: empty, strides, offset: 0 }
+        let data = Arc::new(Storage::new(vec![value]));
+        Tensor { data, shape: Dims::default(), strides: Dims::default(), offset: 0 }
     }
 
     /// All zeros.
@@ -112,19 +124,30 @@ impl<T: Element> Tensor<T> {
 
     /// The elements in row-major order, if they lie so in memory; see [`Tensor::to_vec`] for any layout.
     pub fn as_slice(&self) -> Option<&[T]> {
-        self.is_contiguous().then(|| self.data.get(self.offset..self.offset + self.len())).flatten()
+        let data = self.is_contiguous().then(|| self.data.elements().ok()).flatten()?;
+        data.get(self.offset..self.offset + self.len())
     }
 
-    /// The elements for writing. Data that is shared or not contiguous is copied first.
+    /// Makes sure that the elements are in the processor's memory; they may be on a device.
+    pub fn fetched(&self) -> Result<&Tensor<T>, Error> {
+        self.data.elements()?;
+        Ok(self)
+    }
+
+    /// The elements for writing. Data that is shared or not contiguous is copied first; copies on devices are given up.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         let exact = self.is_contiguous() && self.offset == 0 && self.data.len() == self.len();
         if !exact || Arc::get_mut(&mut self.data).is_none() {
+            if self.fetched().is_err() {
+                return &mut [];
+            }
             let strides = row_major(self.shape()).map(|(_, strides)| strides).unwrap_or(self.strides);
-            self.data = Arc::new(self.to_vec());
+            self.data = Arc::new(Storage::new(self.to_vec()));
             self.strides = strides;
             self.offset = 0;
         }
-        Arc::make_mut(&mut self.data).as_mut_slice()
+        let data = Arc::get_mut(&mut self.data).and_then(|data| data.for_writing().ok());
+        data.unwrap_or_default()
     }
 
     /// A copy of the elements in row-major order.
@@ -132,9 +155,10 @@ impl<T: Element> Tensor<T> {
         if let Some(slice) = self.as_slice() {
             return slice.to_vec();
         }
+        let Ok(data) = self.data.elements() else { return Vec::new() };
         let mut out = Vec::with_capacity(self.len());
         if !self.is_empty() {
-            gather(&self.data, self.offset, self.shape(), self.strides(), &mut out);
+            gather(data, self.offset, self.shape(), self.strides(), &mut out);
         }
         out
     }
@@ -146,13 +170,13 @@ impl<T: Element> Tensor<T> {
         }
         let offsets = index.iter().zip(self.strides()).map(|(&i, &stride)| i as isize * stride);
         let place = offsets.sum::<isize>() + self.offset as isize;
-        self.data.get(place as usize).copied()
+        self.data.elements().ok()?.get(place as usize).copied()
     }
 
     /// The only element.
     pub fn item(&self) -> Result<T, Error> {
         match self.len() {
-            1 => Ok(self.data[self.offset]),
+            1 => Ok(self.data.elements()?[self.offset]),
             found => Err(Error::ElementCount { shape: self.shape().to_vec(), needed: 1, found }),
         }
     }
@@ -211,7 +235,8 @@ impl<T: Element> Tensor<T> {
             return Ok(Tensor { data: Arc::clone(&self.data), shape, strides, offset: self.offset });
         }
         can_allocate::<T>(needed)?;
-        Ok(Tensor { data: Arc::new(self.to_vec()), shape, strides, offset: 0 })
+        self.fetched()?;
+        Ok(Tensor { data: Arc::new(Storage::new(self.to_vec())), shape, strides, offset: 0 })
     }
 
     /// The same data repeated along axes of size one to fit `shape`; copies nothing.
@@ -236,24 +261,73 @@ impl<T: Element> Tensor<T> {
         })
     }
 
-    /// For a view that is a permutation of row-major data without gaps: the stored shape and the permutation.
+    /// For a view that is a permutation of row-major data without gaps: the stored shape, the permutation, the data.
     pub(crate) fn as_permutation(&self) -> Option<(Vec<usize>, Vec<usize>, &[T])> {
+        let (stored, permutation) = self.permutation()?;
+        let data = self.data.elements().ok()?.get(self.offset..self.offset + self.len())?;
+        Some((stored, permutation, data))
+    }
+
+    /// For a view that is a permutation of row-major data without gaps: the stored shape and the permutation.
+    fn permutation(&self) -> Option<(Vec<usize>, Vec<usize>)> {
         let rank = self.shape().len();
         let mut order: Vec<usize> = (0..rank).collect();
         order.sort_by_key(|&axis| std::cmp::Reverse((self.strides()[axis], self.shape()[axis])));
         let dense = is_dense(order.iter().map(|&axis| (self.shape()[axis], self.strides()[axis])));
-        let data = self.data.get(self.offset..self.offset + self.len())?;
         let stored = order.iter().map(|&axis| self.shape()[axis]).collect();
         let place = |axis: usize| order.iter().position(|&other| other == axis);
         let permutation = (0..rank).filter_map(place).collect();
-        dense.then_some((stored, permutation, data))
+        dense.then_some((stored, permutation))
+    }
+
+    /// For a view that is a permutation of row-major data without gaps: the data as it is stored, and the permutation.
+    pub(crate) fn as_stored(&self) -> Option<(Tensor<T>, Vec<usize>)> {
+        let (stored, permutation) = self.permutation()?;
+        let (shape, strides) = row_major(&stored).ok()?;
+        Some((Tensor { data: Arc::clone(&self.data), shape, strides, offset: self.offset }, permutation))
+    }
+
+    pub(crate) fn dims(&self) -> Dims<usize> {
+        self.shape
+    }
+
+    /// Whether both show the same elements of the same data in the same way.
+    pub(crate) fn is_same_view(&self, other: &Tensor<T>) -> bool {
+        Arc::ptr_eq(&self.data, &other.data)
+            && (self.shape, self.strides, self.offset) == (other.shape, other.strides, other.offset)
+    }
+
+    /// A row-major tensor of elements that are on a device only.
+    pub(crate) fn on_device(shape: &[usize], resident: &Arc<Resident>) -> Result<Tensor<T>, Error> {
+        let data = Arc::new(Storage::on_device(element_count::<T>(shape)?, resident));
+        let (shape, strides) = row_major(shape)?;
+        Ok(Tensor { data, shape, strides, offset: 0 })
+    }
+
+    /// Whether the elements are in the processor's memory.
+    pub(crate) fn is_here(&self) -> bool {
+        self.data.is_here()
+    }
+
+    /// Whether the elements are on a device, in row-major order.
+    pub(crate) fn is_on(&self, room: &Arc<Room>) -> bool {
+        self.is_contiguous() && self.data.is_on(room, &(self.offset..self.offset + self.len()))
+    }
+
+    /// The elements of a row-major tensor on a device, moved there if need be. The copy is kept.
+    pub(crate) fn there(&self, room: &Arc<Room>) -> Result<Arc<Resident>, Error> {
+        self.data.there(room, self.offset..self.offset + self.len())
     }
 }
 
 impl<T: Element> fmt::Debug for Tensor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 8;
-        write!(f, "Tensor<{}>{:?} [", T::DTYPE, self.shape())?;
+        write!(f, "Tensor<{}>{:?} ", T::DTYPE, self.shape())?;
+        if let Err(error) = self.fetched() {
+            return write!(f, "({error})");
+        }
+        f.write_str("[")?;
         let shown = self.len().min(SHOWN);
         for index in 0..shown {
             let separator = if index == 0 { "" } else { ", " };
@@ -274,7 +348,7 @@ impl<T: Element> From<Vec<T>> for Tensor<T> {
     fn from(data: Vec<T>) -> Self {
         let shape = Dims { values: [data.len(), 0, 0, 0, 0, 0, 0, 0], rank: 1 };
         let strides = Dims { values: [1, 0, 0, 0, 0, 0, 0, 0], rank: 1 };
-        Tensor { data: Arc::new(data), shape, strides, offset: 0 }
+        Tensor { data: Arc::new(Storage::new(data)), shape, strides, offset: 0 }
     }
 }
 

@@ -68,19 +68,14 @@ impl Runtime {
     }
 
     fn execute_operands(&self, problem: &Problem, operands: &mut Operands) -> Result<(), Error> {
-        use trimtab_operands::{Data, f16};
+        use trimtab_operands::{Data, Slice, f16};
         macro_rules! run {
             ($type:ty, $variant:ident) => {{
                 // Borrowed, not copied: the caller times this.
-                fn slice(data: &Data) -> &[$type] {
-                    match data {
-                        Data::$variant(data) => data,
-                        _ => &[],
-                    }
-                }
-                let (lhs, rhs) = (slice(&operands.lhs), slice(&operands.rhs));
-                match &mut operands.out {
-                    Data::$variant(out) => self.execute::<$type>(problem, lhs, rhs, out),
+                let Operands { inputs, out } = operands;
+                let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
+                match out {
+                    Data::$variant(out) => self.execute_inputs::<$type>(problem, &inputs, out),
                     _ => Ok(()),
                 }
             }};

@@ -122,7 +122,7 @@ fn problems_with_overflowing_sizes_are_refused_or_empty_in_every_form() {
         "transpose:i32:1048576x1048576x0",
     ] {
         let problem: Problem = text.parse().unwrap();
-        assert_eq!(problem.operand_lens()[2], 0, "{text}");
+        assert_eq!(problem.out_len(), 0, "{text}");
         assert!(problem.operand_bytes().0 < 1 << 40, "{text}");
         let trial = runtime().try_problem(&problem).unwrap();
         assert_eq!(trial.check, Ok(()), "{text}");
@@ -274,7 +274,7 @@ fn operands_that_do_not_fit_the_problem_are_errors_before_and_after_planning() {
 fn text_that_is_no_problem_is_an_error_that_shows_what_one_looks_like() {
     for (text, part) in [
         ("", "is not an operation"),
-        ("conv:f32:3x3", "matmul, elementwise, reduce, transpose, custom"),
+        ("conv:f32:3x3", "matmul, elementwise, reduce, transpose, fused, custom"),
         ("matmul:f8:2x2x2", "f32, f64, f16, i32"),
         ("matmul:f32:2x2", "m x n x k"),
         ("matmul:f32:2x-2x2", "is not a size"),

@@ -423,7 +423,7 @@ proptest! {
         for text in [text, noise] {
             if let Ok(problem) = text.parse::<Problem>() {
                 prop_assert_eq!(problem.to_string().parse::<Problem>().unwrap(), problem);
-                let _ = (problem.operand_lens(), problem.operand_bytes(), problem.flops());
+                let _ = (problem.input_lens(), problem.out_len(), problem.operand_bytes(), problem.flops());
             }
         }
     }
@@ -449,7 +449,7 @@ proptest! {
             problems.push(Matmul::batched(f32, batch, m, n, k, Operand::PLAIN, shared).ok().map(Problem::from));
         }
         for problem in problems.into_iter().flatten() {
-            let _ = (problem.operand_lens(), problem.operand_bytes(), problem.flops(), problem.to_string());
+            let _ = (problem.input_lens(), problem.out_len(), problem.operand_bytes(), problem.flops(), problem.to_string());
             prop_assert_eq!(problem.to_string().parse::<Problem>().unwrap(), problem);
             let _ = runtime().explain(&problem).unwrap();
         }

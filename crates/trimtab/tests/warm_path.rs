@@ -64,7 +64,10 @@ fn allocations(mut call: impl FnMut()) -> u64 {
 
 fn execute(rt: &Runtime, text: &str) -> u64 {
     let problem: Problem = text.parse().unwrap();
-    let [lhs, rhs, out] = problem.operand_lens().map(|len| vec![1.0f32; len as usize]);
+    let lens = problem.input_lens();
+    let operand = |len: u64| vec![1.0f32; len as usize];
+    let [lhs, rhs] = [0, 1].map(|place| operand(lens.as_slice().get(place).copied().unwrap_or(0)));
+    let out = operand(problem.out_len());
     let mut out = out;
     allocations(|| rt.execute(&problem, &lhs, &rhs, &mut out).unwrap())
 }
@@ -140,7 +143,7 @@ fn warm_calls_of_kernels_with_several_threads_allocate_nothing_anywhere() {
     let mut call = || {
         use trimtab::cpu::{Slice, SliceMut};
         let (lhs, out) = (Slice::F32(&lhs), SliceMut::F32(&mut out));
-        rt.cpu().launch(wide.kernel, &problem, &wide.point, lhs, Slice::None, out).unwrap();
+        rt.cpu().launch(wide.kernel, &problem, &wide.point, &[lhs], out).unwrap();
     };
     (0..WARM_UP).for_each(|_| call());
     let mut fewest = u64::MAX;

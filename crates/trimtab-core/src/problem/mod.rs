@@ -2,6 +2,7 @@
 
 mod custom;
 mod elementwise;
+mod fused;
 mod matmul;
 mod reduce;
 mod text;
@@ -9,6 +10,7 @@ mod transpose;
 
 pub use custom::{Custom, MAX_NAME_BYTES, MAX_SIZES};
 pub use elementwise::{BinaryOp, Elementwise, ElementwiseOp, UnaryOp};
+pub use fused::{Fused, MAX_INPUTS, MAX_NUMBERS, MAX_STEPS, MAX_WAITING, Over, Product, Step, Varies};
 pub use matmul::{Matmul, Operand};
 pub use reduce::{Reduce, ReduceOp};
 pub use transpose::Transpose;
@@ -37,6 +39,8 @@ pub enum Problem {
     Reduce(Reduce),
     /// Reordering of axes.
     Transpose(Transpose),
+    /// Several operations as one.
+    Fused(Fused),
     /// The user's own operation, known by name and sizes.
     Custom(Custom),
 }
@@ -52,17 +56,20 @@ pub enum Operation {
     Reduce,
     /// See [`Transpose`].
     Transpose,
+    /// See [`Fused`].
+    Fused,
     /// See [`Custom`].
     Custom,
 }
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Operation; 5] = [
+    pub const ALL: [Operation; 6] = [
         Operation::Matmul,
         Operation::Elementwise,
         Operation::Reduce,
         Operation::Transpose,
+        Operation::Fused,
         Operation::Custom,
     ];
 
@@ -73,6 +80,7 @@ impl Operation {
             Operation::Elementwise => "elementwise",
             Operation::Reduce => "reduce",
             Operation::Transpose => "transpose",
+            Operation::Fused => "fused",
             Operation::Custom => "custom",
         }
     }
@@ -118,6 +126,7 @@ impl Lookup for Problem {
             Problem::Elementwise(p) => p.mix(),
             Problem::Reduce(p) => p.mix(),
             Problem::Transpose(p) => p.mix(),
+            Problem::Fused(p) => p.mix(),
             Problem::Custom(p) => p.mix(),
         }
     }
@@ -183,7 +192,7 @@ macro_rules! kinds {
         }
     };
 }
-kinds!(Matmul, Elementwise, Reduce, Transpose, Custom);
+kinds!(Matmul, Elementwise, Reduce, Transpose, Fused, Custom);
 
 impl Problem {
     /// The element type, where the operation has one.
@@ -193,6 +202,7 @@ impl Problem {
             Problem::Elementwise(p) => Some(p.dtype),
             Problem::Reduce(p) => Some(p.dtype),
             Problem::Transpose(p) => Some(p.dtype),
+            Problem::Fused(p) => Some(p.dtype),
             Problem::Custom(_) => None,
         }
     }
@@ -207,25 +217,52 @@ impl Problem {
                 Reduce::new(op, dtype, &[outer, len, inner], Some(1)).map(drop)
             }
             // Their sizes come from their constructors only.
-            Problem::Elementwise(_) | Problem::Transpose(_) | Problem::Custom(_) => Ok(()),
+            Problem::Elementwise(_) | Problem::Transpose(_) | Problem::Fused(_) | Problem::Custom(_) => {
+                Ok(())
+            }
         }
     }
 
-    /// Elements of each operand: left (or only) input, right input, output. Zero for what does not exist.
-    pub fn operand_lens(&self) -> [u64; 3] {
+    /// Elements of each input, in order.
+    pub fn input_lens(&self) -> InputLens {
         match self {
-            Problem::Matmul(p) => [p.lhs_len(), p.rhs_len(), p.out_len()],
-            Problem::Elementwise(p) => [p.lhs_len(), p.rhs_len(), p.out_len()],
-            Problem::Reduce(p) => [p.input_len(), 0, p.out_len()],
-            Problem::Transpose(p) => [p.len(), 0, p.len()],
-            Problem::Custom(_) => [0; 3],
+            Problem::Matmul(p) => InputLens::new(&[p.lhs_len(), p.rhs_len()]),
+            Problem::Elementwise(p) => match p.op {
+                ElementwiseOp::Unary(_) => InputLens::new(&[p.lhs_len()]),
+                ElementwiseOp::Binary(_) => InputLens::new(&[p.lhs_len(), p.rhs_len()]),
+            },
+            Problem::Reduce(p) => InputLens::new(&[p.input_len()]),
+            Problem::Transpose(p) => InputLens::new(&[p.len()]),
+            Problem::Fused(p) => {
+                let mut lens = InputLens::new(&[]);
+                (0..p.inputs()).for_each(|input| lens.push(p.input_len(input)));
+                if p.numbers() > 0 {
+                    lens.push(p.numbers() as u64);
+                }
+                lens
+            }
+            Problem::Custom(_) => InputLens::new(&[]),
+        }
+    }
+
+    /// Elements of the result.
+    pub fn out_len(&self) -> u64 {
+        match self {
+            Problem::Matmul(p) => p.out_len(),
+            Problem::Elementwise(p) => p.out_len(),
+            Problem::Reduce(p) => p.out_len(),
+            Problem::Transpose(p) => p.len(),
+            Problem::Fused(p) => p.out_len(),
+            Problem::Custom(_) => 0,
         }
     }
 
     /// Bytes of all operands together.
     pub fn operand_bytes(&self) -> Bytes {
         let size = self.dtype().map_or(0, DType::size);
-        Bytes(self.operand_lens().iter().fold(0u64, |sum, &len| sum.saturating_add(len.saturating_mul(size))))
+        let lens =
+            self.input_lens().as_slice().iter().fold(self.out_len(), |sum, &len| sum.saturating_add(len));
+        Bytes(lens.saturating_mul(size))
     }
 
     /// Arithmetic operations the result needs at least (a transcendental function counts as one).
@@ -234,6 +271,7 @@ impl Problem {
             Problem::Matmul(p) => p.flops(),
             Problem::Elementwise(p) => p.out_len(),
             Problem::Reduce(p) => p.input_len(),
+            Problem::Fused(p) => p.flops(),
             Problem::Transpose(_) | Problem::Custom(_) => 0,
         }
     }
@@ -248,6 +286,33 @@ impl std::str::FromStr for Problem {
     type Err = ProblemError;
     fn from_str(text: &str) -> Result<Problem, ProblemError> {
         text::parse(text)
+    }
+}
+
+/// Elements of each input of a problem: at most [`MAX_INPUTS`] tensors and the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputLens {
+    lens: [u64; MAX_INPUTS + 1],
+    count: u8,
+}
+
+impl InputLens {
+    fn new(lens: &[u64]) -> InputLens {
+        let mut all = InputLens { lens: [0; MAX_INPUTS + 1], count: 0 };
+        lens.iter().for_each(|&len| all.push(len));
+        all
+    }
+
+    fn push(&mut self, len: u64) {
+        if let Some(place) = self.lens.get_mut(usize::from(self.count)) {
+            *place = len;
+            self.count += 1;
+        }
+    }
+
+    /// In order.
+    pub fn as_slice(&self) -> &[u64] {
+        &self.lens[..usize::from(self.count)]
     }
 }
 
@@ -317,6 +382,14 @@ pub enum ProblemError {
         "shape {0:?} keeps more than {MAX_RANK} dimensions after merging; make the operand contiguous first"
     )]
     TooManyDimensions(Vec<u64>),
+    /// Steps that are no recipe.
+    #[error("fused problem `{recipe}`: {reason}")]
+    Recipe {
+        /// The steps.
+        recipe: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// A custom problem's name or sizes out of bounds.
     #[error("custom problem `{name}`: {reason}")]
     Custom {
@@ -372,133 +445,4 @@ pub(crate) fn write_sizes(f: &mut fmt::Formatter<'_>, sizes: &[u64]) -> fmt::Res
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn canonical(text: &str) -> String {
-        match Problem::parse(text) {
-            Ok(problem) => {
-                let shown = problem.to_string();
-                assert_eq!(Problem::parse(&shown), Ok(problem), "{text} → {shown} does not round-trip");
-                shown
-            }
-            Err(error) => format!("error: {error}"),
-        }
-    }
-
-    #[test]
-    fn a_problem_fits_in_a_cache_line() {
-        assert!(std::mem::size_of::<Problem>() <= 64, "{}", std::mem::size_of::<Problem>());
-    }
-
-    #[test]
-    fn text_round_trips_and_merges_what_behaves_alike() {
-        for (given, shown) in [
-            ("matmul:f32:512x256x128", "matmul:f32:512x256x128"),
-            ("matmul:f64:1x2x3x4:ns,t", "matmul:f64:2x3x4:n,t"),
-            ("matmul:f64:5x2x3x4:n,ts", "matmul:f64:5x2x3x4:n,ts"),
-            ("matmul:f32:0x0x0", "matmul:f32:0x0x0"),
-            ("elementwise.exp:f32:4x5x6", "elementwise.exp:f32:120"),
-            ("elementwise.add:f32:4x5", "elementwise.add:f32:20"),
-            ("elementwise.add:f32:4x5,5", "elementwise.add:f32:4x5,1x5"),
-            ("elementwise.add:f32:2x3x4x5,2x3x1x1", "elementwise.add:f32:6x20,6x1"),
-            ("elementwise.max:i32:1,7", "elementwise.max:i32:1,7"),
-            ("elementwise.max:i32:1x1", "elementwise.max:i32:1"),
-            ("elementwise.add:f32:4x0,1x0", "elementwise.add:f32:4x0,1x0"),
-            ("reduce.sum:f32:16x32", "reduce.sum:f32:512"),
-            ("reduce.sum:f32:2x3x16x4x5:axis2", "reduce.sum:f32:6x16x20:axis1"),
-            ("reduce.max:i32:16x4:axis0", "reduce.max:i32:16x4:axis0"),
-            ("reduce.mean:f64:16x4:axis1", "reduce.mean:f64:16x4:axis1"),
-            ("reduce.sum:f32:0", "reduce.sum:f32:0"),
-            ("transpose:f32:512x256", "transpose:f32:512x256"),
-            ("transpose:f32:2x3x4:0.1.2", "transpose:f32:24:0"),
-            ("transpose:f32:8x512x64:0.2.1", "transpose:f32:8x512x64:0.2.1"),
-            ("transpose:f32:8x1x64", "transpose:f32:8x64"),
-            ("transpose:i32:2x3x4x5:2.3.0.1", "transpose:i32:6x20"),
-            ("custom.sort:1000", "custom.sort:1000"),
-            ("custom.a.b-c", "custom.a.b-c"),
-        ] {
-            assert_eq!(canonical(given), shown, "{given}");
-        }
-    }
-
-    #[test]
-    fn different_problems_mix_differently() {
-        let mut texts: Vec<String> = Vec::new();
-        for dtype in ["f32", "f64"] {
-            texts.extend(["2x3x4x5", "2x3x5x4", "3x4x5"].map(|sizes| format!("matmul:{dtype}:{sizes}")));
-            texts.extend(ElementwiseOp::names().map(|op| format!("elementwise.{op}:{dtype}:7")));
-            texts.extend(
-                ["4x5,1x5", "4x5,4x1", "1x5,4x5", "4,1", "1,4"]
-                    .map(|s| format!("elementwise.add:{dtype}:{s}")),
-            );
-            texts.extend(ReduceOp::ALL.iter().map(|op| format!("reduce.{}:{dtype}:2x3x4:axis1", op.name())));
-            texts.extend(["2x3:axis0", "2x3:axis1", "6"].map(|s| format!("reduce.sum:{dtype}:{s}")));
-            texts.extend(
-                ["2x3", "3x2", "2x3x4:0.2.1", "2x3x4:2.1.0", "24:0"]
-                    .map(|s| format!("transpose:{dtype}:{s}")),
-            );
-        }
-        texts.extend(["a", "b", "a:1", "a:1x2", "a:2x1", "aa:1"].map(|s| format!("custom.{s}")));
-        let mixed: std::collections::HashSet<u64> =
-            texts.iter().map(|text| Problem::parse(text).unwrap().mix()).collect();
-        assert_eq!(mixed.len(), texts.len());
-    }
-
-    #[test]
-    fn hand_made_sizes_saturate_and_do_not_pass_the_check() {
-        let Ok(product) = Matmul::new(DType::F32, 1, 2, 2) else { unreachable!() };
-        assert_eq!(Problem::from(product).check(), Ok(()));
-        let product = Problem::from(Matmul { m: 1 << 63, ..product });
-        assert_eq!(product.operand_lens(), [u64::MAX, 4, u64::MAX]);
-        assert!(matches!(product.check(), Err(ProblemError::TooLarge { .. })));
-        let Ok(sum) = Reduce::new(ReduceOp::Min, DType::F32, &[4], None) else { unreachable!() };
-        let sum = Problem::from(Reduce { outer: 1 << 33, inner: 1 << 33, ..sum });
-        assert_eq!(sum.operand_lens(), [u64::MAX, 0, u64::MAX]);
-        assert!(matches!(sum.check(), Err(ProblemError::TooLarge { .. })));
-    }
-
-    #[test]
-    fn bad_text_says_what_is_wrong() {
-        for (given, part) in [
-            ("", "not an operation"),
-            ("gemm:f32:1x1x1", "use one of: matmul"),
-            ("matmul:f8:1x1x1", "use one of: f32, f64, f16, i32"),
-            ("matmul:f32", "sizes are missing"),
-            ("matmul:f32:1x1", "m x n x k"),
-            ("matmul:f32:1x1x1:q,n", "a layout is two of"),
-            ("matmul:f32:1x1x1:n,n:more", "too much"),
-            ("matmul.fast:f32:1x1x1", "too much"),
-            ("matmul:f32:-1x1x1", "`-1` is not a size"),
-            ("matmul:f32:+1x1x1", "`+1` is not a size"),
-            ("matmul:f32:99999999999999999999x1x1", "is not a size"),
-            ("matmul:f32:4294967296x4294967296x1", "more bytes than this machine can address"),
-            ("matmul:f32:0x1099511627776x1099511627776x1", "more bytes than this machine can address"),
-            ("elementwise.neg:f32:1099511627776x1099511627776x0", "more bytes than this machine can address"),
-            (
-                "reduce.sum:f32:1099511627776x0x1099511627776:axis1",
-                "more bytes than this machine can address",
-            ),
-            ("transpose:f32:1099511627776x1099511627776x0", "more bytes than this machine can address"),
-            ("matmul:i32:1x1x1", "not defined for i32"),
-            ("elementwise.exp:i32:1", "not defined for i32"),
-            ("elementwise:f32:1", "elementwise.OP"),
-            ("elementwise.exp:f32:1,1", "takes one operand"),
-            ("elementwise.add:f32:2x3,2", "neither equal nor one"),
-            ("reduce.min:f32:0", "of no elements"),
-            ("reduce.mean:i32:4", "not defined for i32"),
-            ("reduce.sum:f32:4:axis7", "no such axis"),
-            ("reduce.sum:f32:4:7", "not an axis"),
-            ("transpose:f32:2x3:0.0", "named twice"),
-            ("transpose:f32:2x3:0", "every axis once"),
-            ("transpose:f32:2x3:a.b", "not a permutation"),
-            ("custom:1", "custom.NAME"),
-            ("custom.a/b:1", "ASCII letters"),
-            ("custom.a:1x2x3x4x5", "at most 4 sizes"),
-        ] {
-            let shown = canonical(given);
-            assert!(shown.starts_with("error: ") && shown.contains(part), "{given}: {shown}");
-        }
-        assert!(canonical(&"x".repeat(10_000)).contains("longer than"));
-    }
-}
+mod tests;

@@ -1,8 +1,8 @@
 //! Reading a problem's text form. Writing is each kind's `Display`.
 
 use super::{
-    Custom, Elementwise, ElementwiseOp, Matmul, Operand, Operation, Problem, ProblemError, Reduce, ReduceOp,
-    Transpose,
+    Custom, Elementwise, ElementwiseOp, Fused, Matmul, Operand, Operation, Problem, ProblemError, Reduce,
+    ReduceOp, Transpose, fused,
 };
 use crate::DType;
 
@@ -38,6 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Problem, ProblemError> {
         Operation::Matmul => reader.matmul(dtype, sizes, detail, parts.next())?.into(),
         Operation::Elementwise => reader.elementwise(dtype, sizes, detail)?.into(),
         Operation::Reduce => reader.reduce(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Fused => reader.fused(dtype, sizes, detail, [parts.next(), parts.next()])?.into(),
         Operation::Transpose | Operation::Custom => {
             reader.transpose(dtype, sizes, detail, parts.next())?.into()
         }
@@ -158,6 +159,20 @@ impl Reader<'_> {
             },
         };
         Reduce::new(op, dtype, &self.sizes(sizes)?, axis)
+    }
+
+    fn fused(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        [words, end]: [Option<&str>; 2],
+    ) -> Result<Fused, ProblemError> {
+        let Some(recipe) = detail else {
+            return self.wrong("write fused.RECIPE, for example fused.relu(add(a,b))");
+        };
+        fused::read(dtype, recipe, &self.sizes(sizes)?, words, end)
+            .or_else(|wrong| wrong.map_or_else(|reason| self.wrong(reason), Err))
     }
 
     fn transpose(

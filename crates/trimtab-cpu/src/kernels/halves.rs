@@ -14,10 +14,11 @@ pub(super) fn widened(
     args: Args<'_>,
     run: impl FnOnce(Args<'_>) -> Result<(), LaunchError>,
 ) -> Result<(), LaunchError> {
-    let (lhs, rhs) = (wide(args.lhs)?, wide(args.rhs)?);
+    let wide = args.inputs.iter().map(|&input| wide(input)).collect::<Result<Vec<Data>, _>>()?;
+    let inputs: Vec<Slice<'_>> = wide.iter().map(Data::slice).collect();
     let SliceMut::F16(out) = args.out else { return Err(not_here()) };
     let mut result = vec![0.0f32; out.len()];
-    run(Args { lhs: lhs.slice(), rhs: rhs.slice(), out: SliceMut::F32(&mut result), pool: args.pool })?;
+    run(Args { inputs: &inputs, out: SliceMut::F32(&mut result), pool: args.pool })?;
     out.iter_mut().zip(result).for_each(|(out, value)| *out = f16::from_f32(value));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The kernels of the CPU, a folder an operation, a file a variant.
 
 pub mod elementwise;
+pub mod fused;
 mod halves;
 pub mod matmul;
 pub mod reduce;
@@ -21,6 +22,7 @@ pub(crate) fn all(libraries: Vec<Blas>, users: Kernels) -> (Kernels, Range<usize
     ours.extend(elementwise::kernels());
     ours.extend(reduce::kernels());
     ours.extend(transpose::kernels());
+    ours.extend(fused::kernels());
     let (references, mut kernels): (Kernels, Kernels) =
         ours.into_iter().partition(|kernel| kernel.info().class == VariantClass::Reference);
     let start = kernels.len();

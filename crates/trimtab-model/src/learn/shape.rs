@@ -1,6 +1,7 @@
 //! A problem as numbers a model can learn from: logarithms of sizes, products, ratios, alignment, cache fits.
 
 use super::Axes;
+use crate::features::recipe;
 use trimtab_core::{ElementwiseOp, Problem};
 
 /// Sizes of caches, in log2 of bytes: about a first-level, a second-level and a last-level cache. Models learn what
@@ -60,6 +61,12 @@ fn described(problem: &Problem) -> Described {
             let tail = p.permutation().iter().rev().take(2).fold(0, |code, axis| code * 8 + u32::from(*axis));
             (sizes, moved, bytes, tail)
         }
+        Problem::Fused(p) => {
+            let depth = p.product().map_or(1, |product| product.depth);
+            let sizes = [("rows", p.outer()), ("columns", p.inner()), ("depth", depth), ("", 1)];
+            let inputs: f64 = (0..p.inputs()).map(|input| p.input_len(input) as f64).sum();
+            (sizes, inputs + p.out_len() as f64, bytes, recipe(p))
+        }
         Problem::Custom(p) => {
             let mut sizes = [("first", 1), ("second", 1), ("third", 1), ("fourth", 1)];
             for (slot, size) in sizes.iter_mut().zip(p.sizes()) {
@@ -115,6 +122,7 @@ mod tests {
             ("elementwise.add:f32:1024,1024", "elementwise.neg:f64:3"),
             ("reduce.sum:f32:64x1024:axis1", "reduce.max:f32:5x5:axis0"),
             ("transpose:f32:512x256", "transpose:f32:8x16x32:0.2.1"),
+            ("fused.relu(add(a,b)):f32:8x16:all,rows", "fused.exp(a):f32:1x9:all:sum"),
         ] {
             let (one, other): (Problem, Problem) = (one.parse().unwrap(), other.parse().unwrap());
             assert_eq!(axes(&one), axes(&other));

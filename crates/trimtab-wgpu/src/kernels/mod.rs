@@ -1,6 +1,7 @@
 //! The kernels of a GPU, a folder an operation, a file a variant, each shader beside its Rust file.
 
 pub mod elementwise;
+pub mod fused;
 pub mod matmul;
 pub mod reduce;
 pub mod transpose;
@@ -13,5 +14,6 @@ pub fn all() -> Vec<Box<dyn AnyKernel>> {
     all.extend(elementwise::kernels());
     all.extend(reduce::kernels());
     all.extend(transpose::kernels());
+    all.extend(fused::kernels());
     all
 }

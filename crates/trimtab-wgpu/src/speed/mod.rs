@@ -55,7 +55,7 @@ const BARRIER: &str = include_str!("barrier.wgsl");
 fn program(text: &'static str, group: u32, groups: u32, params: [u32; 4], needs_input: bool) -> Program {
     let mut bindings = vec![Binding::write(Place::Out)];
     if needs_input {
-        bindings.push(Binding::read(Place::Lhs));
+        bindings.push(Binding::read(Place::Input(0)));
     }
     let step = Step {
         text: Cow::Borrowed(text),
@@ -81,7 +81,7 @@ impl Beds<'_> {
     fn ready(&self, program: &Program) -> Result<(Prepared, Arc<[wgpu::BindGroup]>), Trouble> {
         let prepared = self.engine.prepare(program)?;
         let own = self.engine.own(&prepared)?;
-        let groups = prepared.bind(self.engine.open()?, &own.with([&self.from, &self.from, &self.to]))?;
+        let groups = prepared.bind(self.engine.open()?, &own.with(&[&self.from], &self.to))?;
         Ok((prepared, groups))
     }
 

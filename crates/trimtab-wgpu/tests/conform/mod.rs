@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use trimtab_core::{KernelId, Operation, Problem};
 use trimtab_cpu::{CpuDevice, CpuOptions};
-use trimtab_operands::{Expected, Operands, Reference};
+use trimtab_operands::{Data, Expected, Operands, Reference, Slice};
 use trimtab_wgpu::{GpuDevice, GpuOptions, tolerance};
 
 /// The processor, which computes what is right.
@@ -21,6 +21,11 @@ pub fn devices() -> Vec<GpuDevice> {
 
 /// Runs them all; panics on the first disagreement. Returns how many runs were compared.
 pub fn conforms(operation: Operation, problems: &[&str]) -> usize {
+    conforms_at_first(operation, problems, usize::MAX)
+}
+
+/// The same at the first few points of each kernel.
+pub fn conforms_at_first(operation: Operation, problems: &[&str], points: usize) -> usize {
     let cpu = processor();
     let mut compared = 0;
     for device in &devices() {
@@ -32,11 +37,11 @@ pub fn conforms(operation: Operation, problems: &[&str]) -> usize {
             for (number, kernel) in device.table().iter().enumerate() {
                 let name = kernel.info().name;
                 let space = kernel.space(&problem, device.facts());
-                for point in space.points() {
+                for point in space.points().iter().take(points) {
                     operands.out.poison();
                     let kernel = KernelId(number as u32);
-                    let (lhs, rhs) = (operands.lhs.slice(), operands.rhs.slice());
-                    let ran = device.launch(kernel, &problem, point, lhs, rhs, operands.out.slice_mut());
+                    let inputs: Vec<Slice<'_>> = operands.inputs.iter().map(Data::slice).collect();
+                    let ran = device.launch(kernel, &problem, point, &inputs, operands.out.slice_mut());
                     let what = format!("{} {name} {} {text}", device.facts().id, space.name(point));
                     assert_eq!(ran, Ok(()), "{what}");
                     let checked = expected.check_within(&problem, &operands.out, tolerance(&problem));

@@ -107,9 +107,9 @@ impl Variant<Gpu> for Simple {
         let too_many = || LaunchError::Kernel(format!("{count} workgroups are too many"));
         let spread = spread_groups(count, args.adapter).ok_or_else(too_many)?;
         let groups = self.groups.map_or(spread, |groups| [groups, 1, 1]);
-        let mut bindings = vec![Binding::read(Place::Lhs)];
+        let mut bindings = vec![Binding::read(Place::Input(0))];
         if self.has_rhs {
-            bindings.push(Binding::read(Place::Rhs));
+            bindings.push(Binding::read(Place::Input(1)));
         }
         bindings.push(Binding::write(Place::Out));
         if self.has_status {

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use trimtab_core::{
     AdapterClass, AdapterFacts, Bytes, DeviceFacts, DeviceKind, Fingerprint, Operation, Problem,
 };
-use trimtab_wgpu::{Needs, PARAMS_BINDING, Program, Step, full_text, kernels};
+use trimtab_wgpu::{Needs, PARAMS_BINDING, Program, Step, binding_number, full_text, kernels};
 
 /// Checks and translates them all; panics on the first that is not right. Returns how many different texts and constants
 /// were translated.
@@ -131,7 +131,8 @@ fn assert_bound(module: &naga::Module, step: &Step, what: &str) {
     }
     declared.sort_unstable();
     for (number, writes) in declared {
-        let binding = step.bindings.get(number as usize);
+        let binding = (0..).zip(&step.bindings).find(|(at, _)| binding_number(*at) == number);
+        let binding = binding.map(|(_, binding)| binding);
         assert_eq!(binding.map(|binding| binding.writes), Some(writes), "{what}: binding {number}");
     }
 }

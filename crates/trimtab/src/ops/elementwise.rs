@@ -1,6 +1,6 @@
 //! Elementwise operations with broadcasting and scalars.
 
-use super::{Float, sizes};
+use super::{Float, broadcast, sizes};
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::{Tensor, allocate};
@@ -118,15 +118,7 @@ impl Runtime {
     ) -> Result<Tensor<T>, Error> {
         let (a, b) = (a.tensor(), b.tensor());
         let problem = Elementwise::binary(op, T::DTYPE, &sizes(a.shape()), &sizes(b.shape()))?;
-        let rank = a.shape().len().max(b.shape().len());
-        let size =
-            |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
-        let shape: Vec<usize> = (0..rank)
-            .map(|axis| match (size(a.shape(), axis), size(b.shape(), axis)) {
-                (1, other) => other,
-                (own, _) => own,
-            })
-            .collect();
+        let shape = broadcast(a.shape(), b.shape()).unwrap_or_default();
         let (lhs, rhs) = (self.dense(&a)?, self.dense(&b)?);
         let mut out = allocate(problem.out_len() as usize)?;
         self.execute(&problem, &lhs, &rhs, &mut out)?;

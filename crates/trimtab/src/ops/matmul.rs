@@ -1,6 +1,6 @@
 //! Matrix products of vectors, matrices and batches.
 
-use super::Float;
+use super::{Float, broadcast};
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::{Tensor, allocate};
@@ -176,19 +176,6 @@ fn swapped<T: Float>(tensor: &Tensor<T>) -> Tensor<T> {
     axes.swap(rank - 2, rank - 1);
     // A swap of two axes is a permutation, so this never falls back.
     tensor.permuted(&axes).unwrap_or_else(|_| tensor.clone())
-}
-
-fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
-    let rank = a.len().max(b.len());
-    let size =
-        |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
-    (0..rank)
-        .map(|axis| match (size(a, axis), size(b, axis)) {
-            (own, other) if own == other => Some(own),
-            (1, other) | (other, 1) => Some(other),
-            _ => None,
-        })
-        .collect()
 }
 
 #[cfg(test)]

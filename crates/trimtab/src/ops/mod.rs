@@ -20,8 +20,22 @@ impl Float for f32 {}
 impl Float for f64 {}
 impl Float for trimtab_operands::f16 {}
 
-fn sizes(shape: &[usize]) -> Vec<u64> {
+pub(crate) fn sizes(shape: &[usize]) -> Vec<u64> {
     shape.iter().map(|&size| size as u64).collect()
+}
+
+/// The shape both fit when repeated, aligned at the last axis.
+pub(crate) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
+    let rank = a.len().max(b.len());
+    let size =
+        |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
+    (0..rank)
+        .map(|axis| match (size(a, axis), size(b, axis)) {
+            (own, other) if own == other => Some(own),
+            (1, other) | (other, 1) => Some(other),
+            _ => None,
+        })
+        .collect()
 }
 
 impl Runtime {

@@ -7,7 +7,7 @@
 mod chunked;
 mod layout;
 mod math;
-mod ops;
+pub(super) mod ops;
 mod reference;
 mod span;
 #[cfg(test)]
@@ -27,7 +27,7 @@ pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
 }
 
 /// The sources below all fast elementwise kernels.
-const SHARED_SOURCES: [&str; 6] = [
+pub(super) const SHARED_SOURCES: [&str; 6] = [
     include_str!("layout.rs"),
     include_str!("math.rs"),
     include_str!("ops.rs"),

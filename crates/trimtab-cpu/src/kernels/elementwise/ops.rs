@@ -5,7 +5,7 @@ use crate::simd::{FloatVector, Lane, Simd, Vector};
 use trimtab_core::{BinaryOp, ElementwiseOp, LaunchError, UnaryOp};
 
 /// One operation on vectors of `T`. A unary one ignores its second operand.
-pub(super) trait Op<T: Lane>: 'static {
+pub(in crate::kernels) trait Op<T: Lane>: 'static {
     /// Vectors in flight when unrolled: four hide the latency of loads, two of long polynomials before registers run out.
     const UNROLL: usize;
     /// Computes.
@@ -13,7 +13,7 @@ pub(super) trait Op<T: Lane>: 'static {
 }
 
 /// Something to do with the type of an operation.
-pub(super) trait Visit<T: Lane> {
+pub(in crate::kernels) trait Visit<T: Lane> {
     /// What it answers.
     type Out;
     /// With a function of one element.
@@ -23,7 +23,7 @@ pub(super) trait Visit<T: Lane> {
 }
 
 /// An element type with operations.
-pub(super) trait Operand: Lane {
+pub(in crate::kernels) trait Operand: Lane {
     /// Calls the visitor with the operation's type, or `None` where there is no vector form.
     fn visit<V: Visit<Self>>(op: ElementwiseOp, visitor: V) -> Option<V::Out>;
     /// One element by the standard library; `Err` says what is undefined.
@@ -31,12 +31,12 @@ pub(super) trait Operand: Lane {
 }
 
 /// Vectors in flight when unrolled, as the operation's type says.
-pub(super) fn unroll(op: ElementwiseOp) -> u32 {
+pub(in crate::kernels) fn unroll(op: ElementwiseOp) -> u32 {
     if is_costly(op) { 2 } else { 4 }
 }
 
 /// Whether arithmetic rather than memory sets the time of an operation.
-pub(super) fn is_costly(op: ElementwiseOp) -> bool {
+pub(in crate::kernels) fn is_costly(op: ElementwiseOp) -> bool {
     use UnaryOp::{Exp, Gelu, Log, Sigmoid, Tanh};
     match op {
         ElementwiseOp::Unary(op) => matches!(op, Exp | Log | Tanh | Sigmoid | Gelu),
@@ -63,7 +63,7 @@ macro_rules! ops {
 }
 
 macro_rules! markers {
-    ($($name:ident),*) => { $(pub(super) struct $name;)* };
+    ($($name:ident),*) => { $(pub(in crate::kernels) struct $name;)* };
 }
 markers!(Neg, Abs, Exp, Log, Sqrt, Tanh, Sigmoid, Relu, Gelu, Add, Sub, Mul, Div, Min, Max, Pow);
 
@@ -231,14 +231,14 @@ impl Operand for i32 {
 
 /// What is undefined at an element, as the launch's error.
 #[cold]
-pub(super) fn undefined(what: &str, index: usize) -> LaunchError {
+pub(in crate::kernels) fn undefined(what: &str, index: usize) -> LaunchError {
     LaunchError::Data(format!(
         "{what} at element {index}; convert the operands to f64 or remove the zeros first"
     ))
 }
 
 /// Arithmetic operations per element, counted in [`math`] (a fused multiply-add is two).
-pub(super) fn flops(op: ElementwiseOp, double: bool) -> u64 {
+pub(in crate::kernels) fn flops(op: ElementwiseOp, double: bool) -> u64 {
     let (exp, log) = if double { (46, 45) } else { (34, 33) };
     match op {
         ElementwiseOp::Unary(op) => match op {

@@ -38,8 +38,8 @@ pub(crate) fn launch<T: Element>(
     pool: &Pool,
 ) -> Result<Vec<T>, LaunchError> {
     // What the result holds before must not matter.
-    let mut out = vec![T::from_f64(77.0); problem.operand_lens()[2] as usize];
-    let args = Args { lhs: T::erase(lhs), rhs: T::erase(rhs), out: T::erase_mut(&mut out), pool };
+    let mut out = vec![T::from_f64(77.0); problem.out_len() as usize];
+    let args = Args { inputs: &[T::erase(lhs), T::erase(rhs)], out: T::erase_mut(&mut out), pool };
     kernel.launch(problem, point, args).map(|()| out)
 }
 

@@ -25,7 +25,7 @@ const SAME_LINES_BYTES: u64 = 4096;
 
 /// The kernel `cpu.matmul.blocked`.
 #[derive(Debug)]
-pub(super) struct Blocked;
+pub(in crate::kernels) struct Blocked;
 
 trimtab_core::config! {
     /// Settings of the blocked kernel: bits of a vector, vectors a tile is wide, columns (`nc`) and rows (`kc`) of a block of
@@ -124,7 +124,7 @@ impl Variant<Cpu> for Blocked {
 
     #[inline]
     fn launch(&self, problem: &Matmul, config: BlockedConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        typed_launch!(problem, launch, config, args)
+        typed_launch!(problem, launch, config, args, |_, _, _| ())
     }
 }
 
@@ -140,8 +140,15 @@ fn scratch_elements(config: BlockedConfig, n: u64, k: u64) -> u64 {
     kc.saturating_mul(nc + u64::from(config.pack) * MAX_ROWS)
 }
 
+/// Computes a product and calls `finish(start, rows, columns)` for every rectangle of the result once it is complete, while
+/// it is in the caches; its rows are as far apart as those of the result.
 #[inline]
-fn launch<T: Float>(problem: &Matmul, config: BlockedConfig, args: Args<'_>) -> Result<(), LaunchError> {
+pub(in crate::kernels) fn launch<T: Float>(
+    problem: &Matmul,
+    config: BlockedConfig,
+    args: Args<'_>,
+    finish: impl Fn(*mut T, usize, usize) + Sync,
+) -> Result<(), LaunchError> {
     let (vectors, nc, kc) = (config.vectors as usize, config.nc, config.kc);
     let legal = (1..=MAX_BLOCK).contains(&nc) && (1..=MAX_BLOCK).contains(&kc) && config.pack <= 1;
     let scratch = scratch_elements(config, problem.n, problem.k);
@@ -154,7 +161,7 @@ fn launch<T: Float>(problem: &Matmul, config: BlockedConfig, args: Args<'_>) -> 
     let how = Spread { threads: config.threads, split: config.split, quantum };
     let blocks = Blocks { tiles, vectors, nc: nc as usize, kc: kc as usize, pack: config.pack == 1 };
     spread::<T>(problem, how, args, |product| {
-        scratch::with::<T, _>(scratch as usize, |scratch| blocks.multiply(product, scratch));
+        scratch::with::<T, _>(scratch as usize, |scratch| blocks.multiply(product, scratch, &finish));
     })
 }
 
@@ -168,7 +175,7 @@ struct Blocks<T: 'static> {
 }
 
 impl<T: Float> Blocks<T> {
-    fn multiply(self, product: &Product<'_, T>, scratch: &mut [T]) {
+    fn multiply(self, product: &Product<'_, T>, scratch: &mut [T], finish: &impl Fn(*mut T, usize, usize)) {
         let (m, n, k) = product.sizes();
         let (lanes, max_rows) = (self.tiles.lanes(), self.tiles.max_rows(self.vectors));
         let width = self.vectors * lanes;
@@ -194,6 +201,10 @@ impl<T: Float> Blocks<T> {
                     unsafe {
                         let lhs = if self.pack { pack_lhs(lhs, rows, depth, panel) } else { lhs };
                         self.panel(product, lhs, (row, rows), (col, cols), (p, depth), block);
+                    }
+                    if p + depth == k {
+                        let (out, out_row) = product.out();
+                        finish(out.wrapping_add(row * out_row + col), rows, cols);
                     }
                     row += rows;
                 }

@@ -10,7 +10,9 @@ use trimtab_core::{LaunchError, Matmul};
 use trimtab_operands::Element;
 
 /// f32 or f64.
-pub(super) trait Float: Element + Add<Output = Self> + Mul<Output = Self> + AddAssign {
+pub(in crate::kernels) trait Float:
+    Element + Add<Output = Self> + Mul<Output = Self> + AddAssign
+{
     /// Zero.
     const ZERO: Self;
     /// One.
@@ -104,7 +106,7 @@ pub(super) use typed_launch;
 
 /// The widths of vectors this processor has for that element type, widest first. 128 is what the compiler makes of plain
 /// loops on every x86-64 and AArch64.
-pub(super) fn vector_bits() -> &'static [u32] {
+pub(in crate::kernels) fn vector_bits() -> &'static [u32] {
     match (f32::tiles(512).is_some(), f32::tiles(256).is_some()) {
         (true, true) => &[512, 256, 128],
         (true, false) => &[512, 128],
@@ -114,7 +116,7 @@ pub(super) fn vector_bits() -> &'static [u32] {
 }
 
 /// Elements of a vector of that many bits.
-pub(super) fn lanes(problem: &Matmul, bits: u32) -> u32 {
+pub(in crate::kernels) fn lanes(problem: &Matmul, bits: u32) -> u32 {
     (bits / 8 / problem.dtype.size() as u32).max(1)
 }
 

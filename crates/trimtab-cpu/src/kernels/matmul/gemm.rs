@@ -1,7 +1,7 @@
 //! The crate `gemm`, one thread of it for each part of the product.
 
 use super::float::{Float, typed_launch, vector_bits};
-use super::product::{Spread, rereads, splits, spread, thread_counts};
+use super::product::{Product, Spread, rereads, splits, spread, thread_counts};
 use crate::args::{Args, Cpu};
 use crate::kernels::version::crate_version;
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use trimtab_core::{
 
 /// The kernel `cpu.matmul.gemm`.
 #[derive(Debug)]
-pub(super) struct Gemm;
+pub(in crate::kernels) struct Gemm;
 
 trimtab_core::config! {
     /// Settings of a library kernel: threads, and whether they share columns (0), rows (1) or both (2).
@@ -20,20 +20,20 @@ trimtab_core::config! {
 
 impl LibraryConfig {
     /// The settings worth trying, the default first.
-    pub(super) fn list(problem: &Matmul, device: &DeviceFacts) -> Vec<LibraryConfig> {
+    pub(in crate::kernels) fn list(problem: &Matmul, device: &DeviceFacts) -> Vec<LibraryConfig> {
         let with =
             |threads| splits(problem, threads).into_iter().map(move |split| LibraryConfig { threads, split });
         thread_counts(problem.flops(), device).into_iter().flat_map(with).collect()
     }
 
     /// Parts of at least a cache line of columns, so that no two threads write to one.
-    pub(super) fn spread(self) -> Spread {
+    pub(in crate::kernels) fn spread(self) -> Spread {
         Spread { threads: self.threads, split: self.split, quantum: (8, 16) }
     }
 
     /// What a packing library does: reads each operand once a part, writes and reads its packed copy, and writes the
     /// result. What it packs at a time is its own affair; we count one copy of the smaller operand.
-    pub(super) fn work(self, problem: &Matmul, lanes: u32) -> Work {
+    pub(in crate::kernels) fn work(self, problem: &Matmul, lanes: u32) -> Work {
         let (lhs_times, rhs_times) = rereads(problem, self.threads, self.split);
         let (lhs, rhs) = (problem.m * problem.k, problem.k * problem.n);
         let walked = lhs.saturating_mul(3 * lhs_times).saturating_add(rhs.saturating_mul(3 * rhs_times));
@@ -87,34 +87,37 @@ impl Variant<Cpu> for Gemm {
 }
 
 fn launch<T: Float>(problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
-    spread::<T>(problem, config.spread(), args, |product| {
-        let ((m, n, k), (out, out_row)) = (product.sizes(), product.out());
-        let (lhs, rhs) = (product.lhs(), product.rhs());
-        let stride = |elements: usize| elements as isize;
-        // SAFETY: a product's views cover m × k, k × n and m × n elements, and its result is unshared; `read_dst` is
-        // false, so the old result is not read.
-        unsafe {
-            ::gemm::gemm(
-                m,
-                n,
-                k,
-                out,
-                1,
-                stride(out_row),
-                false,
-                lhs.start,
-                stride(lhs.col),
-                stride(lhs.row),
-                rhs.start,
-                stride(rhs.col),
-                stride(rhs.row),
-                T::ZERO,
-                T::ONE,
-                false,
-                false,
-                false,
-                ::gemm::Parallelism::None,
-            );
-        }
-    })
+    spread::<T>(problem, config.spread(), args, multiply)
+}
+
+/// One product on the caller's thread.
+pub(in crate::kernels) fn multiply<T: Float>(product: &Product<'_, T>) {
+    let ((m, n, k), (out, out_row)) = (product.sizes(), product.out());
+    let (lhs, rhs) = (product.lhs(), product.rhs());
+    let stride = |elements: usize| elements as isize;
+    // SAFETY: a product's views cover m × k, k × n and m × n elements, and its result is unshared; `read_dst` is
+    // false, so the old result is not read.
+    unsafe {
+        ::gemm::gemm(
+            m,
+            n,
+            k,
+            out,
+            1,
+            stride(out_row),
+            false,
+            lhs.start,
+            stride(lhs.col),
+            stride(lhs.row),
+            rhs.start,
+            stride(rhs.col),
+            stride(rhs.row),
+            T::ZERO,
+            T::ONE,
+            false,
+            false,
+            false,
+            ::gemm::Parallelism::None,
+        );
+    }
 }

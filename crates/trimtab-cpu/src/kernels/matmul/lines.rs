@@ -26,7 +26,7 @@ pub(super) type RowsFn<T> = unsafe fn(&Rows<T>);
 
 /// The loops of one instruction set.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lines<T: 'static> {
+pub(in crate::kernels) struct Lines<T: 'static> {
     dot: [RowsFn<T>; 3],
     scaled: [RowsFn<T>; 4],
 }

@@ -1,13 +1,13 @@
 //! Matrix products on the CPU, a file a variant; a new variant is one file and one line in [`kernels`].
 
-mod blocked;
+pub(super) mod blocked;
 mod cblas;
-mod float;
-mod gemm;
+pub(super) mod float;
+pub(super) mod gemm;
 mod lines;
 mod matrixmultiply;
 mod matvec;
-mod product;
+pub(super) mod product;
 mod reference;
 mod scratch;
 mod small;

@@ -17,7 +17,7 @@ const BATCH_PARTS_PER_THREAD: usize = 4;
 
 /// A matrix in memory: element (r, c) is at `start + r * row + c * col`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct View<T> {
+pub(in crate::kernels) struct View<T> {
     pub(super) start: *const T,
     pub(super) row: usize,
     pub(super) col: usize,
@@ -26,7 +26,7 @@ pub(super) struct View<T> {
 /// A product for one thread: `out = lhs · rhs` with all sizes at least 1. Made only in this file, which guarantees that
 /// `lhs` is readable as m × k, `rhs` as k × n, and `out` writable as m × n by nobody else while the product lives.
 #[derive(Debug)]
-pub(super) struct Product<'a, T> {
+pub(in crate::kernels) struct Product<'a, T> {
     m: usize,
     n: usize,
     k: usize,
@@ -40,7 +40,7 @@ pub(super) struct Product<'a, T> {
 impl<T> Product<'_, T> {
     /// Rows, columns and length of the inner products.
     #[inline]
-    pub(super) fn sizes(&self) -> (usize, usize, usize) {
+    pub(in crate::kernels) fn sizes(&self) -> (usize, usize, usize) {
         (self.m, self.n, self.k)
     }
 
@@ -58,14 +58,27 @@ impl<T> Product<'_, T> {
 
     /// The result: start and elements from row to row.
     #[inline]
-    pub(super) fn out(&self) -> (*mut T, usize) {
+    pub(in crate::kernels) fn out(&self) -> (*mut T, usize) {
         (self.out, self.out_row)
+    }
+
+    /// The product of some of the rows, at least one; rows past the end are left out.
+    #[inline]
+    pub(in crate::kernels) fn rows(&self, from: usize, count: usize) -> Product<'_, T> {
+        let from = from.min(self.m - 1);
+        Product {
+            m: count.clamp(1, self.m - from),
+            lhs: View { start: self.lhs.start.wrapping_add(from * self.lhs.row), ..self.lhs },
+            rhs: View { ..self.rhs },
+            out: self.out.wrapping_add(from * self.out_row),
+            ..*self
+        }
     }
 }
 
 /// How a launch is spread over threads.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spread {
+pub(in crate::kernels) struct Spread {
     /// Most threads to use.
     pub(super) threads: u32,
     /// What a single product is cut along: [`COLUMNS`], [`ROWS`] or [`GRID`].
@@ -131,7 +144,7 @@ impl Sizes {
 /// Checks the operands, cuts the launch and calls `each` for every product, on the pool's threads. Without rows, columns
 /// or products there is nothing to do; inner products of length 0 are zero.
 #[inline]
-pub(super) fn spread<T: Element>(
+pub(in crate::kernels) fn spread<T: Element>(
     problem: &Matmul,
     how: Spread,
     args: Args<'_>,

@@ -71,7 +71,7 @@ fn run<T: Element>(
 ) -> Result<Vec<T>, LaunchError> {
     // What is in the result before must not leak.
     let mut out = vec![T::from_f64(f64::NAN); problem.out_len() as usize];
-    let args = Args { lhs: T::erase(lhs), rhs: T::erase(rhs), out: T::erase_mut(&mut out), pool };
+    let args = Args { inputs: &[T::erase(lhs), T::erase(rhs)], out: T::erase_mut(&mut out), pool };
     kernel.launch(&Problem::Matmul(*problem), point, args)?;
     Ok(out)
 }
@@ -231,7 +231,7 @@ fn operands_of_the_wrong_length_or_type_are_refused() {
             (Slice::None, Slice::F32(&twelve), 3),
         ] {
             let mut out = vec![0.0f32; out];
-            let args = Args { lhs, rhs, out: f32::erase_mut(&mut out), pool: &pool };
+            let args = Args { inputs: &[lhs, rhs], out: f32::erase_mut(&mut out), pool: &pool };
             let outcome = kernel.launch(&problem.into(), &point, args);
             assert!(
                 matches!(outcome, Err(LaunchError::Operand { .. })),
@@ -253,7 +253,7 @@ fn sizes_whose_product_wraps_around_to_the_length_of_the_operands_are_refused() 
         let small = Matmul::new(DType::F32, 1, 8, 8).unwrap();
         let point = kernel.space(&small.into(), &device(1)).points()[0];
         let mut out: [f32; 0] = [];
-        let args = Args { lhs: Slice::None, rhs: Slice::None, out: f32::erase_mut(&mut out), pool: &pool };
+        let args = Args { inputs: &[], out: f32::erase_mut(&mut out), pool: &pool };
         assert!(kernel.launch(&problem.into(), &point, args).is_err(), "{}", kernel.info().name);
     }
 }

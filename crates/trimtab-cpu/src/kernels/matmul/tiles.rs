@@ -35,7 +35,7 @@ pub(super) type TileFn<T> = unsafe fn(&Tile<T>);
 
 /// The tiles of one instruction set.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tiles<T: 'static> {
+pub(in crate::kernels) struct Tiles<T: 'static> {
     lanes: usize,
     /// By vectors - 1, then rows - 1.
     table: &'static [&'static [TileFn<T>]; MAX_VECTORS],

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use trimtab_core::{DType, LaunchError, Reduce, ReduceOp};
 
 /// One way to reduce elements of `T`.
-pub(super) trait Fold<T: Lane>: 'static {
+pub(in crate::kernels) trait Fold<T: Lane>: 'static {
     /// What is known of a part of the elements; parts merge in any grouping.
     type State: Copy + Send + Sync;
     /// What a short run of elements (at most 64) is accumulated in.
@@ -40,7 +40,7 @@ pub(super) trait Fold<T: Lane>: 'static {
 }
 
 /// Something to do with the type of a fold.
-pub(super) trait Visit<T: Lane> {
+pub(in crate::kernels) trait Visit<T: Lane> {
     /// What it answers.
     type Out;
     /// Does it.
@@ -48,16 +48,16 @@ pub(super) trait Visit<T: Lane> {
 }
 
 /// An element type with reductions.
-pub(super) trait Foldable: Lane {
+pub(in crate::kernels) trait Foldable: Lane {
     /// Calls the visitor with the type of the operation's fold, or `None` where there is none.
     fn visit<V: Visit<Self>>(op: ReduceOp, visitor: V) -> Option<V::Out>;
 }
 
-pub(super) struct Sum;
-pub(super) struct Mean;
-pub(super) struct Prod;
-pub(super) struct Min;
-pub(super) struct Max;
+pub(in crate::kernels) struct Sum;
+pub(in crate::kernels) struct Mean;
+pub(in crate::kernels) struct Prod;
+pub(in crate::kernels) struct Min;
+pub(in crate::kernels) struct Max;
 
 macro_rules! foldable {
     ($($type:ty { $($op:ident)* })*) => {
@@ -76,7 +76,7 @@ macro_rules! foldable {
 foldable! { f32 { Sum Mean Prod Min Max } f64 { Sum Mean Prod Min Max } i32 { Sum Prod Min Max } }
 
 /// Whether the vector loop of the fold uses vectors: exact integer products are checked step by step.
-pub(super) fn has_vector_form(problem: &Reduce) -> bool {
+pub(in crate::kernels) fn has_vector_form(problem: &Reduce) -> bool {
     !(problem.dtype == DType::I32 && matches!(problem.op, ReduceOp::Prod | ReduceOp::Mean))
 }
 
@@ -89,7 +89,7 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
 }
 
 #[inline(always)]
-pub(super) fn merge_sums(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+pub(in crate::kernels) fn merge_sums(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     let (sum, lost) = two_sum(a.0, b.0);
     (sum, lost + a.1 + b.1)
 }
@@ -543,13 +543,13 @@ impl<T: Lane, F: Fold<T>, const UNROLL: usize> Task for Row<'_, T, F, UNROLL> {
 
 /// Elements absorbed one by one: slow, and without runs that could overflow.
 #[cold]
-pub(super) fn one_by_one<T: Lane, F: Fold<T>>(elements: impl Iterator<Item = T>) -> F::State {
+pub(in crate::kernels) fn one_by_one<T: Lane, F: Fold<T>>(elements: impl Iterator<Item = T>) -> F::State {
     elements.fold(F::EMPTY, |state, value| F::absorb(state, F::step(F::EMPTY_RUN, value)))
 }
 
 /// Reduces a contiguous row with that many accumulators (1, 4 or 8).
 #[inline]
-pub(super) fn reduce_row<T: Lane, F: Fold<T>>(
+pub(in crate::kernels) fn reduce_row<T: Lane, F: Fold<T>>(
     level: Level,
     unroll: u32,
     block: usize,

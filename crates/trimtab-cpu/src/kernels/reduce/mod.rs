@@ -6,7 +6,7 @@
 //! `f64` depends on the order, as in every library.
 
 mod columns;
-mod fold;
+pub(super) mod fold;
 mod parallel;
 mod reference;
 #[cfg(test)]

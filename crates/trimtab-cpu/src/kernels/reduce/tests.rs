@@ -199,12 +199,8 @@ fn an_extreme_of_nothing_and_sizes_past_counting_are_errors_not_panics() {
         Reduce { op: ReduceOp::Sum, dtype: DType::F32, outer: 1 << 33, len: 1 << 31, inner: 1 }.into();
     for (kernel, point) in kernels().iter().zip([&[16u32, 4, 1024][..], &[2, 64], &[64, 1], &[]]) {
         let mut out = [0f32; 4];
-        let args = crate::args::Args {
-            lhs: f32::erase(&[]),
-            rhs: trimtab_operands::Slice::None,
-            out: f32::erase_mut(&mut out),
-            pool: &pool,
-        };
+        let args =
+            crate::args::Args { inputs: &[f32::erase(&[])], out: f32::erase_mut(&mut out), pool: &pool };
         assert!(kernel.launch(&problem, &Point::new(point), args).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 mod broadcast;
 pub(crate) mod digits;
-mod shader;
+pub(crate) mod shader;
 mod vector;
 pub(crate) mod walk;
 

@@ -29,7 +29,7 @@ pub(super) enum Load {
 }
 
 /// Whether doubles are handled as their bits: signs and comparisons.
-fn by_bits(op: ElementwiseOp) -> bool {
+pub(crate) fn by_bits(op: ElementwiseOp) -> bool {
     use {BinaryOp::*, UnaryOp::*};
     matches!(op, ElementwiseOp::Unary(Neg | Abs | Relu) | ElementwiseOp::Binary(Min | Max))
 }
@@ -90,7 +90,7 @@ pub(super) fn over(problem: &Elementwise, limit: u64, what: &str) -> Option<Decl
 }
 
 /// The bytes one step may see of a buffer: indices stay far below 2^32.
-pub(super) fn most_bytes(adapter: &AdapterFacts) -> u64 {
+pub(crate) fn most_bytes(adapter: &AdapterFacts) -> u64 {
     adapter.max_binding.0.min(1 << 30)
 }
 
@@ -154,9 +154,9 @@ fn each(op: ElementwiseOp, vector: u32, lhs: Load, rhs: Load) -> String {
 
 /// The buffers in the order of the text, each whole.
 pub(super) fn bindings(problem: &Elementwise) -> Vec<Binding> {
-    let mut bindings = vec![Binding::read(Place::Lhs)];
+    let mut bindings = vec![Binding::read(Place::Input(0))];
     if matches!(problem.op, ElementwiseOp::Binary(_)) {
-        bindings.push(Binding::read(Place::Rhs));
+        bindings.push(Binding::read(Place::Input(1)));
     }
     bindings.push(Binding::write(Place::Out));
     if is_undefined_somewhere(problem) {
@@ -167,7 +167,7 @@ pub(super) fn bindings(problem: &Elementwise) -> Vec<Binding> {
 
 /// Arithmetic operations per element, as the texts spell them; WGSL's own functions count as 16, about what drivers
 /// make of them.
-pub(super) fn flops(op: ElementwiseOp) -> u64 {
+pub(crate) fn flops(op: ElementwiseOp) -> u64 {
     match op {
         ElementwiseOp::Unary(op) => match op {
             UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Sqrt | UnaryOp::Relu => 1,

@@ -222,7 +222,7 @@ impl Layout {
 
     /// The binding of an operand and the number of its first element there.
     fn binding(&self, piece: &Piece, which: usize) -> (Binding, u32) {
-        let place = [Place::Lhs, Place::Rhs, Place::Out][which];
+        let place = [Place::Input(0), Place::Input(1), Place::Out][which];
         let whole = Binding { writes: which == 2, ..Binding::read(place) };
         let size = self.problem.dtype.size();
         let total = [self.problem.lhs_len(), self.problem.rhs_len(), self.problem.out_len()][which] * size;
@@ -320,8 +320,17 @@ pub(super) fn head(dtype: DType, vectors: Vectors) -> String {
     let index = |vector: bool| if vector { "vec4<T>" } else { "T" };
     let (left, right, product) = (index(vectors.lhs), index(vectors.rhs), index(vectors.product));
     format!(
-        "alias T = {stored};\nalias A = {sum};\nalias L = {left};\nalias R = {right};\nalias P = {product};\n{HEAD}"
+        "alias T = {stored};\nalias A = {sum};\nalias L = {left};\nalias R = {right};\nalias P = {product};\n{HEAD}{}",
+        finished(vectors.product)
     )
+}
+
+/// What becomes of a sum, or of four in a row, before it is written: its row and its column, or the first one's, are known.
+pub(crate) fn finished(vector: bool) -> &'static str {
+    match vector {
+        true => "\nfn finished(sum: vec4<A>, row: u32, column: u32) -> P {\n    return P(sum);\n}\n",
+        false => "\nfn finished(sum: A, row: u32, column: u32) -> P {\n    return P(sum);\n}\n",
+    }
 }
 
 #[cfg(test)]

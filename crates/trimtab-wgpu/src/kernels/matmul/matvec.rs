@@ -234,11 +234,11 @@ fn text(problem: &Matmul, config: MatvecConfig, reading: Reading) -> String {
             let _ = match matrix_is_rhs {
                 true => writeln!(
                     stores,
-                    "        product[tile.result + {vector}u * params[1].w + first + {part}u] = T({value});"
+                    "        product[tile.result + {vector}u * params[1].w + first + {part}u] = finished({value}, {vector}u, first + {part}u);"
                 ),
                 false => writeln!(
                     stores,
-                    "        product[tile.result + (first + {part}u) * params[1].w + {vector}u] = T({value});"
+                    "        product[tile.result + (first + {part}u) * params[1].w + {vector}u] = finished({value}, first + {part}u, {vector}u);"
                 ),
             };
         }

@@ -1,13 +1,13 @@
 //! The kernels of the operation matmul.
 
-mod blocked;
-mod direct;
-mod layout;
-mod matvec;
-mod naive;
+pub(crate) mod blocked;
+pub(crate) mod direct;
+pub(crate) mod layout;
+pub(crate) mod matvec;
+pub(crate) mod naive;
 mod registers;
-mod subgroup;
-mod tiled;
+pub(crate) mod subgroup;
+pub(crate) mod tiled;
 
 use crate::erase::{AnyKernel, erase};
 

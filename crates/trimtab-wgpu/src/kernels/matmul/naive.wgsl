@@ -31,5 +31,5 @@ $STEPS    }
         left += left_step;
         right += right_step;
     }
-    product[tile.result + row * params[1].w + column] = T(sum);
+    product[tile.result + row * params[1].w + column] = finished(sum, row, column);
 }

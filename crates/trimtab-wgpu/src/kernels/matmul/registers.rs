@@ -42,15 +42,19 @@ impl Block {
                 let column = column(four);
                 if vector {
                     let _ = writeln!(text, "        if ({column} < columns) {{");
-                    let _ =
-                        writeln!(text, "            product[(to + {column}) / 4u] = vec4<T>(c{i}_{four});");
+                    let _ = writeln!(
+                        text,
+                        "            product[(to + {column}) / 4u] = finished(c{i}_{four}, {}, {column});",
+                        row(i)
+                    );
                     let _ = writeln!(text, "        }}");
                 } else {
                     for (part, name) in PARTS.iter().enumerate() {
                         let _ = writeln!(text, "        if ({column} + {part}u < columns) {{");
                         let _ = writeln!(
                             text,
-                            "            product[to + {column} + {part}u] = T(c{i}_{four}.{name});"
+                            "            product[to + {column} + {part}u] = finished(c{i}_{four}.{name}, {}, {column} + {part}u);",
+                            row(i)
                         );
                         let _ = writeln!(text, "        }}");
                     }

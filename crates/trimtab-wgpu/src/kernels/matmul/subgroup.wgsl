@@ -30,6 +30,7 @@ $KEEP    workgroupBarrier();
         for (var part = 0u; part < WIDTH; part += 1u) {
             sum += parts[invocation * WIDTH + part];
         }
-        product[tile.result + tile.row * params[1].w + first + invocation] = T(sum);
+        let at = tile.result + tile.row * params[1].w + first + invocation;
+        product[at] = finished(sum, tile.row, first + invocation);
     }
 }

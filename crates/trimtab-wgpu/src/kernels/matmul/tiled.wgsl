@@ -56,6 +56,6 @@ fn main(
         workgroupBarrier();
     }
     if (row < rows && column < columns) {
-        product[tile.result + row * params[1].w + column] = T(sum);
+        product[tile.result + row * params[1].w + column] = finished(sum, row, column);
     }
 }

@@ -120,6 +120,15 @@ fn merge_$N(a: $S, b: $S) -> $S {
 }
 ";
 
+/// How the operand is declared, before the type of what one index of it holds.
+pub(crate) const INPUT: &str = "@group(0) @binding(0) var<storage, read> input: array<";
+
+/// How an element is read: the step `at` of the axis that begins at `base`.
+pub(crate) const FETCH: &str = "fn fetch(s: Many, base: u32, at: u32, stride: u32) -> Many {
+    return take_many(s, input[base + at * stride]);
+}
+";
+
 impl Fold {
     pub(super) fn of(problem: &Reduce) -> Fold {
         Fold { op: problem.op, dtype: problem.dtype }
@@ -322,14 +331,17 @@ impl Fold {
         text += &self.together(&state, width);
         text += &self.buffers(io);
         text += &match io.source {
-            Source::Elements => {
-                "fn fetch(s: Many, at: u32) -> Many { return take_many(s, input[at]); }\n".to_string()
-            }
+            Source::Elements => FETCH.to_string(),
             Source::States => {
                 let fields: Vec<String> =
-                    state.fields.iter().map(|(field, _)| format!("input[at].{field}")).collect();
+                    state.fields.iter().map(|(field, _)| format!("state.{field}")).collect();
                 let fields = fields.join(", ");
-                format!("fn fetch(s: Many, at: u32) -> Many {{ return merge_many(s, Many({fields})); }}\n")
+                format!(
+                    "fn fetch(s: Many, base: u32, at: u32, stride: u32) -> Many {{
+    let state = input[base + at * stride];
+    return merge_many(s, Many({fields}));
+}}\n"
+                )
             }
         };
         match io.sink {

@@ -1,11 +1,11 @@
 //! The kernels of the operation reduce: a result folded by one invocation, by a workgroup, by subgroups, or in two passes.
 
-mod fold;
-mod serial;
+pub(crate) mod fold;
+pub(crate) mod serial;
 mod stage;
-mod subgroup;
-mod tree;
-mod twopass;
+pub(crate) mod subgroup;
+pub(crate) mod tree;
+pub(crate) mod twopass;
 
 use crate::erase::{AnyKernel, erase};
 use trimtab_core::KernelVersion;

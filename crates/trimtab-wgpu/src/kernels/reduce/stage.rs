@@ -201,8 +201,8 @@ impl Stage {
         let (mut begin, mut step, mut end) = (Vec::new(), Vec::new(), Vec::new());
         for run in 0..unroll {
             begin.push(format!("            var run_{run} = empty_many();"));
-            let at = if run == 0 { "at".to_string() } else { format!("(at + {run}u * by)") };
-            step.push(format!("                run_{run} = fetch(run_{run}, base + {at} * stride);"));
+            let at = if run == 0 { "at".to_string() } else { format!("at + {run}u * by") };
+            step.push(format!("                run_{run} = fetch(run_{run}, base, {at}, stride);"));
             end.push(format!("            middle = merge_many(middle, run_{run});"));
         }
         for (mark, lines) in [("$BEGIN", begin), ("$STEP", step), ("$END", end)] {
@@ -265,7 +265,7 @@ impl Stage {
             source: self.source,
             sink: self.sink,
             width: self.width,
-            tail: from_elements && self.width > 1 && !by_columns,
+            tail: from_elements && !by_columns && !problem.len.is_multiple_of(width),
             subgroups: self.body == Body::Subgroup,
         };
         let count = self.count(problem, part.steps);
@@ -277,11 +277,11 @@ impl Stage {
         let end = first + part.outers * steps_apart * problem.inner;
         let is_whole = first == 0 && end == problem.input_len();
         let (binding, shift) = if is_whole || !from_elements {
-            (Binding::read(Place::Lhs), 0)
+            (Binding::read(Place::Input(0)), 0)
         } else {
             let begin = first * size / alignment(adapter) * alignment(adapter);
             let bytes = (end * size - begin).next_multiple_of(4);
-            (Binding::read(Place::Lhs).part(begin, bytes), first - begin / size)
+            (Binding::read(Place::Input(0)).part(begin, bytes), first - begin / size)
         };
         let mut bindings = Vec::new();
         match (self.source, scratch) {

@@ -16,7 +16,7 @@ $STEP
                 at += far;
             }
             while (at < run_last) {
-                run_0 = fetch(run_0, base + at * stride);
+                run_0 = fetch(run_0, base, at, stride);
                 at += by;
             }
 $END

@@ -28,7 +28,7 @@ fn needs(problem: &Transpose) -> Needs {
 
 /// The operand and the result, each whole.
 fn bindings() -> Vec<Binding> {
-    vec![Binding::read(Place::Lhs), Binding::write(Place::Out)]
+    vec![Binding::read(Place::Input(0)), Binding::write(Place::Out)]
 }
 
 /// Why no kernel takes a problem on a device.

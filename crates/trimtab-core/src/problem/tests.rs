@@ -1,0 +1,166 @@
+//! Texts round-trip, bad ones are refused with a reason, different problems differ.
+
+use super::*;
+
+fn canonical(text: &str) -> String {
+    match Problem::parse(text) {
+        Ok(problem) => {
+            let shown = problem.to_string();
+            assert_eq!(Problem::parse(&shown), Ok(problem), "{text} → {shown} does not round-trip");
+            shown
+        }
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+#[test]
+fn a_problem_fits_in_a_cache_line() {
+    assert!(std::mem::size_of::<Problem>() <= 64, "{}", std::mem::size_of::<Problem>());
+}
+
+#[test]
+fn text_round_trips_and_merges_what_behaves_alike() {
+    for (given, shown) in [
+        ("matmul:f32:512x256x128", "matmul:f32:512x256x128"),
+        ("matmul:f64:1x2x3x4:ns,t", "matmul:f64:2x3x4:n,t"),
+        ("matmul:f64:5x2x3x4:n,ts", "matmul:f64:5x2x3x4:n,ts"),
+        ("matmul:f32:0x0x0", "matmul:f32:0x0x0"),
+        ("elementwise.exp:f32:4x5x6", "elementwise.exp:f32:120"),
+        ("elementwise.add:f32:4x5", "elementwise.add:f32:20"),
+        ("elementwise.add:f32:4x5,5", "elementwise.add:f32:4x5,1x5"),
+        ("elementwise.add:f32:2x3x4x5,2x3x1x1", "elementwise.add:f32:6x20,6x1"),
+        ("elementwise.max:i32:1,7", "elementwise.max:i32:1,7"),
+        ("elementwise.max:i32:1x1", "elementwise.max:i32:1"),
+        ("elementwise.add:f32:4x0,1x0", "elementwise.add:f32:4x0,1x0"),
+        ("reduce.sum:f32:16x32", "reduce.sum:f32:512"),
+        ("reduce.sum:f32:2x3x16x4x5:axis2", "reduce.sum:f32:6x16x20:axis1"),
+        ("reduce.max:i32:16x4:axis0", "reduce.max:i32:16x4:axis0"),
+        ("reduce.mean:f64:16x4:axis1", "reduce.mean:f64:16x4:axis1"),
+        ("reduce.sum:f32:0", "reduce.sum:f32:0"),
+        ("transpose:f32:512x256", "transpose:f32:512x256"),
+        ("transpose:f32:2x3x4:0.1.2", "transpose:f32:24:0"),
+        ("transpose:f32:8x512x64:0.2.1", "transpose:f32:8x512x64:0.2.1"),
+        ("transpose:f32:8x1x64", "transpose:f32:8x64"),
+        ("transpose:i32:2x3x4x5:2.3.0.1", "transpose:i32:6x20"),
+        ("fused.relu(add(a,b)):f32:4x8:all,all", "fused.relu(add(a,b)):f32:1x32:all,all"),
+        ("fused.add(mul(a,#0),b):f64:4x8:all,columns", "fused.add(mul(a,#0),b):f64:4x8:all,columns"),
+        ("fused.add(a,b):f32:1x8:columns,rows", "fused.add(a,b):f32:1x8:all,one"),
+        ("fused.exp(a):f32:4x8:all:sum.axis1", "fused.exp(a):f32:4x8:all:sum.axis1"),
+        ("fused.exp(a):f32:4x8:all:sum", "fused.exp(a):f32:1x32:all:sum"),
+        ("fused.exp(a):f32:4x1:all:max.axis0", "fused.exp(a):f32:1x4:all:max"),
+        ("fused.relu(add(@,c)):f32:64x32x16:n,t,columns", "fused.relu(add(@,c)):f32:64x32x16:n,t,columns"),
+        ("fused.max(mul(a,a),#0):i32:7x3:all", "fused.max(mul(a,a),#0):i32:1x21:all"),
+        ("custom.sort:1000", "custom.sort:1000"),
+        ("custom.a.b-c", "custom.a.b-c"),
+    ] {
+        assert_eq!(canonical(given), shown, "{given}");
+    }
+}
+
+#[test]
+fn different_problems_mix_differently() {
+    let mut texts: Vec<String> = Vec::new();
+    for dtype in ["f32", "f64"] {
+        texts.extend(["2x3x4x5", "2x3x5x4", "3x4x5"].map(|sizes| format!("matmul:{dtype}:{sizes}")));
+        texts.extend(ElementwiseOp::names().map(|op| format!("elementwise.{op}:{dtype}:7")));
+        texts.extend(
+            ["4x5,1x5", "4x5,4x1", "1x5,4x5", "4,1", "1,4"].map(|s| format!("elementwise.add:{dtype}:{s}")),
+        );
+        texts.extend(ReduceOp::ALL.iter().map(|op| format!("reduce.{}:{dtype}:2x3x4:axis1", op.name())));
+        texts.extend(["2x3:axis0", "2x3:axis1", "6"].map(|s| format!("reduce.sum:{dtype}:{s}")));
+        texts.extend(
+            ["2x3", "3x2", "2x3x4:0.2.1", "2x3x4:2.1.0", "24:0"].map(|s| format!("transpose:{dtype}:{s}")),
+        );
+    }
+    texts.extend(
+        [
+            "relu(a):f32:2x3:all",
+            "relu(a):f32:2x3:all:sum",
+            "relu(a):f32:2x3:all:sum.axis0",
+            "abs(a):f32:2x3:all",
+        ]
+        .map(|s| format!("fused.{s}")),
+    );
+    texts.extend(
+        [
+            "add(a,b):f32:2x3:all,rows",
+            "add(a,b):f32:2x3:all,columns",
+            "add(@,#0):f32:2x3x4:n,n",
+            "add(@,#0):f32:2x3x4:n,t",
+        ]
+        .map(|s| format!("fused.{s}")),
+    );
+    texts.extend(["a", "b", "a:1", "a:1x2", "a:2x1", "aa:1"].map(|s| format!("custom.{s}")));
+    let mixed: std::collections::HashSet<u64> =
+        texts.iter().map(|text| Problem::parse(text).unwrap().mix()).collect();
+    assert_eq!(mixed.len(), texts.len());
+}
+
+#[test]
+fn hand_made_sizes_saturate_and_do_not_pass_the_check() {
+    let Ok(product) = Matmul::new(DType::F32, 1, 2, 2) else { unreachable!() };
+    assert_eq!(Problem::from(product).check(), Ok(()));
+    let product = Problem::from(Matmul { m: 1 << 63, ..product });
+    assert_eq!((product.input_lens().as_slice(), product.out_len()), (&[u64::MAX, 4][..], u64::MAX));
+    assert!(matches!(product.check(), Err(ProblemError::TooLarge { .. })));
+    let Ok(sum) = Reduce::new(ReduceOp::Min, DType::F32, &[4], None) else { unreachable!() };
+    let sum = Problem::from(Reduce { outer: 1 << 33, inner: 1 << 33, ..sum });
+    assert_eq!((sum.input_lens().as_slice(), sum.out_len()), (&[u64::MAX][..], u64::MAX));
+    assert!(matches!(sum.check(), Err(ProblemError::TooLarge { .. })));
+}
+
+#[test]
+fn bad_text_says_what_is_wrong() {
+    for (given, part) in [
+        ("", "not an operation"),
+        ("gemm:f32:1x1x1", "use one of: matmul"),
+        ("matmul:f8:1x1x1", "use one of: f32, f64, f16, i32"),
+        ("matmul:f32", "sizes are missing"),
+        ("matmul:f32:1x1", "m x n x k"),
+        ("matmul:f32:1x1x1:q,n", "a layout is two of"),
+        ("matmul:f32:1x1x1:n,n:more", "too much"),
+        ("matmul.fast:f32:1x1x1", "too much"),
+        ("matmul:f32:-1x1x1", "`-1` is not a size"),
+        ("matmul:f32:+1x1x1", "`+1` is not a size"),
+        ("matmul:f32:99999999999999999999x1x1", "is not a size"),
+        ("matmul:f32:4294967296x4294967296x1", "more bytes than this machine can address"),
+        ("matmul:f32:0x1099511627776x1099511627776x1", "more bytes than this machine can address"),
+        ("elementwise.neg:f32:1099511627776x1099511627776x0", "more bytes than this machine can address"),
+        ("reduce.sum:f32:1099511627776x0x1099511627776:axis1", "more bytes than this machine can address"),
+        ("transpose:f32:1099511627776x1099511627776x0", "more bytes than this machine can address"),
+        ("matmul:i32:1x1x1", "not defined for i32"),
+        ("elementwise.exp:i32:1", "not defined for i32"),
+        ("elementwise:f32:1", "elementwise.OP"),
+        ("elementwise.exp:f32:1,1", "takes one operand"),
+        ("elementwise.add:f32:2x3,2", "neither equal nor one"),
+        ("reduce.min:f32:0", "of no elements"),
+        ("reduce.mean:i32:4", "not defined for i32"),
+        ("reduce.sum:f32:4:axis7", "no such axis"),
+        ("reduce.sum:f32:4:7", "not an axis"),
+        ("transpose:f32:2x3:0.0", "named twice"),
+        ("transpose:f32:2x3:0", "every axis once"),
+        ("transpose:f32:2x3:a.b", "not a permutation"),
+        ("fused:f32:1x1", "fused.RECIPE"),
+        ("fused.relu(a:f32:1x1:all", "a `)` is missing"),
+        ("fused.relu(a)b:f32:1x1:all", "too much"),
+        ("fused.frob(a):f32:1x1:all", "not elementwise"),
+        ("fused.relu(g):f32:1x1:all", "not an operand"),
+        ("fused.relu(b):f32:1x1:all", "no input 1"),
+        ("fused.relu(a):f32:1x1:all,all", "input 1 is not used"),
+        ("fused.add(a,#1):f32:1x1:all", "numbered from zero"),
+        ("fused.relu(a):f32:1x1x1:all", "rows x columns"),
+        ("fused.relu(a):f32:1x1:most", "not all, rows"),
+        ("fused.exp(a):i32:1x1:all", "not defined for i32"),
+        ("fused.neg(a):i32:1x1:all:sum", "may not fit"),
+        ("fused.relu(@):f32:1x1x1:n,t,all", "input 2 is not used"),
+        ("fused.relu(@):f32:1x1x1", "not 2 to 6"),
+        ("fused.relu(a):f32:0x4:all:max.axis0", "of no elements"),
+        ("custom:1", "custom.NAME"),
+        ("custom.a/b:1", "ASCII letters"),
+        ("custom.a:1x2x3x4x5", "at most 4 sizes"),
+    ] {
+        let shown = canonical(given);
+        assert!(shown.starts_with("error: ") && shown.contains(part), "{given}: {shown}");
+    }
+    assert!(canonical(&"x".repeat(10_000)).contains("longer than"));
+}

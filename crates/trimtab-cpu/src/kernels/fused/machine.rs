@@ -1,0 +1,436 @@
+//! The machine that runs a program over a range of elements: a few vectors at a time, which stay in registers from the first
+//! step to the last, so that nothing between the steps is written to memory but what has to make room.
+
+use super::program::{ASIDE, Code, NUMBERS, PLACES, PRODUCT, Program};
+use crate::kernels::elementwise::ops::{Op, Operand, Visit};
+use crate::simd::{Level, MAX_LANES, Simd, Task, Vector};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use trimtab_core::{ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_WAITING, Varies};
+
+/// Vectors that go through the steps together.
+const VECTORS: usize = 8;
+/// Most elements that go through the steps together.
+pub(super) const MAX_BLOCK: usize = VECTORS * MAX_LANES;
+
+/// A recipe and its operands, which all threads share.
+#[derive(Debug)]
+pub(super) struct Recipe<'a, T> {
+    program: Program,
+    /// The inputs, the numbers behind the last one, as [`crate::args::Inputs`] has them.
+    inputs: [&'a [T]; MAX_INPUTS + 1],
+    varies: [Varies; MAX_INPUTS],
+    /// Inputs the steps read: not the operands of a product.
+    read: std::ops::Range<usize>,
+    columns: usize,
+    multiplied: bool,
+}
+
+/// How elements are computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    pub(super) level: Level,
+    /// Stores that pass the caches.
+    pub(super) stream: bool,
+}
+
+impl<'a, T: Operand> Recipe<'a, T> {
+    /// Of a problem and inputs whose lengths were checked against it.
+    pub(super) fn new(problem: &Fused, inputs: [&'a [T]; MAX_INPUTS + 1]) -> Recipe<'a, T> {
+        let multiplied = problem.product().is_some();
+        Recipe {
+            program: Program::new(problem),
+            inputs,
+            varies: std::array::from_fn(|input| problem.varies(input)),
+            read: if multiplied { 2 } else { 0 }..problem.inputs(),
+            columns: problem.inner() as usize,
+            multiplied,
+        }
+    }
+
+    /// Computes `len` elements from the flat position `start` on and writes them to `out`. A product is read from where
+    /// the result goes.
+    ///
+    /// # Safety
+    /// The elements must lie within the problem, its inputs must have the problem's lengths, `out` must be writable, and
+    /// readable for a product, for `len` elements, and nobody else may use them meanwhile.
+    #[inline]
+    pub(super) unsafe fn compute(&self, how: How, start: usize, len: usize, out: *mut T) {
+        how.level.vectorize(Range { recipe: self, start, len, out, stream: how.stream });
+    }
+}
+
+/// Where the machine reads a value.
+#[derive(Clone, Copy)]
+struct Source<T> {
+    at: *const T,
+    /// All bits where the elements lie side by side, none where the place is the same for every block.
+    moves: usize,
+    /// One element stands for all.
+    repeats: bool,
+}
+
+/// The machine's memory beside its registers.
+#[repr(align(64))]
+struct Memory<T> {
+    aside: [[MaybeUninit<T>; MAX_BLOCK]; MAX_WAITING],
+    /// Elements of inputs, the product last, where a block does not find them side by side.
+    gathered: [[MaybeUninit<T>; MAX_BLOCK]; MAX_INPUTS + 1],
+    result: [MaybeUninit<T>; MAX_BLOCK],
+}
+
+struct Range<'a, T> {
+    recipe: &'a Recipe<'a, T>,
+    start: usize,
+    len: usize,
+    out: *mut T,
+    stream: bool,
+}
+
+impl<T: Operand> Task for Range<'_, T> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Range { recipe, start, len, out, stream } = self;
+        let (lanes, columns) = (<T::Vec<S> as Vector<T>>::LANES, recipe.columns);
+        let block = lanes * VECTORS;
+        let mut memory = Memory::<T> {
+            aside: [[MaybeUninit::uninit(); MAX_BLOCK]; MAX_WAITING],
+            gathered: [[MaybeUninit::uninit(); MAX_BLOCK]; MAX_INPUTS + 1],
+            result: [MaybeUninit::uninit(); MAX_BLOCK],
+        };
+        let memory = &raw mut memory;
+        let nowhere = Source { at: memory.cast::<T>().cast_const(), moves: 0, repeats: false };
+        let mut sources = [nowhere; PLACES];
+        let numbers = recipe.inputs[recipe.read.end.min(MAX_INPUTS)];
+        for (source, number) in sources[NUMBERS..NUMBERS + MAX_NUMBERS].iter_mut().zip(numbers) {
+            *source = Source { at: number, moves: 0, repeats: true };
+        }
+        for (nth, source) in sources[ASIDE..].iter_mut().enumerate() {
+            // SAFETY: there are as many of these places as blocks put aside.
+            source.at = unsafe { (&raw const (*memory).aside[nth]).cast::<T>() };
+        }
+        let mut machine = Machine { simd, recipe, sources, memory };
+        let mut done = 0;
+        // SAFETY: every piece lies within the range, which lies within the problem; see the calls.
+        unsafe {
+            while done < len {
+                let (at, to) = (start + done, out.add(done));
+                let within = at % columns;
+                let piece = (columns - within).min(len - done);
+                if piece < block {
+                    // Rows shorter than a block, or what is left of one: several rows at a time.
+                    let piece = block.min(len - done);
+                    machine.gathered(at, piece, to);
+                    done += piece;
+                } else {
+                    machine.row(at, piece, to, stream);
+                    done += piece;
+                }
+            }
+        }
+        if stream {
+            simd.fence();
+        }
+    }
+}
+
+struct Machine<'a, T, S> {
+    simd: S,
+    recipe: &'a Recipe<'a, T>,
+    sources: [Source<T>; PLACES],
+    /// Outlives the machine, which alone uses it.
+    memory: *mut Memory<T>,
+}
+
+impl<T: Operand, S: Simd> Machine<'_, T, S> {
+    /// A piece of one row, at least a block of it.
+    ///
+    /// # Safety
+    /// The piece must lie within a row of the problem, and `out` be as [`Recipe::compute`] wants it.
+    #[inline(always)]
+    unsafe fn row(&mut self, at: usize, len: usize, out: *mut T, stream: bool) {
+        let lanes = <T::Vec<S> as Vector<T>>::LANES;
+        let block = lanes * VECTORS;
+        let (row, column) = (at / self.recipe.columns, at % self.recipe.columns);
+        for input in self.recipe.read.clone() {
+            let start = self.recipe.inputs[input].as_ptr();
+            let varies = self.recipe.varies[input];
+            let offset = match varies {
+                Varies::All => at,
+                Varies::Rows => row,
+                Varies::Columns => column,
+                Varies::Nowhere => 0,
+            };
+            let moves = if varies.inner() { usize::MAX } else { 0 };
+            self.sources[input] = Source { at: start.wrapping_add(offset), moves, repeats: !varies.inner() };
+        }
+        self.sources[PRODUCT] = Source { at: out, moves: usize::MAX, repeats: false };
+        let (bytes, mut i) = (lanes * size_of::<T>(), 0);
+        // SAFETY: every block lies within the piece; inputs that vary along it are readable for its length, others at their
+        // one element. Streamed vectors are aligned: they are whole ones from an aligned address on.
+        unsafe {
+            let ahead = (bytes - out as usize % bytes) % bytes / size_of::<T>();
+            let stream = stream && len >= ahead + block && (out as usize).is_multiple_of(size_of::<T>());
+            if stream && ahead > 0 {
+                // Elements before the first aligned one; they lie within a block stored as usual.
+                self.block(0, out, false);
+                i = ahead;
+            }
+            while i + block <= len {
+                self.block(i, out.add(i), stream);
+                i += block;
+            }
+            if i < len && self.recipe.multiplied {
+                // What was computed replaced the product: no block may overlap the one before.
+                self.gathered(at + i, len - i, out.add(i));
+            } else if i < len {
+                self.block(len - block, out.add(len - block), false);
+            }
+        }
+    }
+
+    /// At most a block, of one row or of several: operands that do not lie side by side are gathered first.
+    ///
+    /// # Safety
+    /// As [`Recipe::compute`].
+    #[inline(always)]
+    unsafe fn gathered(&mut self, at: usize, len: usize, out: *mut T) {
+        let block = <T::Vec<S> as Vector<T>>::LANES * VECTORS;
+        let whole = len == block;
+        for input in self.recipe.read.clone() {
+            let (elements, varies) = (self.recipe.inputs[input], self.recipe.varies[input]);
+            self.sources[input] = match varies {
+                Varies::All if whole => {
+                    Source { at: elements.as_ptr().wrapping_add(at), moves: 0, repeats: false }
+                }
+                Varies::Nowhere => Source { at: elements.as_ptr(), moves: 0, repeats: true },
+                _ => {
+                    // SAFETY: the memory is ours, and nothing else refers to this part of it.
+                    let to = unsafe { &mut (*self.memory).gathered[input] };
+                    gather(elements, varies, self.recipe.columns, at, &mut to[..len]);
+                    to[len..].fill(MaybeUninit::new(T::default()));
+                    Source { at: to.as_ptr().cast(), moves: 0, repeats: false }
+                }
+            };
+        }
+        // SAFETY: gathered operands are whole blocks, others are readable for `len`, which is one; the result goes to `out`
+        // directly only where it is one.
+        unsafe {
+            self.sources[PRODUCT] = Source { at: out, moves: 0, repeats: false };
+            if whole {
+                self.block(0, out, false);
+                return;
+            }
+            if self.recipe.multiplied {
+                let to = &mut (*self.memory).gathered[MAX_INPUTS];
+                to.fill(MaybeUninit::new(T::default()));
+                std::ptr::copy_nonoverlapping(out.cast_const(), to.as_mut_ptr().cast(), len);
+                self.sources[PRODUCT].at = to.as_ptr().cast();
+            }
+            let result = (&raw mut (*self.memory).result).cast::<T>();
+            self.block(0, result, false);
+            std::ptr::copy_nonoverlapping(result.cast_const(), out, len);
+        }
+    }
+
+    /// All steps for the block that starts `i` elements after the sources.
+    ///
+    /// # Safety
+    /// The sources the program reads must be readable for a block from there on, or at their one element; `out` must be
+    /// writable for a block, aligned if streamed, and ours alone.
+    #[inline(always)]
+    unsafe fn block(&mut self, i: usize, out: *mut T, stream: bool) {
+        let lanes = <T::Vec<S> as Vector<T>>::LANES;
+        let mut held = [T::Vec::<S>::splat(self.simd, T::default()); VECTORS];
+        // SAFETY: the caller's promise; places put aside hold a block.
+        unsafe {
+            for &code in self.recipe.program.codes() {
+                let (op, left, right) = match code {
+                    Code::Fetch(place) => {
+                        held = self.fetch(place, i);
+                        continue;
+                    }
+                    Code::PutAside(place) => {
+                        let to = self.sources[usize::from(place)].at.cast_mut();
+                        for (u, value) in held.iter().enumerate() {
+                            value.store(to.add(u * lanes));
+                        }
+                        continue;
+                    }
+                    Code::Apply(op @ ElementwiseOp::Unary(_), _) => (op, held, held),
+                    Code::Apply(op, place) => (op, held, self.fetch(place, i)),
+                    Code::Reversed(op, place) => (op, self.fetch(place, i), held),
+                };
+                held = match T::visit(op, Apply { simd: self.simd, left, right }) {
+                    Some(values) => values,
+                    None => scalars::<T, S>(self.simd, op, left, right),
+                };
+            }
+            for (u, value) in held.iter().enumerate() {
+                let to = out.add(u * lanes);
+                if stream { value.stream(to) } else { value.store(to) }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Machine::block`].
+    #[inline(always)]
+    unsafe fn fetch(&self, place: u8, i: usize) -> [T::Vec<S>; VECTORS] {
+        let lanes = <T::Vec<S> as Vector<T>>::LANES;
+        let source = self.sources[usize::from(place)];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let at = source.at.add(i & source.moves);
+            let mut values = [T::Vec::<S>::splat(self.simd, *at); VECTORS];
+            if !source.repeats {
+                for (u, value) in values.iter_mut().enumerate() {
+                    *value = T::Vec::<S>::load(self.simd, at.add(u * lanes));
+                }
+            }
+            values
+        }
+    }
+}
+
+/// Elements of an input at flat positions, wherever rows end.
+fn gather<T: Copy>(elements: &[T], varies: Varies, columns: usize, at: usize, to: &mut [MaybeUninit<T>]) {
+    let (mut at, mut to) = (at, to);
+    while !to.is_empty() {
+        let (row, column) = (at / columns, at % columns);
+        let piece = (columns - column).min(to.len());
+        let (now, rest) = std::mem::take(&mut to).split_at_mut(piece);
+        let from = match varies {
+            Varies::All => &elements[at..at + piece],
+            Varies::Columns => &elements[column..column + piece],
+            Varies::Rows | Varies::Nowhere => {
+                now.fill(MaybeUninit::new(elements[if varies.outer() { row } else { 0 }]));
+                &[]
+            }
+        };
+        now.iter_mut().zip(from).for_each(|(to, &from)| *to = MaybeUninit::new(from));
+        (at, to) = (at + piece, rest);
+    }
+}
+
+/// One operation on the vectors of a block.
+struct Apply<T: Operand, S: Simd> {
+    simd: S,
+    left: [T::Vec<S>; VECTORS],
+    right: [T::Vec<S>; VECTORS],
+}
+
+impl<T: Operand, S: Simd> Apply<T, S> {
+    #[inline(always)]
+    fn each<O: Op<T>>(self) -> [T::Vec<S>; VECTORS] {
+        let mut values = self.left;
+        if O::UNROLL < 4 {
+            return self.apart::<O>();
+        }
+        for (value, right) in values.iter_mut().zip(self.right) {
+            *value = O::apply(self.simd, *value, right);
+        }
+        values
+    }
+
+    /// A long function, through memory: registers for its polynomials, and its code apart from that of the short ones.
+    #[inline(always)]
+    fn apart<O: Op<T>>(self) -> [T::Vec<S>; VECTORS] {
+        let lanes = <T::Vec<S> as Vector<T>>::LANES;
+        let mut operands = [[MaybeUninit::<T>::uninit(); MAX_BLOCK]; 2];
+        let [left, right] = &mut operands;
+        let (left, right) = (left.as_mut_ptr().cast::<T>(), right.as_mut_ptr().cast::<T>());
+        let mut values = self.left;
+        // SAFETY: a block fits the buffers, and is written before it is read.
+        unsafe {
+            for u in 0..VECTORS {
+                self.left[u].store(left.add(u * lanes));
+                self.right[u].store(right.add(u * lanes));
+            }
+            self.simd.vectorize(Long::<T, O> { left, right, operation: PhantomData });
+            for (u, value) in values.iter_mut().enumerate() {
+                *value = T::Vec::<S>::load(self.simd, left.add(u * lanes));
+            }
+        }
+        values
+    }
+}
+
+impl<T: Operand, S: Simd> Visit<T> for Apply<T, S> {
+    type Out = [T::Vec<S>; VECTORS];
+    #[inline(always)]
+    fn unary<O: Op<T>>(self) -> Self::Out {
+        self.each::<O>()
+    }
+    #[inline(always)]
+    fn binary<O: Op<T>>(self) -> Self::Out {
+        self.each::<O>()
+    }
+}
+
+/// A long function of blocks in memory; the result replaces the left one. Made only by [`Apply::apart`].
+struct Long<T, O> {
+    left: *mut T,
+    right: *const T,
+    operation: PhantomData<O>,
+}
+
+impl<T: Operand, O: Op<T>> Task for Long<T, O> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let lanes = <T::Vec<S> as Vector<T>>::LANES;
+        // SAFETY: both hold a block of this instruction set.
+        unsafe {
+            for u in (0..VECTORS * lanes).step_by(2 * lanes) {
+                let second = u + lanes;
+                let a = O::apply(
+                    simd,
+                    T::Vec::<S>::load(simd, self.left.add(u)),
+                    T::Vec::<S>::load(simd, self.right.add(u)),
+                );
+                let b = O::apply(
+                    simd,
+                    T::Vec::<S>::load(simd, self.left.add(second)),
+                    T::Vec::<S>::load(simd, self.right.add(second)),
+                );
+                a.store(self.left.add(u));
+                b.store(self.left.add(second));
+            }
+        }
+    }
+}
+
+/// An operation without a vector form, element by element. One that is not defined keeps its left operand: recipes do
+/// not have those.
+#[inline(always)]
+fn scalars<T: Operand, S: Simd>(
+    simd: S,
+    op: ElementwiseOp,
+    left: [T::Vec<S>; VECTORS],
+    right: [T::Vec<S>; VECTORS],
+) -> [T::Vec<S>; VECTORS] {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut operands = [[T::default(); MAX_BLOCK]; 2];
+    let mut values = left;
+    // SAFETY: a block fits the buffers.
+    unsafe {
+        for u in 0..VECTORS {
+            left[u].store(operands[0].as_mut_ptr().add(u * lanes));
+            right[u].store(operands[1].as_mut_ptr().add(u * lanes));
+        }
+        scalar::<T>(op, &mut operands);
+        for (u, value) in values.iter_mut().enumerate() {
+            *value = T::Vec::<S>::load(simd, operands[0].as_ptr().add(u * lanes));
+        }
+    }
+    values
+}
+
+#[inline(never)]
+fn scalar<T: Operand>(op: ElementwiseOp, [left, right]: &mut [[T; MAX_BLOCK]; 2]) {
+    for (a, &b) in left.iter_mut().zip(right.iter()) {
+        *a = T::scalar(op, *a, b).unwrap_or(*a);
+    }
+}

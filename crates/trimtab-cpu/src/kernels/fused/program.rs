@@ -1,0 +1,216 @@
+//! A recipe as instructions for a machine with one value in registers: what the steps leave waiting is read where it lies,
+//! and only what has to make room is put aside.
+
+use trimtab_core::{BinaryOp, ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_STEPS, MAX_WAITING, Step};
+
+/// Places a value can be read from: inputs, numbers, the product, values put aside.
+pub(super) const PLACES: usize = ASIDE + MAX_WAITING;
+/// The first number.
+pub(super) const NUMBERS: usize = MAX_INPUTS;
+/// The product.
+pub(super) const PRODUCT: usize = NUMBERS + MAX_NUMBERS;
+/// The first value put aside.
+pub(super) const ASIDE: usize = PRODUCT + 1;
+
+/// Most instructions of a program: a step has one of its own, and a step that fetches at most two more on its account, one
+/// to fetch and one to make room.
+const MAX_CODES: usize = 3 * MAX_STEPS;
+
+/// One instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Code {
+    /// The value at a place into the registers.
+    Fetch(u8),
+    /// The registers to a place.
+    PutAside(u8),
+    /// A function of the registers, and of the value at a place where it takes two; the place is the right operand.
+    Apply(ElementwiseOp, u8),
+    /// A function of two where the place is the left operand.
+    Reversed(ElementwiseOp, u8),
+}
+
+/// The instructions of a recipe.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Program {
+    codes: [Code; MAX_CODES],
+    count: usize,
+}
+
+/// A value the steps so far have left.
+#[derive(Clone, Copy)]
+struct Value {
+    /// Where it is; `None` for the registers.
+    place: Option<u8>,
+    /// The first of the steps it comes from, and instructions before the first of its own.
+    step: usize,
+    codes: usize,
+}
+
+impl Program {
+    /// The instructions for a recipe.
+    pub(super) fn new(recipe: &Fused) -> Program {
+        let mut steps = [Step::Product; MAX_STEPS];
+        steps.iter_mut().zip(recipe.steps()).for_each(|(to, step)| *to = step);
+        let mut program = Program { codes: [Code::Fetch(0); MAX_CODES], count: 0 };
+        let mut waiting = Waiting { values: [None; MAX_WAITING + 1], count: 0 };
+        for (at, &step) in steps[..recipe.steps().len()].iter().enumerate() {
+            let place = match step {
+                Step::Input(input) => Some(input),
+                Step::Number(number) => Some(NUMBERS as u8 + number),
+                Step::Product => Some(PRODUCT as u8),
+                Step::Unary(op) => {
+                    let Some(value) = waiting.pop() else { continue };
+                    program.hold(&mut waiting, value);
+                    program.push(Code::Apply(ElementwiseOp::Unary(op), 0));
+                    waiting.push(Value { place: None, ..value });
+                    None
+                }
+                Step::Binary(op) => {
+                    let (Some(right), Some(left)) = (waiting.pop(), waiting.pop()) else { continue };
+                    let alike = steps[left.step..right.step] == steps[right.step..at];
+                    program.binary(&mut waiting, op, left, right, alike);
+                    waiting.push(Value { place: None, ..left });
+                    None
+                }
+            };
+            if place.is_some() {
+                waiting.push(Value { place, step: at, codes: program.count });
+            }
+        }
+        if let Some(last) = waiting.pop() {
+            program.hold(&mut waiting, last);
+        }
+        program
+    }
+
+    /// The instructions, in order.
+    #[inline(always)]
+    pub(super) fn codes(&self) -> &[Code] {
+        &self.codes[..self.count]
+    }
+
+    fn push(&mut self, code: Code) {
+        if let Some(place) = self.codes.get_mut(self.count) {
+            *place = code;
+            self.count += 1;
+        }
+    }
+
+    /// Brings a value into the registers; what is in them is put aside.
+    fn hold(&mut self, waiting: &mut Waiting, value: Value) {
+        let Some(place) = value.place else { return };
+        let held = waiting.values[..waiting.count].iter_mut().enumerate();
+        for (depth, value) in held.filter_map(|(depth, value)| Some((depth, value.as_mut()?))) {
+            if value.place.is_none() {
+                let aside = (ASIDE + depth) as u8;
+                value.place = Some(aside);
+                self.push(Code::PutAside(aside));
+            }
+        }
+        self.push(Code::Fetch(place));
+    }
+
+    fn binary(&mut self, waiting: &mut Waiting, op: BinaryOp, left: Value, right: Value, alike: bool) {
+        let op = ElementwiseOp::Binary(op);
+        let computed = right.place.is_none();
+        if alike && computed {
+            // The same once more, as in a square: nothing of the right one is computed. The left one was in the registers
+            // when the right one began, and its place when it was put aside is free.
+            self.count = right.codes;
+            let aside = (ASIDE + waiting.count) as u8;
+            self.push(Code::PutAside(aside));
+            self.push(Code::Apply(op, aside));
+            return;
+        }
+        match (left.place, right.place) {
+            (None, Some(right)) => self.push(Code::Apply(op, right)),
+            (Some(left), None) => self.push(Code::Reversed(op, left)),
+            (_, right) => {
+                self.hold(waiting, left);
+                self.push(Code::Apply(op, right.unwrap_or(0)));
+            }
+        }
+    }
+}
+
+/// Values that wait for their use.
+struct Waiting {
+    values: [Option<Value>; MAX_WAITING + 1],
+    count: usize,
+}
+
+impl Waiting {
+    fn push(&mut self, value: Value) {
+        if let Some(place) = self.values.get_mut(self.count) {
+            *place = Some(value);
+            self.count += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<Value> {
+        self.count = self.count.checked_sub(1)?;
+        self.values[self.count]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Code::{Apply, Fetch, PutAside, Reversed};
+    use super::*;
+    use trimtab_core::{Problem, UnaryOp};
+
+    fn codes(text: &str) -> Vec<Code> {
+        let Problem::Fused(recipe) = text.parse().unwrap() else { panic!("{text}") };
+        Program::new(&recipe).codes().to_vec()
+    }
+
+    const ADD: ElementwiseOp = ElementwiseOp::Binary(BinaryOp::Add);
+    const SUB: ElementwiseOp = ElementwiseOp::Binary(BinaryOp::Sub);
+    const MUL: ElementwiseOp = ElementwiseOp::Binary(BinaryOp::Mul);
+    const RELU: ElementwiseOp = ElementwiseOp::Unary(UnaryOp::Relu);
+    const FIRST: u8 = NUMBERS as u8;
+    const AWAY: u8 = ASIDE as u8;
+
+    #[test]
+    fn a_chain_fetches_once_and_reads_the_rest_in_place() {
+        assert_eq!(
+            codes("fused.relu(add(mul(a,#0),b)):f32:4x8:all,columns"),
+            [Fetch(0), Apply(MUL, FIRST), Apply(ADD, 1), Apply(RELU, 0)]
+        );
+        assert_eq!(
+            codes("fused.sub(#0,relu(a)):f32:1x8:all"),
+            [Fetch(0), Apply(RELU, 0), Reversed(SUB, FIRST)]
+        );
+        assert_eq!(codes("fused.a:f32:1x8:all"), [Fetch(0)]);
+    }
+
+    #[test]
+    fn what_is_in_the_registers_makes_room_and_comes_back() {
+        assert_eq!(
+            codes("fused.sub(add(a,b),mul(a,b)):f32:1x8:all,all"),
+            [Fetch(0), Apply(ADD, 1), PutAside(AWAY), Fetch(0), Apply(MUL, 1), Reversed(SUB, AWAY)]
+        );
+    }
+
+    #[test]
+    fn the_same_twice_is_computed_once() {
+        assert_eq!(
+            codes("fused.mul(sub(a,b),sub(a,b)):f32:1x8:all,all"),
+            [Fetch(0), Apply(SUB, 1), PutAside(AWAY), Apply(MUL, AWAY)]
+        );
+        assert_eq!(codes("fused.mul(a,a):f32:1x8:all"), [Fetch(0), Apply(MUL, 0)]);
+        assert_eq!(
+            codes("fused.add(relu(b),mul(sub(a,b),sub(a,b))):f32:1x8:all,all"),
+            [
+                Fetch(1),
+                Apply(RELU, 0),
+                PutAside(AWAY),
+                Fetch(0),
+                Apply(SUB, 1),
+                PutAside(AWAY + 1),
+                Apply(MUL, AWAY + 1),
+                Reversed(ADD, AWAY)
+            ]
+        );
+    }
+}

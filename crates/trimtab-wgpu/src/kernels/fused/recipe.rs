@@ -1,0 +1,281 @@
+//! What is common to the shaders of recipes: types, the recipe as an expression, its inputs, and which can be computed at all.
+
+use crate::kernels::elementwise::shader;
+use crate::program::{Binding, Needs, Place, binding_number};
+use trimtab_core::{
+    AdapterFacts, Bytes, DType, Decline, DeviceFacts, ElementwiseOp, Flops, Fused, ReduceOp, Step, UnaryOp,
+    Varies, Work,
+};
+
+/// The texts every kernel's version depends on.
+pub(super) const SOURCES: [&str; 7] = [
+    include_str!("recipe.rs"),
+    include_str!("ops_f64.wgsl"),
+    include_str!("../elementwise/shader.rs"),
+    include_str!("../elementwise/ops.wgsl"),
+    include_str!("../elementwise/ops_i32.wgsl"),
+    include_str!("../elementwise/ops_f64.wgsl"),
+    include_str!("../elementwise/ops_f64_bits.wgsl"),
+];
+
+const LANES: [&str; 4] = ["x", "y", "z", "w"];
+
+/// Expressions of a place: the number of the vector, its row, and the number of the vector in its row.
+pub(super) struct At<'a> {
+    pub all: &'a str,
+    pub row: &'a str,
+    pub column: &'a str,
+}
+
+/// The operation of a step, where it is one.
+fn operation(step: Step) -> Option<ElementwiseOp> {
+    match step {
+        Step::Unary(op) => Some(ElementwiseOp::Unary(op)),
+        Step::Binary(op) => Some(ElementwiseOp::Binary(op)),
+        _ => None,
+    }
+}
+
+fn ends_in_extreme(fused: &Fused) -> bool {
+    matches!(fused.end(), Some((ReduceOp::Min | ReduceOp::Max, _)))
+}
+
+/// Whether doubles are handled as their bits: nothing but signs and comparisons.
+fn by_bits(fused: &Fused) -> bool {
+    let plain = fused.product().is_none() && (fused.end().is_none() || ends_in_extreme(fused));
+    fused.dtype == DType::F64 && plain && fused.steps().filter_map(operation).all(shader::by_bits)
+}
+
+/// What of the adapter the shaders need.
+pub(super) fn needs(fused: &Fused) -> Needs {
+    let f64 = fused.dtype == DType::F64 && !by_bits(fused);
+    Needs { f16: fused.dtype == DType::F16, f64, subgroups: false }
+}
+
+/// What the adapter told, or why no kernel takes the recipe there.
+pub(super) fn admits<'a>(fused: &Fused, device: &'a DeviceFacts) -> Result<&'a AdapterFacts, Decline> {
+    let Some(adapter) = device.adapter.as_deref() else {
+        return Err(Decline::because("not a GPU"));
+    };
+    let needs = needs(fused);
+    if needs.f16 && !adapter.f16 {
+        return Err(Decline::because("the adapter has no 16-bit floats"));
+    }
+    if needs.f64 {
+        let is_function = |op: &ElementwiseOp| op.is_function() || *op == ElementwiseOp::Unary(UnaryOp::Sqrt);
+        if let Some(op) = fused.steps().filter_map(operation).find(is_function) {
+            return Err(Decline::from(format!("WGSL has no {} of 64-bit floats", op.name())));
+        }
+        if !adapter.f64 {
+            return Err(Decline::because("the adapter has no 64-bit floats"));
+        }
+        if let (true, Some((op, _))) = (ends_in_extreme(fused), fused.end()) {
+            return Err(Decline::from(format!(
+                "finds the {} of 64-bit floats by their bits, which WGSL does not show of computed ones",
+                op.name()
+            )));
+        }
+    }
+    match over(fused, adapter.max_buffer.0, "buffers") {
+        Some(decline) => Err(decline),
+        None => Ok(adapter),
+    }
+}
+
+/// Whether an operand is larger than something.
+pub(super) fn over(fused: &Fused, limit: u64, what: &str) -> Option<Decline> {
+    let inputs = (0..fused.inputs()).map(|input| {
+        let letter = char::from(b'a' + input as u8);
+        (format!("input {letter}"), fused.input_len(input))
+    });
+    inputs.chain([("the result".to_string(), fused.out_len())]).find_map(|(name, len)| {
+        let bytes = len.saturating_mul(fused.dtype.size());
+        let reason = || format!("takes {what} up to {limit} bytes, {name} has {bytes}");
+        (bytes > limit).then(|| Decline::from(reason()))
+    })
+}
+
+/// Whether an operand is larger than a step may see of a buffer.
+pub(super) fn over_a_binding(fused: &Fused, adapter: &AdapterFacts) -> Option<Decline> {
+    over(fused, shader::most_bytes(adapter), "bindings")
+}
+
+/// Elements of a vector: the widest that fits, and single ones.
+pub(super) fn vector_sizes(fused: &Fused) -> Vec<u32> {
+    let most: &[u32] = match fused.dtype {
+        DType::F64 if by_bits(fused) => &[],
+        DType::F64 => &[2],
+        _ => &[4, 2],
+    };
+    let fits = |size: &u32| fused.inner().is_multiple_of(u64::from(*size));
+    most.iter().copied().find(fits).into_iter().chain([1]).collect()
+}
+
+/// The inputs of the steps: a product's operands are not among them.
+fn inputs(fused: &Fused) -> std::ops::Range<usize> {
+    if fused.product().is_some() { 2..fused.inputs() } else { 0..fused.inputs() }
+}
+
+/// The storage buffers the steps read, in the order of [`declared`].
+pub(super) fn bindings(fused: &Fused) -> Vec<Binding> {
+    let numbers = (fused.numbers() > 0).then_some(fused.inputs());
+    inputs(fused).chain(numbers).map(|place| Binding::read(Place::Input(place as u8))).collect()
+}
+
+/// Whether an input has an element for every lane of a vector.
+fn is_vector(varies: Varies) -> bool {
+    varies.inner()
+}
+
+/// The types of a text that has none: the stored element, the one computed with, and a vector.
+pub(super) fn types(fused: &Fused, vector: u32) -> String {
+    let (element, computed) = match fused.dtype {
+        DType::F32 => ("f32", "f32"),
+        DType::F16 => ("f16", "f32"),
+        DType::I32 => ("i32", "i32"),
+        DType::F64 if by_bits(fused) => ("vec2<u32>", "vec2<u32>"),
+        DType::F64 => ("f64", "f64"),
+    };
+    let of = if vector == 1 { element.to_string() } else { format!("vec{vector}<{element}>") };
+    format!("alias T = {element};\nalias A = {computed};\nalias V = {of};\n")
+}
+
+/// Declares the buffers of [`bindings`]; `position` is that of each among the bindings of the step.
+pub(super) fn declared(fused: &Fused, position: impl Fn(usize) -> usize) -> String {
+    let mut text = String::new();
+    let inputs = inputs(fused).map(|input| {
+        let of = if is_vector(fused.varies(input)) { "V" } else { "T" };
+        (format!("input_{input}"), of)
+    });
+    let numbers = (fused.numbers() > 0).then(|| ("numbers".to_string(), "T"));
+    for (at, (name, of)) in inputs.chain(numbers).enumerate() {
+        let number = binding_number(position(at));
+        text.push_str(&format!("@group(0) @binding({number}) var<storage, read> {name}: array<{of}>;\n"));
+    }
+    text
+}
+
+/// The functions: `recipe` of single values, and `each` of vectors, which [`call`] calls.
+pub(super) fn functions(fused: &Fused, vector: u32) -> String {
+    let ops = match fused.dtype {
+        DType::F32 | DType::F16 => include_str!("../elementwise/ops.wgsl").to_string(),
+        DType::I32 => include_str!("../elementwise/ops_i32.wgsl").to_string(),
+        DType::F64 if by_bits(fused) => include_str!("../elementwise/ops_f64_bits.wgsl").to_string(),
+        DType::F64 => [include_str!("../elementwise/ops_f64.wgsl"), include_str!("ops_f64.wgsl")].concat(),
+    };
+    let product = fused.product().is_some();
+    // Name, type where it is a vector's, and whether each lane has its own.
+    let mut takes: Vec<(String, &str, bool)> = Vec::new();
+    let computed = if vector == 1 { "A".to_string() } else { format!("vec{vector}<A>") };
+    if product {
+        takes.push(("p".to_string(), &computed, true));
+    }
+    for input in inputs(fused) {
+        let is_vector = is_vector(fused.varies(input));
+        takes.push((format!("i{input}"), if is_vector { "V" } else { "T" }, is_vector));
+    }
+    takes.extend((0..fused.numbers()).map(|number| (format!("n{number}"), "A", false)));
+    let names = |of: &dyn Fn(&(String, &str, bool)) -> String| -> String {
+        takes.iter().map(of).collect::<Vec<_>>().join(", ")
+    };
+    let lane = |lane: &str| {
+        let value = |(name, _, is_vector): &(String, &str, bool)| match *is_vector && vector > 1 {
+            true => format!("A({name}.{lane})"),
+            false => format!("A({name})"),
+        };
+        format!("T(recipe({}))", names(&value))
+    };
+    let lanes: Vec<String> = LANES[..vector as usize].iter().copied().map(lane).collect();
+    let (single, each) =
+        (names(&|(name, _, _)| format!("{name}: A")), names(&|(name, of, _)| format!("{name}: {of}")));
+    let (steps, last) = steps(fused);
+    let lanes = lanes.join(", ");
+    format!(
+        "{ops}
+fn recipe({single}) -> A {{
+{steps}    return {last};
+}}
+
+fn each({each}) -> V {{
+    return V({lanes});
+}}
+"
+    )
+}
+
+/// The steps as statements, and the name of the last value.
+fn steps(fused: &Fused) -> (String, String) {
+    let (mut text, mut waiting) = (String::new(), Vec::<String>::new());
+    for (at, step) in fused.steps().enumerate() {
+        let mut taken = || waiting.pop().unwrap_or_default();
+        let value = match step {
+            Step::Input(input) => format!("i{input}"),
+            Step::Number(number) => format!("n{number}"),
+            Step::Product => "p".to_string(),
+            Step::Unary(op) => {
+                text.push_str(&format!("    let s{at} = op_{}({});\n", op.name(), taken()));
+                format!("s{at}")
+            }
+            Step::Binary(op) => {
+                let (right, left) = (taken(), taken());
+                text.push_str(&format!("    let s{at} = op_{}({left}, {right});\n", op.name()));
+                format!("s{at}")
+            }
+        };
+        waiting.push(value);
+    }
+    (text, waiting.pop().unwrap_or_default())
+}
+
+/// Statements that read what is the same everywhere: numbers, and inputs of one element.
+pub(super) fn read_once(fused: &Fused) -> String {
+    let mut text = String::new();
+    for input in inputs(fused).filter(|&input| fused.varies(input) == Varies::Nowhere) {
+        text.push_str(&format!("    let single_{input} = input_{input}[0];\n"));
+    }
+    for number in 0..fused.numbers() {
+        text.push_str(&format!("    let number_{number} = A(numbers[{number}]);\n"));
+    }
+    text
+}
+
+/// The call of `each` for a place, `product` being the value it starts from. What is the same everywhere was read before
+/// ([`read_once`]).
+pub(super) fn call(fused: &Fused, product: Option<&str>, at: &At<'_>) -> String {
+    let inputs = inputs(fused).map(|input| match fused.varies(input) {
+        Varies::All => format!("input_{input}[{}]", at.all),
+        Varies::Rows => format!("input_{input}[{}]", at.row),
+        Varies::Columns => format!("input_{input}[{}]", at.column),
+        Varies::Nowhere => format!("single_{input}"),
+    });
+    let numbers = (0..fused.numbers()).map(|number| format!("number_{number}"));
+    let values: Vec<String> = product.map(str::to_string).into_iter().chain(inputs).chain(numbers).collect();
+    format!("each({})", values.join(", "))
+}
+
+/// Whether any input is found by its row, and whether any by its column.
+pub(super) fn places(fused: &Fused) -> [bool; 2] {
+    [Varies::Rows, Varies::Columns].map(|wanted| inputs(fused).any(|input| fused.varies(input) == wanted))
+}
+
+/// Arithmetic operations of the steps for one element.
+pub(super) fn flops(fused: &Fused) -> u64 {
+    fused.steps().filter_map(operation).map(shader::flops).sum()
+}
+
+/// The work of a kernel of another operation, with the steps and what they read added and so many bytes it does not read left out.
+pub(super) fn with_steps(fused: &Fused, work: Work, unread: u64) -> Work {
+    let elements = inputs(fused).map(|input| fused.input_len(input)).fold(0, u64::saturating_add);
+    let bytes = elements.saturating_mul(fused.dtype.size());
+    Work {
+        flops: Flops(work.flops.0.saturating_add(fused.len().saturating_mul(flops(fused)))),
+        bytes: Bytes(work.bytes.0.saturating_sub(unread).saturating_add(bytes)),
+        ..work
+    }
+}
+
+/// The name of a kernel of another operation among ours.
+pub(super) fn named(other: &str) -> String {
+    let variant = other.rsplit('.').next().unwrap_or(other);
+    format!("gpu.fused.{variant}")
+}

@@ -1,0 +1,247 @@
+//! Expressions: operations that are written down first and computed as a whole.
+
+mod flat;
+mod fuse;
+mod node;
+mod operators;
+mod run;
+mod schedule;
+mod sites;
+
+pub use operators::Term;
+pub use schedule::Explanation;
+pub(crate) use schedule::Schedules;
+
+use crate::error::Error;
+use crate::ops::{Axis, Float};
+use crate::runtime::Runtime;
+use crate::tensor::Tensor;
+use node::Node;
+use std::fmt;
+use std::sync::Arc;
+use trimtab_core::{BinaryOp, ReduceOp, UnaryOp};
+use trimtab_cpu::Element;
+
+/// A computation that is written down and not yet made. [`Runtime::lazy`] begins one; operators and methods go on; reading
+/// it ([`eval`](Expression::eval), [`to_vec`](Expression::to_vec), [`item`](Expression::item), printing) computes it.
+///
+/// The whole is planned at once: elementwise operations run in one pass with each other, with the product before and the
+/// reduction behind them, where that is faster; and each part runs on the device where everything together, moving
+/// data included, takes least. Results stay where they were computed until they are read.
+///
+/// Cloning shares; what is used several times is computed once. What is wrong with shapes is told when it is computed.
+///
+/// ```
+/// use trimtab::{Axis, Runtime, Tensor};
+/// let rt = Runtime::builder().wisdom_in_memory().build()?;
+/// let x = Tensor::from_fn(&[64, 32], |i| (i % 7) as f32)?;
+/// let w = Tensor::full(&[32, 16], 0.5f32)?;
+/// let bias = Tensor::full(&[16], -10.0f32)?;
+/// let y = (rt.lazy(&x).matmul(&w) + &bias).relu(); // nothing has run
+/// let total = (&y * 2.0).sum(Axis::All).item()?;
+/// let eager = rt.relu(&rt.add(&rt.matmul(&x, &w)?, &bias)?)?;
+/// assert_eq!(total, rt.sum(&rt.mul(&eager, 2.0)?, Axis::All)?.item()?);
+/// # Ok::<(), trimtab::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Expression<T: Element> {
+    rt: Runtime,
+    node: Arc<Node<T>>,
+}
+
+impl Runtime {
+    /// Begins an expression with a tensor. Nothing is copied; writing to the tensor later does not change the expression.
+    pub fn lazy<T: Element>(&self, tensor: &Tensor<T>) -> Expression<T> {
+        Expression { rt: self.clone(), node: Node::given(tensor) }
+    }
+}
+
+macro_rules! unary {
+    ($bound:ident: $($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+        impl<T: $bound> Expression<T> {
+            $($(#[$doc])*
+            pub fn $name(&self) -> Expression<T> {
+                self.unary(UnaryOp::$op)
+            })*
+        }
+    };
+}
+
+unary! { Element:
+    /// `|x|`.
+    abs = Abs;
+    /// `max(x, 0)`.
+    relu = Relu;
+}
+unary! { Float:
+    /// e to the power of x.
+    exp = Exp;
+    /// Natural logarithm.
+    log = Log;
+    /// Square root.
+    sqrt = Sqrt;
+    /// Hyperbolic tangent.
+    tanh = Tanh;
+    /// `1 / (1 + exp(-x))`.
+    sigmoid = Sigmoid;
+    /// The Gaussian error linear unit, in its tanh form.
+    gelu = Gelu;
+}
+
+impl<T: Element> Expression<T> {
+    fn with(&self, node: Arc<Node<T>>) -> Expression<T> {
+        Expression { rt: self.rt.clone(), node }
+    }
+
+    /// Any function of one value by name.
+    pub fn unary(&self, op: UnaryOp) -> Expression<T> {
+        self.with(Node::unary(op, &self.node))
+    }
+
+    /// Any function of two values by name; shapes are aligned at the last axis, sizes equal or one.
+    pub fn binary(&self, op: BinaryOp, other: impl Term<T>) -> Expression<T> {
+        self.with(Node::binary(op, &self.node, &other.node()))
+    }
+
+    /// The smaller of each pair; a NaN wins. See [`Expression::min`] for the smallest of one value.
+    pub fn minimum(&self, other: impl Term<T>) -> Expression<T> {
+        self.binary(BinaryOp::Min, other)
+    }
+
+    /// The larger of each pair; a NaN wins. See [`Expression::max`] for the largest of one value.
+    pub fn maximum(&self, other: impl Term<T>) -> Expression<T> {
+        self.binary(BinaryOp::Max, other)
+    }
+
+    /// To the power of `other`.
+    pub fn pow(&self, other: impl Term<T>) -> Expression<T> {
+        self.binary(BinaryOp::Pow, other)
+    }
+
+    /// Any reduction by name.
+    pub fn reduce(&self, op: ReduceOp, axis: impl Into<Axis>) -> Expression<T> {
+        let axis = match axis.into() {
+            Axis::All => None,
+            Axis::One(axis) => Some(axis),
+        };
+        self.with(Node::reduce(op, axis, &self.node))
+    }
+
+    /// The sum, as [`Runtime::sum`].
+    pub fn sum(&self, axis: impl Into<Axis>) -> Expression<T> {
+        self.reduce(ReduceOp::Sum, axis)
+    }
+
+    /// The smallest element; a NaN wins. See [`Expression::minimum`] for the smaller of two values.
+    pub fn min(&self, axis: impl Into<Axis>) -> Expression<T> {
+        self.reduce(ReduceOp::Min, axis)
+    }
+
+    /// The largest element; a NaN wins. See [`Expression::maximum`] for the larger of two values.
+    pub fn max(&self, axis: impl Into<Axis>) -> Expression<T> {
+        self.reduce(ReduceOp::Max, axis)
+    }
+
+    /// The product of elements, as [`Runtime::prod`].
+    pub fn prod(&self, axis: impl Into<Axis>) -> Expression<T> {
+        self.reduce(ReduceOp::Prod, axis)
+    }
+
+    /// The order of axes reversed.
+    pub fn transpose(&self) -> Expression<T> {
+        let axes: Vec<usize> = (0..self.shape().len()).rev().collect();
+        self.permute(&axes)
+    }
+
+    /// The axes in another order: axis `i` of the result is axis `axes[i]`.
+    pub fn permute(&self, axes: &[usize]) -> Expression<T> {
+        self.with(Node::permute(axes, &self.node))
+    }
+
+    /// The size along each dimension; nothing if something is wrong with it: see [`Expression::error`].
+    pub fn shape(&self) -> &[usize] {
+        self.node.shape.as_slice()
+    }
+
+    /// What is wrong with it, known before anything is computed: shapes that do not fit, an axis that is not there.
+    pub fn error(&self) -> Option<&Error> {
+        self.node.error()
+    }
+
+    /// Computes it. The value is kept, so that a second time costs nothing, and stays where it was computed until it is read.
+    pub fn eval(&self) -> Result<Tensor<T>, Error> {
+        if let Some(value) = self.node.value.get() {
+            return Ok(value.clone());
+        }
+        let value = self.rt.evaluate(&flat::flatten(&self.node)?)?;
+        Ok(self.node.value.get_or_init(|| value).clone())
+    }
+
+    /// Computes it; the elements in row-major order.
+    pub fn to_vec(&self) -> Result<Vec<T>, Error> {
+        Ok(self.eval()?.fetched()?.to_vec())
+    }
+
+    /// Computes it; the only element.
+    pub fn item(&self) -> Result<T, Error> {
+        self.eval()?.item()
+    }
+
+    /// How it will be computed, and why: which operations run as one, and where. Plans, and computes nothing.
+    ///
+    /// ```
+    /// use trimtab::{Runtime, Tensor};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::full(&[1000], 2.0f64)?;
+    /// println!("{}", (rt.lazy(&x) * 3.0 + 1.0).sqrt().explain()?);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn explain(&self) -> Result<Explanation, Error> {
+        let flattened = flat::flatten(&self.node)?;
+        let none = Explanation {
+            launches: vec![],
+            expected: Default::default(),
+            bound: Default::default(),
+            notes: vec![],
+        };
+        if let flat::Op::Input(_) = flattened.flat.value(flattened.flat.root()).op {
+            return Ok(none);
+        }
+        let resident = run::resident(&self.rt.sites(), &flattened.inputs);
+        let schedule = self.rt.schedule(&(self.rt.terms, flattened.flat, resident))?;
+        Ok(schedule.explanation.clone())
+    }
+}
+
+impl<T: Float> Expression<T> {
+    /// The matrix product, as [`Runtime::matmul`].
+    pub fn matmul(&self, other: impl Term<T>) -> Expression<T> {
+        self.with(Node::matmul(&self.node, &other.node()))
+    }
+
+    /// The arithmetic mean.
+    pub fn mean(&self, axis: impl Into<Axis>) -> Expression<T> {
+        self.reduce(ReduceOp::Mean, axis)
+    }
+}
+
+impl<T: Element> fmt::Display for Expression<T> {
+    /// Computes it and shows the value, or what is wrong.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.eval() {
+            Ok(value) => write!(f, "{value:?}"),
+            Err(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl<T: Element> fmt::Debug for Expression<T> {
+    /// Its shape and whether it was computed. Computes nothing: looking for a mistake should not change anything.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(error) = self.error() {
+            return write!(f, "Expression<{}>({error})", T::DTYPE);
+        }
+        let is_known = if self.node.value.get().is_some() { "computed" } else { "not computed" };
+        write!(f, "Expression<{}>{:?} ({is_known})", T::DTYPE, self.shape())
+    }
+}

@@ -1,0 +1,532 @@
+//! From an expression to launches: which operations run as one, and where each runs, by what everything costs together.
+
+use super::flat::{At, Flat, Op};
+use super::fuse::{Feed, Group, Piece, groups};
+use super::sites::{Costs, Refusal};
+use crate::error::Error;
+use crate::journal::{Entry, Happened, Why};
+use crate::offload::Offload;
+use crate::residency::count;
+use crate::runtime::Runtime;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trimtab_core::{Bytes, Estimate, Nanos, Patience, Transfers};
+use trimtab_plan::TermsId;
+use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, place};
+
+/// Schedules kept; the oldest go first.
+const MAX_SCHEDULES: usize = 512;
+/// Times an expression is placed anew because planning its pieces told something about their times.
+const ROUNDS: usize = 6;
+/// How many times longer than the chosen way another may be expected to take and still be measured.
+const CLOSE: f64 = 1.5;
+/// Pieces measured at most for the sake of ways that were not chosen.
+const MOST_ASIDE: usize = 12;
+
+/// A launch and where it happens.
+pub(crate) struct Step {
+    pub piece: Piece,
+    pub site: usize,
+    /// Values nobody needs afterwards.
+    pub done_with: Vec<At>,
+    pub happened: Arc<Happened>,
+}
+
+/// How an expression is computed.
+pub(crate) struct Schedule {
+    pub steps: Vec<Step>,
+    pub explanation: Explanation,
+}
+
+/// How an expression is computed and why: one entry for each launch, in order.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The launches.
+    pub launches: Vec<Entry>,
+    /// What the whole is expected to take, moves included; zero in mode `off`, which expects nothing.
+    pub expected: Nanos,
+    /// No other division over the devices is expected to take less than this.
+    pub bound: Nanos,
+    /// What an earlier division of the same expression has to do with it, and what else there is to say.
+    pub notes: Vec<String>,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, launch) in self.launches.iter().enumerate() {
+            writeln!(f, "{}. {launch}", number + 1)?;
+        }
+        write!(f, "expected altogether: {}", self.expected)?;
+        self.notes.iter().try_for_each(|note| write!(f, "\n{note}"))
+    }
+}
+
+/// What a schedule is made for: the expression, the terms, and by input where it lies (bit 0: the processor's memory).
+type Key = (TermsId, Arc<Flat>, Vec<u64>);
+
+/// How an expression was divided: whether operations run as one, and where each group or operation runs.
+#[derive(Clone)]
+struct Division {
+    as_one: bool,
+    device: Vec<usize>,
+}
+
+/// Schedules made so far.
+#[derive(Default)]
+pub(crate) struct Schedules {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    schedules: FxHashMap<Key, Arc<Schedule>>,
+    /// The last division of an expression, wherever its inputs were.
+    divisions: FxHashMap<(TermsId, Arc<Flat>), Division>,
+    order: VecDeque<Key>,
+}
+
+impl Schedules {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets everything: what it rests on has changed.
+    pub(crate) fn clear(&self) {
+        *self.kept() = Kept::default();
+    }
+
+    /// Forgets one that did not work.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.kept().schedules.remove(key);
+    }
+
+    fn keep(&self, key: &Key, schedule: &Arc<Schedule>, division: Division) {
+        let mut kept = self.kept();
+        while kept.order.len() >= MAX_SCHEDULES {
+            let Some(oldest) = kept.order.pop_front() else { break };
+            kept.schedules.remove(&oldest);
+            kept.divisions.remove(&(oldest.0, oldest.1));
+        }
+        kept.divisions.insert((key.0, Arc::clone(&key.1)), division);
+        if kept.schedules.insert(key.clone(), Arc::clone(schedule)).is_none() {
+            kept.order.push_back(key.clone());
+        }
+    }
+}
+
+/// One way through an expression.
+struct Choice {
+    /// Each with the pieces of its group apart, if there are several.
+    pieces: Vec<(Piece, usize)>,
+    ns: f64,
+    bound_ns: f64,
+    kept: bool,
+    division: Division,
+}
+
+impl Runtime {
+    /// The schedule of an expression: known, or made now. Data is not looked at.
+    pub(crate) fn schedule(&self, key: &Key) -> Result<Arc<Schedule>, Error> {
+        let schedules = &self.shared.schedules;
+        let known = schedules.kept().schedules.get(key).cloned();
+        if let Some(schedule) = known {
+            return Ok(schedule);
+        }
+        let previous = schedules.kept().divisions.get(&(key.0, Arc::clone(&key.1))).cloned();
+        let (flat, resident) = (&key.1, &key.2);
+        let made = self.make_schedule(flat, resident, previous.clone(), Some(&self.shared.offload));
+        let (schedule, division) = match made {
+            // What the user wants does not fit: what fits is better than nothing.
+            Err(Error::Place(_)) if self.shared.offload != Offload::OPEN => {
+                self.make_schedule(flat, resident, previous, Some(&Offload::OPEN))?
+            }
+            made => made?,
+        };
+        let schedule = Arc::new(schedule);
+        schedule.explanation.launches.iter().for_each(|entry| self.shared.journal.note(entry.clone()));
+        count(&self.shared.counts.placed, 1);
+        schedules.keep(key, &schedule, division);
+        if schedule.steps.iter().any(|step| step.site > 0) {
+            self.shared.keep_built();
+        }
+        Ok(schedule)
+    }
+
+    /// The schedule that asks no device but the processor.
+    pub(crate) fn schedule_here(&self, flat: &Flat, resident: &[u64]) -> Result<Schedule, Error> {
+        Ok(self.make_schedule(flat, resident, None, None)?.0)
+    }
+
+    fn make_schedule(
+        &self,
+        flat: &Flat,
+        resident: &[u64],
+        previous: Option<Division>,
+        elsewhere: Option<&Offload>,
+    ) -> Result<(Schedule, Division), Error> {
+        let groups = groups(flat)?;
+        let patience = self.planner().settings().patience;
+        let thresholds = elsewhere.unwrap_or(&Offload::OPEN);
+        let mut costs = Costs::new(self.sites(), patience, thresholds);
+        for site in 1..costs.sites.len() {
+            let may_stay = costs.ruled_out(0).is_none();
+            if elsewhere.is_none() {
+                costs.rule_out(site, (Why::Disabled, "it failed".to_string()));
+            } else if may_stay && thresholds.off {
+                costs.rule_out(site, (Why::Disabled, "other devices are switched off".to_string()));
+            } else if may_stay && patience == Patience::Off {
+                costs.rule_out(site, (Why::Disabled, "mode `off` keeps to the processor".to_string()));
+            } else {
+                self.hand_over(&mut costs, site, flat, &groups, resident);
+            }
+        }
+        let mut maker = Maker { flat, groups: &groups, resident, costs, previous };
+        let mut choice = maker.choose()?;
+        let mut looked_aside = patience < Patience::Measure;
+        for _ in 0..ROUNDS {
+            let mut news = maker.settle(&choice.pieces);
+            if !news && !looked_aside {
+                // An estimate nearly as good as what was measured may be better in truth.
+                looked_aside = true;
+                let close = maker.close(&choice);
+                news = maker.settle(&close);
+            }
+            if !news || patience == Patience::Off {
+                break;
+            }
+            choice = maker.choose()?;
+        }
+        let explanation = maker.explain(&choice);
+        let happened: Vec<Arc<Happened>> =
+            explanation.launches.iter().map(|entry| Arc::clone(&entry.happened)).collect();
+        let steps = steps(flat, choice.pieces, happened);
+        Ok((Schedule { steps, explanation }, choice.division))
+    }
+
+    /// Finds out what moving to a device takes, and rules it out if that alone takes longer than the processor for everything.
+    fn hand_over(&self, costs: &mut Costs<'_>, site: usize, flat: &Flat, groups: &[Group], resident: &[u64]) {
+        let Some(transfers) = costs.sites[site].device.and_then(|device| device.transfers()) else {
+            let name = costs.sites[site].name();
+            let refusal = (Why::Unsupported, format!("{name} cannot be reached"));
+            return costs.rule_out(site, refusal);
+        };
+        costs.transfers[site] = Some(transfers);
+        let least = Nanos(transfers.submit.0 + transfers.download_latency.0);
+        let lies_there = resident.iter().any(|places| places >> site & 1 == 1 && places & 1 == 0);
+        let here = groups.iter().map(|group| Some(cheapest(costs, flat, group, 0)?.1)).sum::<Option<f64>>();
+        if let Some(here) = here.filter(|here| !lies_there && *here < least.0 as f64) {
+            let (here, name) = (Nanos(here as u64), costs.sites[site].name());
+            let reason =
+                format!("the processor does it all in {here}; handing over to {name} alone takes {least}");
+            costs.rule_out(site, (Why::Model, reason));
+        }
+    }
+}
+
+/// What a launch takes at a site beside its kernel: it is waited for.
+fn overhead(transfers: Option<&Transfers>) -> f64 {
+    transfers.map_or(0.0, |transfers| transfers.submit.0 as f64)
+}
+
+fn piece_ns(costs: &mut Costs<'_>, flat: &Flat, piece: &Piece, site: usize) -> Option<f64> {
+    let estimate = costs.of(piece, flat.bytes(piece.out), site).ok()?;
+    Some(estimate.time.0 as f64 + overhead(costs.transfers[site].as_ref()))
+}
+
+fn way_ns(costs: &mut Costs<'_>, flat: &Flat, way: &[Piece], site: usize) -> Option<f64> {
+    way.iter().map(|piece| piece_ns(costs, flat, piece, site)).sum()
+}
+
+/// The cheapest way of a group at a site and what it takes; of equal ones that with fewer launches.
+fn cheapest(costs: &mut Costs<'_>, flat: &Flat, group: &Group, site: usize) -> Option<(usize, f64)> {
+    let ways =
+        (0..group.ways.len()).filter_map(|way| Some((way, way_ns(costs, flat, &group.ways[way], site)?)));
+    ways.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+struct Maker<'a> {
+    flat: &'a Flat,
+    groups: &'a [Group],
+    resident: &'a [u64],
+    costs: Costs<'a>,
+    previous: Option<Division>,
+}
+
+impl Maker<'_> {
+    /// Makes the plans of pieces where they were placed. Whether that told something new about their times.
+    fn settle(&mut self, pieces: &[(Piece, usize)]) -> bool {
+        pieces.iter().fold(false, |news, (piece, site)| self.costs.settle(piece, *site) | news)
+    }
+
+    /// Pieces of other ways to compute the same groups on the same devices that may be as fast.
+    fn close(&mut self, choice: &Choice) -> Vec<(Piece, usize)> {
+        let mut close = Vec::new();
+        let groups = self.groups;
+        for group in groups {
+            let taken = group.ways.iter().position(|way| {
+                way.iter().all(|piece| choice.pieces.iter().any(|(chosen, _)| chosen == piece))
+            });
+            let last = taken.and_then(|way| group.ways[way].last());
+            let site = choice.pieces.iter().find(|(piece, _)| Some(piece) == last).map(|(_, site)| *site);
+            let (Some(taken), Some(site)) = (taken, site) else { continue };
+            let Some(ns) = way_ns(&mut self.costs, self.flat, &group.ways[taken], site) else { continue };
+            for way in (0..group.ways.len()).filter(|&way| way != taken) {
+                let other = way_ns(&mut self.costs, self.flat, &group.ways[way], site);
+                if other.is_some_and(|other| other < CLOSE * ns) {
+                    close.extend(group.ways[way].iter().map(|piece| (piece.clone(), site)));
+                }
+            }
+        }
+        close.truncate(MOST_ASIDE);
+        close
+    }
+
+    /// The cheapest of: groups as one where that is cheaper; or every operation where it likes.
+    fn choose(&mut self) -> Result<Choice, Error> {
+        let as_one = self.divide(true);
+        let alone = self.groups.iter().all(|group| group.ways.len() == 1);
+        if alone || self.costs.sites.len() == 1 {
+            // Nothing to gain from dividing further: on one device the cheapest way of each group is the cheapest of all.
+            return as_one;
+        }
+        let apart = self.divide(false);
+        match (as_one, apart) {
+            (Ok(as_one), Ok(apart)) => {
+                let was_apart = self.previous.as_ref().is_some_and(|previous| !previous.as_one);
+                let margin = 1.0 - DEFAULT_PLACE_MARGIN;
+                let better = match was_apart {
+                    true => as_one.ns >= apart.ns * margin,
+                    false => apart.ns < as_one.ns * margin,
+                };
+                Ok(if better { apart } else { as_one })
+            }
+            (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    fn divide(&mut self, as_one: bool) -> Result<Choice, Error> {
+        let count = self.costs.sites.len();
+        let mut graph = Graph::new(count);
+        let mut nodes: FxHashMap<At, NodeId> = FxHashMap::default();
+        // What is placed: whole groups, or operations as groups of one.
+        let mut units: Vec<(Vec<&[Piece]>, NodeId)> = Vec::new();
+        let groups = self.groups;
+        for group in groups {
+            let parts: Vec<Vec<&[Piece]>> = if as_one {
+                vec![group.ways.iter().map(Vec::as_slice).collect()]
+            } else {
+                group.apart().iter().map(|piece| vec![std::slice::from_ref(piece)]).collect()
+            };
+            for ways in parts {
+                let node = self.add(&mut graph, &mut nodes, &ways);
+                units.push((ways, node));
+            }
+        }
+        if let Some(&root) = nodes.get(&self.flat.root()) {
+            graph.sink(root);
+        }
+        // Launches are waited for one by one, which is part of what they cost.
+        let waited =
+            |transfers: &Option<Transfers>| transfers.map(|known| Transfers { submit: Nanos(0), ..known });
+        let moves = Moves::new(&self.costs.transfers.iter().map(waited).collect::<Vec<_>>());
+        let memory: Vec<Option<Bytes>> =
+            self.costs.sites.iter().map(|site| site.room.and_then(|room| room.free())).collect();
+        let previous = self.previous.as_ref().filter(|previous| previous.as_one == as_one);
+        let previous = previous.map(|previous| previous.device.as_slice());
+        let limits = Limits { memory: &memory, previous, ..Limits::default() };
+        let placement = match place(&graph, &moves, &limits) {
+            Ok(placement) => placement,
+            Err(error) => return Err(self.nowhere(&units).unwrap_or(Error::Place(error))),
+        };
+        let mut pieces = Vec::new();
+        for (ways, node) in units {
+            let site = placement.device[node.at()];
+            let times = ways.iter().map(|way| way_ns(&mut self.costs, self.flat, way, site));
+            let times: Vec<Option<f64>> = times.collect();
+            let best = (0..ways.len()).filter(|&way| times[way].is_some());
+            let best = best.min_by(|&a, &b| {
+                let ns = |way: usize| times[way].unwrap_or(f64::INFINITY);
+                ns(a).total_cmp(&ns(b))
+            });
+            pieces.extend(best.map_or(&[][..], |way| ways[way]).iter().map(|piece| (piece.clone(), site)));
+        }
+        Ok(Choice {
+            pieces,
+            ns: placement.cost_ns,
+            bound_ns: placement.bound_ns,
+            kept: placement.kept,
+            division: Division { as_one, device: placement.device },
+        })
+    }
+
+    /// Adds something that is computed in one of these ways, and the inputs it is the first to read.
+    fn add(&mut self, graph: &mut Graph, nodes: &mut FxHashMap<At, NodeId>, ways: &[&[Piece]]) -> NodeId {
+        let flat = self.flat;
+        let count = self.costs.sites.len();
+        let made = |at: At| ways.iter().any(|way| way.iter().any(|piece| piece.out == at));
+        let mut operands = Vec::new();
+        let mut numbers = 0;
+        for piece in ways.iter().copied().flatten() {
+            for feed in &piece.feeds {
+                match feed {
+                    Feed::Numbers(places) => numbers = numbers.max(places.len()),
+                    Feed::Value(at) if made(*at) => (),
+                    Feed::Value(at) => {
+                        let node = nodes.get(at).copied().unwrap_or_else(|| {
+                            let places = match flat.value(*at).op {
+                                Op::Input(input) => self.resident.get(input as usize).copied().unwrap_or(1),
+                                _ => 1,
+                            };
+                            let resident: Vec<bool> =
+                                (0..count).map(|site| places >> site & 1 == 1).collect();
+                            graph.input(Bytes(flat.bytes(*at)), &resident)
+                        });
+                        nodes.insert(*at, node);
+                        operands.push(node);
+                    }
+                }
+            }
+        }
+        if numbers > 0 {
+            let mut here = vec![false; count];
+            here[0] = true;
+            operands.push(graph.input(Bytes(numbers as u64 * flat.dtype.size()), &here));
+        }
+        let times: Vec<Option<f64>> = (0..count)
+            .map(|site| {
+                let ways = ways.iter().filter_map(|way| way_ns(&mut self.costs, flat, way, site));
+                ways.min_by(f64::total_cmp)
+            })
+            .collect();
+        let between =
+            |way: &&[Piece]| way.iter().rev().skip(1).map(|piece| flat.bytes(piece.out)).sum::<u64>();
+        let scratch = ways.iter().map(between).min().unwrap_or(0);
+        let out = ways.first().and_then(|way| way.last()).map_or(0, |piece| piece.out);
+        let node = graph.node(&operands, &times, Bytes(flat.bytes(out)), Bytes(scratch));
+        nodes.insert(out, node);
+        node
+    }
+
+    /// The error of the first piece that can run nowhere, in the planner's words.
+    fn nowhere(&mut self, units: &[(Vec<&[Piece]>, NodeId)]) -> Option<Error> {
+        for piece in units.iter().filter_map(|(ways, _)| ways.last()).copied().flatten() {
+            let super::fuse::Task::Problem(problem) = piece.task else { continue };
+            let ways = (0..self.costs.sites.len())
+                .map(|site| self.costs.of(piece, self.flat.bytes(piece.out), site).is_ok());
+            if ways.collect::<Vec<_>>().contains(&true) {
+                continue;
+            }
+            let planners = self.costs.sites.iter().filter_map(|site| site.planner);
+            let errors = planners.filter_map(|(planner, terms)| planner.plan(&problem, terms).err());
+            return errors.into_iter().next().map(Error::from);
+        }
+        None
+    }
+
+    fn explain(&mut self, choice: &Choice) -> Explanation {
+        let launches = choice.pieces.iter().map(|(piece, site)| self.entry(piece, *site)).collect();
+        let mut notes = Vec::new();
+        if choice.kept {
+            notes.push("devices stay as they were: no other division is better by five per cent".to_string());
+        }
+        for site in 1..self.costs.sites.len() {
+            if let Some((_, reason)) = self.costs.ruled_out(site) {
+                notes.push(format!("nothing runs on {}: {reason}", self.costs.sites[site].name()));
+            }
+        }
+        Explanation {
+            launches,
+            expected: Nanos(choice.ns as u64),
+            bound: Nanos(choice.bound_ns as u64),
+            notes,
+        }
+    }
+
+    fn entry(&mut self, piece: &Piece, site: usize) -> Entry {
+        let bytes = self.flat.bytes(piece.out);
+        let all: Vec<Result<Estimate, Refusal>> =
+            (0..self.costs.sites.len()).map(|site| self.costs.of(piece, bytes, site)).collect();
+        let times = (1..all.len()).filter_map(|site| Some((site, all[site].clone().ok()?)));
+        let other = times.min_by_key(|(_, estimate)| estimate.time);
+        let other = other.map(|(site, estimate)| (self.costs.sites[site].name().to_string(), estimate));
+        let apart = self.apart(piece, site);
+        let (why, note) = reason(piece, site, &all);
+        Entry {
+            number: 0,
+            what: piece.shown(),
+            operations: piece.operations,
+            device: self.costs.sites[site].name().to_string(),
+            why,
+            processor: all.first().and_then(|estimate| estimate.clone().ok()),
+            other,
+            apart,
+            note,
+            happened: Arc::default(),
+        }
+    }
+
+    /// What the operations of a piece would take one by one where it runs.
+    fn apart(&mut self, piece: &Piece, site: usize) -> Option<Nanos> {
+        let groups = self.groups;
+        let group = groups.iter().find(|group| group.ways.iter().flatten().any(|other| other == piece))?;
+        let way = group.ways.iter().find(|way| way.contains(piece))?;
+        if piece.operations < 2 {
+            return None;
+        }
+        // What other launches of the same way compute is not this piece's.
+        let others: Vec<At> = way.iter().filter(|other| *other != piece).map(|other| other.out).collect();
+        let own: Vec<Piece> =
+            group.apart().iter().filter(|single| !others.contains(&single.out)).cloned().collect();
+        way_ns(&mut self.costs, self.flat, &own, site).map(|ns| Nanos(ns as u64))
+    }
+}
+
+/// What tipped the scales for a piece, and a word about it.
+fn reason(piece: &Piece, site: usize, all: &[Result<Estimate, Refusal>]) -> (Why, String) {
+    let chosen = all.get(site).and_then(|estimate| estimate.clone().ok());
+    let fused = piece.operations > 1;
+    let basis = chosen.map_or(Why::Model, |estimate| Why::of(estimate.basis));
+    let plain = if fused { Why::Fusion } else { basis };
+    let mut others = all.iter().enumerate().filter(|(other, _)| *other != site).map(|(_, estimate)| estimate);
+    if all.len() == 1 {
+        return (plain, String::new());
+    }
+    let refusal = all.iter().find_map(|estimate| estimate.as_ref().err());
+    let able = others.clone().any(|estimate| estimate.is_ok());
+    if let Some((why, reason)) = refusal.filter(|_| !able) {
+        let why = if fused && *why == Why::Disabled { Why::Fusion } else { *why };
+        return (why, reason.clone());
+    }
+    let faster = |estimate: &Result<Estimate, Refusal>| {
+        let time = |estimate: &Estimate| estimate.time;
+        estimate.as_ref().is_ok_and(|other| chosen.as_ref().is_some_and(|own| time(other) < time(own)))
+    };
+    if others.any(faster) {
+        return (
+            Why::Residency,
+            "elsewhere it would be faster, but not with what would have to be moved".to_string(),
+        );
+    }
+    (plain, String::new())
+}
+
+/// The launches in order, with what each leaves behind that nobody needs any more.
+fn steps(flat: &Flat, pieces: Vec<(Piece, usize)>, happened: Vec<Arc<Happened>>) -> Vec<Step> {
+    let mut last: FxHashMap<At, usize> = FxHashMap::default();
+    for (number, (piece, _)) in pieces.iter().enumerate() {
+        for at in piece.reads().chain([piece.out]) {
+            last.insert(at, number);
+        }
+    }
+    last.remove(&flat.root());
+    let step = |(number, ((piece, site), happened)): (usize, ((Piece, usize), Arc<Happened>))| {
+        let mut done_with: Vec<At> =
+            last.iter().filter(|(_, at)| **at == number).map(|(at, _)| *at).collect();
+        done_with.sort_unstable();
+        Step { piece, site, done_with, happened }
+    };
+    pieces.into_iter().zip(happened).enumerate().map(step).collect()
+}

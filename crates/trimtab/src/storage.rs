@@ -1,0 +1,94 @@
+//! The data behind tensors: in the processor's memory, on devices, or both.
+
+use crate::error::Error;
+use crate::residency::{Copies, Resident, Room};
+use crate::tensor::allocate;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use trimtab_core::LaunchError;
+use trimtab_cpu::Element;
+
+/// The elements several tensors may show. Reading what is in the processor's memory takes one load and no lock.
+pub(crate) struct Storage<T> {
+    len: usize,
+    host: OnceLock<Vec<T>>,
+    /// Copies on devices; there is none of most.
+    copies: OnceLock<Arc<Copies>>,
+    /// Held while elements are fetched, so that they are fetched once.
+    fetching: Mutex<()>,
+}
+
+impl<T: Element> Storage<T> {
+    /// Elements in the processor's memory.
+    pub(crate) fn new(data: Vec<T>) -> Storage<T> {
+        let len = data.len();
+        Storage { len, host: OnceLock::from(data), copies: OnceLock::new(), fetching: Mutex::new(()) }
+    }
+
+    /// Elements that are on a device only.
+    pub(crate) fn on_device(len: usize, resident: &Arc<Resident>) -> Storage<T> {
+        let copies = Arc::new(Copies::new(false));
+        copies.add(0..len, resident);
+        Storage { len, host: OnceLock::new(), copies: OnceLock::from(copies), fetching: Mutex::new(()) }
+    }
+
+    /// Elements there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the elements are in the processor's memory.
+    pub(crate) fn is_here(&self) -> bool {
+        self.host.get().is_some()
+    }
+
+    /// The elements, fetched from a device if need be.
+    #[inline]
+    pub(crate) fn elements(&self) -> Result<&[T], Error> {
+        match self.host.get() {
+            Some(data) => Ok(data),
+            None => self.fetch(),
+        }
+    }
+
+    #[cold]
+    fn fetch(&self) -> Result<&[T], Error> {
+        let _alone = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.host.get().is_none() {
+            let lost = || LaunchError::Kernel("no device has a copy".to_string());
+            let copies = self.copies.get();
+            let resident =
+                copies.and_then(|copies| copies.anywhere(&(0..self.len))).ok_or_else(|| lost().into());
+            let mut data = allocate(self.len)?;
+            resident.and_then(|resident| resident.fetch(T::erase_mut(&mut data)).map_err(Error::Fetch))?;
+            let _ = self.host.set(data);
+            copies.into_iter().for_each(|copies| copies.came_home());
+        }
+        Ok(self.host.get().map_or(&[], Vec::as_slice))
+    }
+
+    /// The elements for whoever has them alone. Copies on devices are no longer valid.
+    pub(crate) fn for_writing(&mut self) -> Result<&mut [T], Error> {
+        self.elements()?;
+        self.copies.take();
+        Ok(self.host.get_mut().map_or(&mut [], Vec::as_mut_slice))
+    }
+
+    /// Whether there is a copy of these elements on a device.
+    pub(crate) fn is_on(&self, room: &Arc<Room>, part: &Range<usize>) -> bool {
+        self.copies.get().is_some_and(|copies| copies.find(room, part).is_some())
+    }
+
+    /// These elements on a device: the copy there is, or a new one that is kept.
+    pub(crate) fn there(&self, room: &Arc<Room>, part: Range<usize>) -> Result<Arc<Resident>, Error> {
+        if let Some(found) = self.copies.get().and_then(|copies| copies.reuse(room, &part)) {
+            return Ok(found);
+        }
+        let elements = self.elements()?.get(part.clone()).unwrap_or_default();
+        let resident = room.hold(T::erase(elements), std::mem::size_of_val(elements) as u64)?;
+        let copies = self.copies.get_or_init(|| Arc::new(Copies::new(true)));
+        // Whoever came first has the copy; one more does no harm and goes first when room is needed.
+        copies.add(part, &resident);
+        Ok(resident)
+    }
+}

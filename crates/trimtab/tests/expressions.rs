@@ -1,0 +1,265 @@
+//! Expressions on the processor: the same results as one operation at a time, shared work once, errors kept until asked for.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
+
+mod support;
+
+use std::ops::Range;
+use support::{message, numbers};
+use trimtab::core::{Nanos, Patience};
+use trimtab::operands::f16;
+use trimtab::{Axis, Error, Expression, Runtime, Tensor};
+
+fn runtime() -> Runtime {
+    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu");
+    builder.patience(Patience::Estimate).build().unwrap()
+}
+
+#[test]
+fn an_expression_gives_what_the_operations_give_one_by_one() {
+    let rt = runtime();
+    let (x, w) = (numbers::<f32>(&[24, 16]), numbers::<f32>(&[16, 8]));
+    let bias = numbers::<f32>(&[8]);
+    let layer = (rt.lazy(&x).matmul(&w) + &bias).relu();
+    let eager = rt.relu(&rt.add(&rt.matmul(&x, &w).unwrap(), &bias).unwrap()).unwrap();
+    assert_eq!(layer.shape(), [24, 8]);
+    assert_eq!(layer.eval().unwrap(), eager);
+    assert_eq!(
+        (&layer * 2.0 - 1.0).to_vec().unwrap(),
+        rt.sub(&rt.mul(&eager, 2.0).unwrap(), 1.0).unwrap().to_vec()
+    );
+    assert_eq!(
+        (1.0 - &layer).max(Axis::All).item().unwrap(),
+        1.0 - rt.min(&eager, Axis::All).unwrap().item().unwrap()
+    );
+    assert_eq!((-layer.clone()).sum(0).eval().unwrap(), rt.neg(&rt.sum(&eager, 0).unwrap()).unwrap());
+    assert_eq!(layer.mean(1).shape(), [24]);
+    assert_eq!(
+        layer.transpose().matmul(&layer).eval().unwrap(),
+        rt.matmul(&eager.transposed(), &eager).unwrap()
+    );
+    assert_eq!((&x + rt.lazy(&x)).to_vec().unwrap(), rt.add(&x, &x).unwrap().to_vec());
+    assert_eq!(rt.lazy(&x).eval().unwrap(), x);
+}
+
+#[test]
+fn every_element_type_has_expressions() {
+    let rt = runtime();
+    let counts = numbers::<i32>(&[5, 7]);
+    let made = ((rt.lazy(&counts) + 3) * 2).abs().maximum(4).minimum(12) / 2;
+    let expected: Vec<i32> = counts.to_vec().iter().map(|x| ((x + 3) * 2).abs().clamp(4, 12) / 2).collect();
+    assert_eq!(made.to_vec().unwrap(), expected);
+    assert_eq!(made.sum(Axis::All).item().unwrap(), expected.iter().sum::<i32>());
+    let halves = numbers::<f16>(&[9]);
+    let doubled: Vec<f16> = halves.to_vec().iter().map(|x| *x + *x).collect();
+    assert_eq!((rt.lazy(&halves) + &halves).to_vec().unwrap(), doubled);
+    let doubles = numbers::<f64>(&[9]);
+    assert_eq!((2.0 / (rt.lazy(&doubles) + 10.0)).to_vec().unwrap().len(), 9);
+}
+
+#[test]
+fn what_is_wrong_is_told_at_once_and_returned_when_it_is_computed() {
+    let rt = runtime();
+    let (a, b) = (numbers::<f32>(&[3, 4]), numbers::<f32>(&[5, 4]));
+    let wrong = rt.lazy(&a) + &b;
+    assert!(wrong.error().unwrap().to_string().contains("neither equal nor one"));
+    let later = (wrong * 2.0).relu().sum(0);
+    message(later.eval(), &["neither equal nor one"]);
+    assert!(format!("{later}").contains("neither equal nor one"));
+    assert!(format!("{later:?}").contains("neither equal nor one"));
+    message(rt.lazy(&a).matmul(&b).eval(), &["the left has 4 columns, the right has 5 rows"]);
+    message(rt.lazy(&a).sum(2).eval(), &["axis"]);
+    message(rt.lazy(&a).permute(&[0, 0]).eval(), &["do not name every axis"]);
+    message(rt.lazy(&Tensor::scalar(1.0f32)).matmul(&a).eval(), &["use mul"]);
+    message(rt.lazy(&Tensor::from(vec![3, 0])).pow(-1).eval(), &["zero"]);
+    message((rt.lazy(&numbers::<i32>(&[4])) / 0).eval(), &["zero"]);
+    message(rt.lazy(&a).item(), &["needs 1 elements"]);
+    assert!(matches!(rt.lazy(&Tensor::<f32>::zeros(&[0]).unwrap()).max(0).eval(), Err(Error::Problem(_))));
+}
+
+#[test]
+fn work_used_twice_is_listed_once_and_a_computed_expression_is_kept() {
+    let rt = runtime();
+    let x = numbers::<f32>(&[40, 30]);
+    // The same function written twice is one: one launch computes it, one uses it.
+    let twice = rt.lazy(&x).exp().matmul(rt.lazy(&x).exp().transpose());
+    let explained = twice.explain().unwrap();
+    assert_eq!(explained.launches.len(), 2, "{explained}");
+    let first = twice.eval().unwrap();
+    let before = rt.activity().evaluated;
+    assert!(first.as_slice().unwrap().as_ptr() == twice.eval().unwrap().as_slice().unwrap().as_ptr());
+    assert_eq!(rt.activity().evaluated, before);
+    // What goes on from a computed expression begins with its value.
+    assert_eq!((&twice + 1.0).explain().unwrap().launches.len(), 1);
+}
+
+#[test]
+fn an_expression_of_a_known_shape_is_not_planned_again() {
+    let rt = runtime();
+    let activity = |size: usize| {
+        let (x, row) = (numbers::<f32>(&[size, 32]), numbers::<f32>(&[32]));
+        ((rt.lazy(&x) * 0.5 + &row).tanh().sum(1) - 3.0).eval().unwrap();
+        (rt.activity().placed, rt.journal().written(), rt.stats())
+    };
+    let (placed, written, _) = activity(16);
+    assert!(placed == 1 && written > 0);
+    assert_eq!((activity(16).0, activity(16).1), (1, written));
+    assert_eq!(activity(64).0, 2);
+    rt.forget(&trimtab::wisdom::Filter::everything());
+    assert_eq!(activity(16).0, 3);
+}
+
+#[test]
+fn views_are_used_as_they_lie_where_that_is_possible() {
+    let rt = runtime();
+    let x = numbers::<f64>(&[6, 10]);
+    let part = x.slice(1, 2..7).unwrap();
+    let row = x.slice(0, 3..4).unwrap();
+    assert_eq!((rt.lazy(&part) * 2.0).to_vec().unwrap(), rt.mul(&part, 2.0).unwrap().to_vec());
+    assert_eq!((rt.lazy(&x) - &row).to_vec().unwrap(), rt.sub(&x, &row).unwrap().to_vec());
+    let product = rt.lazy(&x.transposed()).matmul(&x);
+    let explained = product.explain().unwrap();
+    assert!(explained.launches[0].what.contains(":t,n"), "{explained}");
+    assert_eq!(product.eval().unwrap(), rt.matmul(&x.transposed(), &x).unwrap());
+    let turned = rt.lazy(&x.transposed()).exp().transpose();
+    assert_eq!(turned.to_vec().unwrap(), rt.exp(&x).unwrap().to_vec());
+    let repeated = Tensor::from(vec![1.0f64, 2.0]).broadcast_to(&[3, 2]).unwrap();
+    assert_eq!((rt.lazy(&repeated) + 1.0).to_vec().unwrap(), [2.0, 3.0, 2.0, 3.0, 2.0, 3.0]);
+}
+
+#[test]
+fn batches_of_products_are_repeated_along_leading_axes() {
+    let rt = runtime();
+    for (left, right) in [
+        (vec![3, 4, 5], vec![5, 6]),
+        (vec![4, 5], vec![3, 5, 6]),
+        (vec![2, 1, 4, 5], vec![2, 3, 5, 6]),
+        (vec![2, 3, 4, 5], vec![1, 3, 5, 6]),
+        (vec![5], vec![5, 6]),
+        (vec![4, 5], vec![5]),
+        (vec![5], vec![5]),
+        (vec![0, 4, 5], vec![5, 6]),
+        (vec![4, 0], vec![0, 6]),
+    ] {
+        let (a, b) = (numbers::<f32>(&left), numbers::<f32>(&right));
+        let made = (rt.lazy(&a).matmul(&b) + 1.0).relu().eval().unwrap();
+        let eager = rt.relu(&rt.add(&rt.matmul(&a, &b).unwrap(), 1.0).unwrap()).unwrap();
+        assert_eq!(made, eager, "{left:?} {right:?}");
+    }
+}
+
+#[test]
+fn nothing_comes_of_nothing() {
+    let rt = runtime();
+    let none = Tensor::<f32>::zeros(&[0, 4]).unwrap();
+    assert_eq!(((rt.lazy(&none) + 1.0) * 2.0).eval().unwrap().shape(), [0, 4]);
+    assert_eq!((rt.lazy(&none) + 1.0).sum(0).to_vec().unwrap(), [0.0; 4]);
+    assert_eq!((rt.lazy(&none) + 1.0).sum(Axis::All).item().unwrap(), 0.0);
+}
+
+#[test]
+fn writing_to_a_tensor_does_not_change_an_expression_of_it() {
+    let rt = runtime();
+    let mut x = Tensor::from(vec![1.0f32, 2.0]);
+    let later = rt.lazy(&x) + 1.0;
+    x.as_mut_slice()[0] = 100.0;
+    assert_eq!(later.to_vec().unwrap(), [2.0, 3.0]);
+    assert_eq!(x.to_vec(), [100.0, 2.0]);
+}
+
+#[test]
+fn a_chain_as_long_as_a_program_runs_and_is_dropped() {
+    let rt = runtime();
+    let mut sum = rt.lazy(&Tensor::from(vec![0.0f64; 8]));
+    for _ in 0..3_000 {
+        sum = sum + 1.0;
+    }
+    assert_eq!(sum.to_vec().unwrap(), [3_000.0; 8]);
+    let mut dropped = rt.lazy(&Tensor::scalar(1.0f32));
+    for _ in 0..200_000 {
+        dropped = -dropped;
+    }
+    drop(dropped);
+}
+
+#[test]
+fn chains_run_as_one_where_that_is_expected_to_be_faster_and_explain_says_so() {
+    let rt = runtime();
+    let x = numbers::<f32>(&[512, 512]);
+    let chain = ((rt.lazy(&x) * 2.0 + 1.0).relu() * 0.5 - 3.0).abs().maximum(1.0).minimum(8.0);
+    let explained = chain.explain().unwrap();
+    let operations: usize = explained.launches.iter().map(|launch| launch.operations).sum();
+    assert_eq!(operations, 8, "{explained}");
+    for launch in explained.launches.iter().filter(|launch| launch.operations > 1) {
+        assert!(launch.apart.unwrap() >= launch.processor.unwrap().time, "{explained}");
+        assert!(launch.what.starts_with("fused."), "{explained}");
+    }
+    assert!(explained.expected > Nanos(0));
+    let expected = |x: f32| ((x * 2.0 + 1.0).max(0.0) * 0.5 - 3.0).abs().clamp(1.0, 8.0);
+    let expected: Vec<f32> = x.to_vec().into_iter().map(expected).collect();
+    assert_eq!(chain.to_vec().unwrap(), expected);
+    assert!(rt.journal().entries().iter().any(|entry| entry.runs() > 0 && entry.mean().is_some()));
+}
+
+#[test]
+fn mode_off_plans_expressions_the_same_every_time() {
+    let explained = |_: usize| {
+        let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu");
+        let rt = builder.patience(Patience::Off).build().unwrap();
+        let made = (rt.lazy(&numbers::<f32>(&[33, 65])) * 2.0).exp().sum(1);
+        assert_eq!(made.eval().unwrap().shape(), [33]);
+        made_of(&made)
+    };
+    assert!((0..3).map(explained).all(|what| what == explained(0)));
+}
+
+fn made_of<T: trimtab::cpu::Element>(made: &Expression<T>) -> Vec<String> {
+    made.explain().unwrap().launches.into_iter().map(|launch| launch.what).collect()
+}
+
+#[test]
+fn reading_is_the_same_for_parts() {
+    let rt = runtime();
+    let x = numbers::<f32>(&[10, 10]);
+    let y = (rt.lazy(&x) + 1.0).eval().unwrap();
+    let part = |range: Range<usize>| y.slice(0, range).unwrap().to_vec();
+    assert_eq!(part(2..4).len(), 20);
+    assert_eq!(y.get(&[2, 3]), x.get(&[2, 3]).map(|x| x + 1.0));
+}
+
+#[test]
+fn deciding_looks_at_no_data() {
+    let rt = runtime();
+    // A quarter of a tebibyte, of which one number exists.
+    let x = Tensor::scalar(1.0f32).broadcast_to(&[1 << 18, 1 << 18]).unwrap();
+    let explained = ((rt.lazy(&x) * 2.0 + 1.0).relu().sum(0) / 3.0).explain().unwrap();
+    assert!(explained.expected > Nanos::from_millis(100), "{explained}");
+    assert_eq!(rt.activity().evaluated, 0);
+}
+
+#[test]
+fn with_patience_what_is_chosen_rests_on_measurements() {
+    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu");
+    // Enough for a race on a busy machine.
+    let rt = builder.budget(Nanos::from_millis(5_000)).build().unwrap();
+    let x = numbers::<f32>(&[256, 256]);
+    let chain = ((rt.lazy(&x) * 2.0 + 1.0).relu() - 3.0).abs();
+    let explained = chain.explain().unwrap();
+    for launch in &explained.launches {
+        let estimate = launch.processor.unwrap();
+        assert!(matches!(estimate.basis, trimtab::core::Basis::Measured(_)), "{explained}");
+        assert!(launch.apart.is_none_or(|apart| apart >= estimate.time), "{explained}");
+    }
+    let expected: Vec<f32> = x.to_vec().iter().map(|x| ((x * 2.0 + 1.0).max(0.0) - 3.0).abs()).collect();
+    assert_eq!(chain.to_vec().unwrap(), expected);
+}
+
+#[test]
+fn decisions_about_single_operations_are_in_the_journal_too() {
+    let rt = runtime();
+    rt.exp(&numbers::<f32>(&[50])).unwrap();
+    rt.exp(&numbers::<f32>(&[50])).unwrap();
+    let entries = rt.journal().entries();
+    assert_eq!(entries.len(), 1);
+    assert_eq!((entries[0].what.as_str(), entries[0].device.as_str()), ("elementwise.exp:f32:50", "cpu"));
+    assert!(entries[0].processor.is_some() && entries[0].other.is_none(), "{}", entries[0]);
+}

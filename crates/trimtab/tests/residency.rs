@@ -1,0 +1,229 @@
+//! Values on devices: moved once, fetched when read, evicted when room is needed, computed by the processor when all else
+//! fails. Needs an adapter; `cargo xtask test` installs Mesa's software Vulkan.
+#![cfg(feature = "wgpu")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
+
+mod support;
+
+use support::numbers;
+use trimtab::core::{Bytes, Patience};
+use trimtab::{Axis, Builder, Error, Offload, Runtime, Tensor, Why};
+
+fn builder() -> Builder {
+    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas();
+    builder.patience(Patience::Estimate)
+}
+
+fn gpu() -> Runtime {
+    builder().device("gpu0").build().unwrap()
+}
+
+/// The processor and GPUs, everything on a GPU that can be.
+fn everything_there() -> Builder {
+    builder().offload(Offload { all: Some(0), ..Offload::default() })
+}
+
+const BYTES: u64 = 64 * 64 * 4;
+
+#[test]
+fn what_is_on_a_device_is_not_moved_again_and_results_come_back_when_they_are_read() {
+    let rt = gpu();
+    let (x, y) = (numbers::<f32>(&[64, 64]), numbers::<f32>(&[64, 64]));
+    let sum = (rt.lazy(&x) + &y).eval().unwrap();
+    let first = rt.activity();
+    assert_eq!((first.uploads, first.uploaded, first.downloads), (2, Bytes(2 * BYTES), 0));
+    // Inputs and results of earlier expressions are there.
+    let product = (rt.lazy(&sum).matmul(&x) - &y).eval().unwrap();
+    let second = rt.activity();
+    assert_eq!((second.uploads, second.downloads), (2, 0));
+    assert!(second.reused > first.reused);
+    let largest = rt.lazy(&product).max(Axis::All).item().unwrap();
+    let third = rt.activity();
+    assert_eq!((third.uploads, third.downloads, third.downloaded), (2, 1, Bytes(4)));
+    // Read in several ways, fetched once.
+    let cpu = support::runtime();
+    let expected = cpu.sub(&cpu.matmul(&cpu.add(&x, &y).unwrap(), &x).unwrap(), &y).unwrap();
+    assert_eq!(product.get(&[3, 5]), expected.get(&[3, 5]));
+    assert_eq!(product.as_slice().unwrap(), expected.as_slice().unwrap());
+    assert_eq!(product.slice(0, 1..3).unwrap().to_vec(), expected.slice(0, 1..3).unwrap().to_vec());
+    assert_eq!(largest, cpu.max(&expected, Axis::All).unwrap().item().unwrap());
+    assert!(format!("{product:?}").starts_with("Tensor<f32>[64, 64] ["));
+    assert_eq!(rt.activity().downloads, 2);
+}
+
+#[test]
+fn numbers_and_eager_operations_work_on_values_that_are_on_a_device() {
+    let rt = gpu();
+    let x = numbers::<f32>(&[100]);
+    let made = ((rt.lazy(&x) * 3.0 - 1.0).relu() / 2.0).eval().unwrap();
+    let expected: Vec<f32> = x.to_vec().iter().map(|x| (x * 3.0 - 1.0).max(0.0) / 2.0).collect();
+    assert_eq!(rt.activity().downloads, 0);
+    // Eager operations read from the processor's memory.
+    assert_eq!(rt.neg(&made).unwrap().to_vec(), expected.iter().map(|x| -x).collect::<Vec<_>>());
+    assert_eq!(rt.activity().downloads, 1);
+    assert_eq!(made.to_vec(), expected);
+}
+
+#[test]
+fn writing_gives_up_the_copies_on_devices() {
+    let rt = gpu();
+    let mut x = numbers::<f32>(&[64, 64]);
+    rt.lazy(&x).abs().eval().unwrap();
+    assert_eq!(rt.activity().uploads, 1);
+    let pointer = x.as_slice().unwrap().as_ptr();
+    x.as_mut_slice()[0] = 1000.0;
+    assert_eq!(
+        x.as_slice().unwrap().as_ptr(),
+        pointer,
+        "nothing else holds the data: it is written in place"
+    );
+    assert_eq!(rt.lazy(&x).abs().max(Axis::All).item().unwrap(), 1000.0);
+    assert_eq!(rt.activity().uploads, 2);
+    let mut result = (rt.lazy(&x) + &x).eval().unwrap();
+    result.as_mut_slice()[1] = 7.0;
+    assert_eq!((result.get(&[0, 0]), result.get(&[0, 1])), (Some(2000.0), Some(7.0)));
+    assert_eq!(rt.lazy(&result).max(Axis::All).item().unwrap(), 2000.0);
+}
+
+#[test]
+fn a_device_that_is_full_gives_up_what_was_used_longest_ago_and_is_elsewhere_too() {
+    let rt = builder().device("gpu0").device_memory_max(Bytes(3 * BYTES)).build().unwrap();
+    let tensors: Vec<Tensor<f32>> = (0..6).map(|_| numbers::<f32>(&[64, 64])).collect();
+    let double = |tensor: &Tensor<f32>| (rt.lazy(tensor) + tensor).eval();
+    for tensor in &tensors {
+        let result = double(tensor).unwrap();
+        assert_eq!(result.get(&[1, 1]), tensor.get(&[1, 1]).map(|x| 2.0 * x));
+    }
+    let full = rt.activity();
+    assert!(full.evictions >= 3, "{full:?}");
+    assert_eq!(full.uploads, 6);
+    // The last two are still there, the first is not.
+    double(&tensors[5]).unwrap();
+    assert_eq!(rt.activity().uploads, 6);
+    double(&tensors[0]).unwrap();
+    assert_eq!(rt.activity().uploads, 7);
+}
+
+#[test]
+fn what_is_only_on_a_full_device_is_not_given_up_until_it_was_read() {
+    let rt = builder().device("gpu0").device_memory_max(Bytes(3 * BYTES)).build().unwrap();
+    let (x, y) = (numbers::<f32>(&[64, 64]), numbers::<f32>(&[64, 64]));
+    let double = (rt.lazy(&x) + &x).eval().unwrap();
+    let square = (rt.lazy(&x) * &x).eval().unwrap();
+    // Only the operand could go, and that is not enough.
+    let refused = (rt.lazy(&y) - &y).eval().unwrap_err().to_string();
+    assert!(refused.contains("raise the limit"), "{refused}");
+    assert_eq!(double.get(&[1, 2]), x.get(&[1, 2]).map(|x| 2.0 * x));
+    assert_eq!((rt.lazy(&y) - &y).max(Axis::All).item().unwrap(), 0.0);
+    assert_eq!(square.get(&[1, 2]), x.get(&[1, 2]).map(|x| x * x));
+}
+
+#[test]
+fn what_does_not_fit_any_device_is_computed_by_the_processor() {
+    let rt = everything_there().device_memory_max(Bytes(BYTES)).build().unwrap();
+    let x = numbers::<f32>(&[64, 64]);
+    let made = (rt.lazy(&x) + &x).eval().unwrap();
+    assert_eq!(made.get(&[1, 2]), x.get(&[1, 2]).map(|x| 2.0 * x));
+    assert_eq!(rt.activity().downloads, 0);
+    let alone = builder().device("gpu0").device_memory_max(Bytes(BYTES)).build().unwrap();
+    let refused = (alone.lazy(&x) + &x).eval().unwrap_err();
+    assert!(
+        matches!(refused, Error::Place(_)) && refused.to_string().contains("raise the limit"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn doubles_stay_on_the_processor_where_the_adapter_has_none_and_it_is_said_why() {
+    let rt = everything_there().build().unwrap();
+    let has =
+        rt.devices().iter().filter_map(|device| device.facts().adapter.clone()).any(|adapter| adapter.f64);
+    let x = numbers::<f64>(&[64, 64]);
+    // Functions of doubles are in no shading language.
+    let made = rt.lazy(&x).exp().sum(Axis::All);
+    let explained = made.explain().unwrap();
+    let exp = &explained.launches[0];
+    assert_eq!((exp.device.as_str(), exp.why), ("cpu", Why::Unsupported), "{explained}");
+    assert!(exp.note.contains("f64") || exp.note.contains("64-bit"), "{explained}");
+    assert!(has || explained.launches.iter().all(|launch| launch.device == "cpu"), "{explained}");
+    let cpu = support::runtime();
+    let expected = cpu.sum(&cpu.exp(&x).unwrap(), Axis::All).unwrap().item().unwrap();
+    assert!((made.item().unwrap() - expected).abs() <= 1e-12 * expected);
+}
+
+#[test]
+fn a_small_expression_stays_on_the_processor_without_asking_the_others() {
+    let rt = builder().build().unwrap();
+    assert!(rt.devices().len() > 1);
+    let x = numbers::<f32>(&[16, 16]);
+    let made = (rt.lazy(&x).matmul(&x) + 1.0).relu();
+    let explained = made.explain().unwrap();
+    assert!(explained.launches.iter().all(|launch| launch.device == "cpu"), "{explained}");
+    assert!(explained.notes.iter().any(|note| note.contains("handing over")), "{explained}");
+    made.eval().unwrap();
+    let activity = rt.activity();
+    assert_eq!((activity.uploads, activity.downloads, activity.placed), (0, 0, 1));
+}
+
+#[test]
+fn an_expression_evaluated_again_on_a_device_is_not_planned_again() {
+    let rt = everything_there().build().unwrap();
+    let x = numbers::<f32>(&[64, 64]);
+    let layer = || ((rt.lazy(&x).matmul(&x) + 1.0).relu() * 0.5).sum(1).to_vec().unwrap();
+    // Once with the operand in the processor's memory, once with it on the device too.
+    let first = layer();
+    layer();
+    let placed = rt.activity().placed;
+    assert_eq!(placed, 2);
+    let written = rt.journal().written();
+    assert_eq!(layer(), first);
+    assert_eq!((rt.activity().placed, rt.journal().written()), (placed, written));
+}
+
+#[test]
+fn thresholds_decide_where_operations_run() {
+    let offload = Offload {
+        matmul: Some(64 * 64 * 64),
+        all: Some(u64::MAX),
+        smallest_batch: Some(3),
+        ..Offload::default()
+    };
+    let rt = builder().offload(offload).build().unwrap();
+    let x = numbers::<f32>(&[64, 64]);
+    let made = rt.lazy(&x).matmul(&x).exp().matmul(&numbers::<f32>(&[64, 63])).sum(0);
+    let explained = made.explain().unwrap();
+    let where_and_why: Vec<(bool, Why)> =
+        explained.launches.iter().map(|launch| (launch.device == "cpu", launch.why)).collect();
+    // The first product, with what follows it, is large enough.
+    assert!(where_and_why.contains(&(false, Why::Threshold)), "{explained}");
+    assert_eq!(where_and_why.last(), Some(&(true, Why::Threshold)), "{explained}");
+    assert_eq!(made.eval().unwrap().shape(), [63]);
+    let activity = rt.activity();
+    assert!(activity.uploads > 0 && activity.downloads == 1, "{activity:?}");
+    let batch =
+        rt.lazy(&numbers::<f32>(&[2, 64, 64])).matmul(&numbers::<f32>(&[2, 64, 64])).explain().unwrap();
+    assert_eq!(
+        (batch.launches[0].device.as_str(), batch.launches[0].why),
+        ("cpu", Why::SmallBatch),
+        "{batch}"
+    );
+    let off =
+        builder().offload(Offload { off: true, matmul: Some(0), ..Offload::default() }).build().unwrap();
+    let explained = off.lazy(&x).matmul(&x).explain().unwrap();
+    assert_eq!((explained.launches[0].device.as_str(), explained.launches[0].why), ("cpu", Why::Disabled));
+}
+
+#[test]
+fn data_that_lies_on_a_device_keeps_operations_there() {
+    let rt = builder().offload(Offload { matmul: Some(0), ..Offload::default() }).build().unwrap();
+    let x = numbers::<f32>(&[512, 512]);
+    let product = rt.lazy(&x).matmul(&x).eval().unwrap();
+    // Larger than what is left of it: summing there moves four bytes, summing here a megabyte.
+    let sum = rt.lazy(&product).sum(Axis::All);
+    let explained = sum.explain().unwrap();
+    sum.item().unwrap();
+    let activity = rt.activity();
+    let moved = activity.downloaded;
+    let there = explained.launches[0].device != "cpu";
+    assert_eq!(moved, if there { Bytes(4) } else { Bytes(512 * 512 * 4) }, "{explained}");
+}
