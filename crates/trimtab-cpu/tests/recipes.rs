@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use std::sync::OnceLock;
 use trimtab_core::{
-    BinaryOp, DType, Device, Fused, KernelId, MAX_INPUTS, MAX_NUMBERS, MAX_STEPS, MAX_WAITING, Operation,
-    Over, Problem, Product, ReduceOp, Step, UnaryOp, Varies,
+    BinaryOp, DType, Device, Fused, KernelId, LaunchError, MAX_INPUTS, MAX_NUMBERS, MAX_STEPS, MAX_WAITING,
+    Operation, Over, Point, Problem, Product, ReduceOp, Step, UnaryOp, VariantClass, Varies,
 };
 use trimtab_cpu::{CpuDevice, CpuOptions, Element, Slice};
 
@@ -317,4 +317,60 @@ proptest! {
         };
         prop_assert!(runs > 1, "only the reference takes {}", recipe);
     }
+}
+
+#[test]
+fn wrong_operands_and_wrong_settings_are_refused_with_their_name() {
+    let device = CpuDevice::new(CpuOptions { blas: Some(vec![]), ..CpuOptions::default() });
+    let problem: Problem = "fused.add(mul(a,#0),b):f32:4x8:all,columns".parse().unwrap();
+    let multiplied: Problem = "fused.add(mul(@,#0),c):f32:4x8x4:n,n,columns".parse().unwrap();
+    let (all, row, short, number) = ([1.0f32; 32], [1.0f32; 8], [1.0f32; 7], [2.0f32]);
+    let wide = [1.0f64; 8];
+    let of = |slice: &'static str| match slice {
+        "all" => Slice::F32(&all),
+        "row" => Slice::F32(&row),
+        "wide" => Slice::F64(&wide),
+        "number" => Slice::F32(&number),
+        _ => Slice::F32(&short),
+    };
+    let mut tried = 0;
+    for (number, info) in device.kernels().iter().enumerate() {
+        let kernel = KernelId(number as u32);
+        for (problem, first) in [(&problem, vec!["all"]), (&multiplied, vec!["sixteen", "all"])] {
+            if info.operation != Operation::Fused || device.declines(kernel, problem).is_some() {
+                continue;
+            }
+            let sixteen = [1.0f32; 16];
+            let launch = |rest: &[&'static str], point: &Point| {
+                let first =
+                    first.iter().map(|&name| if name == "sixteen" { Slice::F32(&sixteen) } else { of(name) });
+                let inputs: Vec<Slice<'_>> = first.chain(rest.iter().map(|&name| of(name))).collect();
+                let mut out = [0.0f32; 32];
+                device.launch(kernel, problem, point, &inputs, trimtab_cpu::SliceMut::F32(&mut out))
+            };
+            let point = device.space(kernel, problem).points()[0];
+            assert_eq!(launch(&["row", "number"], &point), Ok(()), "{}", info.name);
+            let last = ["b", "c"][first.len() - 1];
+            for (rest, wrong) in [
+                (&["short", "number"][..], last),
+                (&["wide", "number"], last),
+                (&["row"], "numbers"),
+                (&["row", "row"], "numbers"),
+            ] {
+                match launch(rest, &point) {
+                    Err(LaunchError::Operand { operand, .. }) => assert_eq!(operand, wrong, "{}", info.name),
+                    other => panic!("{}: {other:?}", info.name),
+                }
+            }
+            if info.class != VariantClass::Reference {
+                let nonsense = Point::new(&vec![3; point.values().len()]);
+                let told = launch(&["row", "number"], &nonsense);
+                // A panel of three rows on three threads is no nonsense.
+                let legal = info.name == "cpu.fused.gemm";
+                assert!(legal || matches!(told, Err(LaunchError::Point(_))), "{}: {told:?}", info.name);
+            }
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 5, "the reference takes both");
 }

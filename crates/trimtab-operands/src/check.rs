@@ -190,7 +190,11 @@ fn lines(p: &Fused, operands: &Operands) -> Expected {
     let mut add = |row: u64, column: u64| {
         let (value, slack) = bounds.element(row, column);
         // Past the range of the element type is infinite.
-        let value = if p.dtype == DType::F32 { f64::from(value as f32) } else { value };
+        let value = match p.dtype {
+            DType::F32 => f64::from(value as f32),
+            DType::F16 => half::f16::from_f64(value).to_f64(),
+            DType::F64 | DType::I32 => value,
+        };
         let slack = if slack.is_nan() { f64::INFINITY } else { slack };
         elements.push(((row * columns + column) as usize, value, slack));
     };
