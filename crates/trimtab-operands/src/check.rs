@@ -1,16 +1,20 @@
 //! Whether a result agrees with the reference. Small problems are compared element by element; large products, whose
-//! reference takes seconds, by sampled elements and by multiplying with a random vector (Freivalds).
+//! reference takes seconds, by sampled elements and by multiplying with a random vector (Freivalds), or by sampled rows and
+//! columns where steps follow.
 
 use crate::operands::{Data, Operands};
+use crate::slack::Bounds;
 use crate::slice::{Slice, SliceMut};
 use trimtab_core::{
     BinaryOp, DType, ElementwiseOp, Fused, LaunchError, Matmul, Problem, ReduceOp, Step, UnaryOp,
 };
 
 /// Products with more operations than this are checked by sampling; the reference does about 1 Gflop/s.
-const SAMPLED_FLOPS: u64 = 4_000_000;
+pub(crate) const SAMPLED_FLOPS: u64 = 4_000_000;
 /// Elements of a large product that are recomputed.
 const SAMPLED_ELEMENTS: u64 = 128;
+/// Rows, and columns, of a large product followed by steps that are recomputed: first, last, and a scatter between them.
+pub(crate) const SAMPLED_LINES: u64 = 12;
 
 /// The tolerance a kernel must keep, relative to the larger of the result and one.
 ///
@@ -36,8 +40,8 @@ pub fn tolerance(problem: &Problem) -> f64 {
     }
 }
 
-/// Every step may add its own error to those before it, and passes those on enlarged: a recipe is allowed the sum of what
-/// its steps are, doubled; sums of fractions one unit a doubling of their length more.
+/// Every step may add its own error to those before it: a recipe is allowed the sum of what its steps are, doubled; sums of
+/// fractions one unit a doubling of their length more. How steps pass errors on enlarged is in [`Bounds`], element by element.
 fn fused_tolerance(p: &Fused, epsilon: f64) -> f64 {
     let each = |step: Step| match step {
         Step::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu) => 0.0,
@@ -73,6 +77,15 @@ pub enum Expected {
         /// The signed sum of every row.
         row_sums: Vec<f64>,
     },
+    /// Every element of a recipe, each with how much more than itself its error may be measured by.
+    Bounded {
+        /// What stands there.
+        values: Data,
+        /// See [`Bounds`]; empty where results are exact.
+        slack: Vec<f32>,
+    },
+    /// Some elements of a recipe: positions in the result, what stands there, and slack.
+    Lines(Vec<(usize, f64, f64)>),
 }
 
 impl Expected {
@@ -84,11 +97,20 @@ impl Expected {
     ) -> Result<Expected, String> {
         match problem {
             Problem::Matmul(p) if p.flops() > SAMPLED_FLOPS => Ok(sampled(p, operands)),
+            Problem::Fused(p) if p.product().is_some() && p.flops() > SAMPLED_FLOPS => Ok(lines(p, operands)),
             _ => {
                 let mut out = operands.out.clone();
                 out.poison();
                 let computed = reference.compute(problem, &operands.slices(), out.slice_mut());
-                computed.map(|()| Expected::All(out)).map_err(|error| error.to_string())
+                computed.map_err(|error| error.to_string())?;
+                match problem {
+                    Problem::Fused(p) => {
+                        let exact = !p.dtype.is_float();
+                        let slack = if exact { vec![] } else { Bounds::new(p, operands).all() };
+                        Ok(Expected::Bounded { values: out, slack })
+                    }
+                    _ => Ok(Expected::All(out)),
+                }
             }
         }
     }
@@ -103,7 +125,7 @@ impl Expected {
         match (self, problem) {
             (Expected::Sampled { elements, row_sums }, Problem::Matmul(p)) => {
                 for &(index, expected) in elements {
-                    compare(tolerance, index, result.at(index), expected)?;
+                    compare(tolerance, index, result.at(index), expected, 0.0)?;
                 }
                 let n = p.n as usize;
                 for (row, &expected) in row_sums.iter().enumerate() {
@@ -117,24 +139,31 @@ impl Expected {
                 }
                 Ok(())
             }
-            (Expected::All(expected), _) => {
-                if expected.len() != result.len() {
-                    return Err(format!("{} elements, reference {}", result.len(), expected.len()));
-                }
-                (0..expected.len()).try_for_each(|index| {
-                    compare(tolerance, index, result.at(index), expected.at(index).unwrap_or(f64::NAN))
-                })
-            }
+            (Expected::All(expected), _) => compare_all(tolerance, result, expected, &[]),
+            (Expected::Bounded { values, slack }, _) => compare_all(tolerance, result, values, slack),
+            (Expected::Lines(elements), _) => elements.iter().try_for_each(|&(index, expected, slack)| {
+                compare(tolerance, index, result.at(index), expected, slack)
+            }),
             (Expected::Sampled { .. }, _) => Err("only products are sampled".to_string()),
         }
     }
 }
 
-fn compare(tolerance: f64, index: usize, got: Option<f64>, expected: f64) -> Result<(), String> {
+fn compare_all(tolerance: f64, result: &Data, expected: &Data, slack: &[f32]) -> Result<(), String> {
+    if expected.len() != result.len() {
+        return Err(format!("{} elements, reference {}", result.len(), expected.len()));
+    }
+    (0..expected.len()).try_for_each(|index| {
+        let slack = slack.get(index).map_or(0.0, |&slack| f64::from(slack));
+        compare(tolerance, index, result.at(index), expected.at(index).unwrap_or(f64::NAN), slack)
+    })
+}
+
+fn compare(tolerance: f64, index: usize, got: Option<f64>, expected: f64, slack: f64) -> Result<(), String> {
     let got = got.unwrap_or(f64::NAN);
     let same = got == expected || (got.is_nan() && expected.is_nan());
-    let allowed = tolerance * expected.abs().max(1.0);
-    if same || (got - expected).abs() <= allowed {
+    let allowed = tolerance * expected.abs().max(1.0).max(slack);
+    if same || slack == f64::INFINITY || (got - expected).abs() <= allowed {
         return Ok(());
     }
     Err(format!("element {index} is {got:e}, reference {expected:e}, allowed difference {allowed:.1e}"))
@@ -147,6 +176,31 @@ fn sign(index: usize) -> f64 {
 
 fn element(operands: &Operands, input: usize, index: usize) -> f64 {
     operands.inputs.get(input).and_then(|data| data.at(index)).unwrap_or(f64::NAN)
+}
+
+/// Some rows and columns of a product followed by steps. First and last are among them: edges are where kernels go wrong.
+fn lines(p: &Fused, operands: &Operands) -> Expected {
+    let bounds = Bounds::new(p, operands);
+    let (rows, columns) = (p.outer(), p.inner());
+    let some = |count: u64| {
+        let scatter = (2..SAMPLED_LINES).map(move |nth| nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count);
+        [0, count - 1].into_iter().chain(scatter)
+    };
+    let mut elements = Vec::new();
+    let mut add = |row: u64, column: u64| {
+        let (value, slack) = bounds.element(row, column);
+        // Past the range of the element type is infinite.
+        let value = match p.dtype {
+            DType::F32 => f64::from(value as f32),
+            DType::F16 => half::f16::from_f64(value).to_f64(),
+            DType::F64 | DType::I32 => value,
+        };
+        let slack = if slack.is_nan() { f64::INFINITY } else { slack };
+        elements.push(((row * columns + column) as usize, value, slack));
+    };
+    some(rows).for_each(|row| (0..columns).for_each(|column| add(row, column)));
+    some(columns).for_each(|column| (0..rows).for_each(|row| add(row, column)));
+    Expected::Lines(elements)
 }
 
 fn sampled(p: &Matmul, operands: &Operands) -> Expected {

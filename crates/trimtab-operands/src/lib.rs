@@ -1,10 +1,11 @@
 //! Operands as devices see them: element types and erased slices, made-up data for measuring, and whether a result agrees
-//! with the reference. Nothing here computes an operation, runs a thread or knows a device.
+//! with the reference. Nothing here computes an operation but what checking needs, runs a thread or knows a device.
 #![forbid(unsafe_code)]
 
 mod check;
 mod launch;
 mod operands;
+mod slack;
 mod slice;
 mod standin;
 

@@ -1,5 +1,6 @@
 //! Operands for measuring and checking, made by rule: the same problem always gets the same numbers.
 
+use crate::check::{SAMPLED_FLOPS, SAMPLED_LINES};
 use crate::slice::{Element, Slice, SliceMut};
 use half::f16;
 use trimtab_core::{BinaryOp, DType, ElementwiseOp, Nanos, Problem, ReduceOp, UnaryOp};
@@ -155,7 +156,9 @@ pub fn making_takes(problem: &Problem) -> Nanos {
         Problem::Fused(p) => {
             let product = p.product().map_or(0, |product| product.depth);
             let steps = 15 * p.steps().len() as u64;
-            let ns = p.len().saturating_mul(steps.saturating_add(product));
+            let sampled = product > 0 && p.flops() > SAMPLED_FLOPS;
+            let elements = if sampled { SAMPLED_LINES * (p.outer() + p.inner()) } else { p.len() };
+            let ns = elements.saturating_mul(steps.saturating_add(product.saturating_mul(4)));
             return Nanos::from_secs_f64(operands + 1e-9 * ns as f64);
         }
         _ => 2.0,

@@ -165,7 +165,7 @@ impl<T: Operand + Foldable> Ends<'_, T> {
         };
         if columns <= NARROW {
             let parts = (rows * columns / ROW_PART_ELEMENTS).clamp(1, ROW_PARTS);
-            let height = rows.div_ceil(parts).next_multiple_of(ROWS);
+            let height = rows.div_ceil(parts).max(1).next_multiple_of(ROWS);
             let parts = rows.div_ceil(height);
             let mut totals = [[F::EMPTY; NARROW]; ROW_PARTS];
             self.pool.for_chunks(self.threads, &mut totals[..parts], 1, |part, totals| {

@@ -1,7 +1,7 @@
 //! The machine that runs a program over a range of elements: a few vectors at a time, which stay in registers from the first
 //! step to the last, so that nothing between the steps is written to memory but what has to make room.
 
-use super::program::{ASIDE, Code, NUMBERS, PLACES, PRODUCT, Program};
+use super::program::{ASIDE, Code, Kind, NUMBERS, PLACES, PRODUCT, Program};
 use crate::kernels::elementwise::ops::{Op, Operand, Visit};
 use crate::simd::{Level, MAX_LANES, Simd, Task, Vector};
 use std::marker::PhantomData;
@@ -112,21 +112,27 @@ impl<T: Operand> Task for Range<'_, T> {
         }
         let mut machine = Machine { simd, recipe, sources, memory };
         let mut done = 0;
-        // SAFETY: every piece lies within the range, which lies within the problem; see the calls.
-        unsafe {
-            while done < len {
+        while done < len {
+            // SAFETY: every stretch lies within the range, which lies within the problem.
+            unsafe {
                 let (at, to) = (start + done, out.add(done));
-                let within = at % columns;
-                let piece = (columns - within).min(len - done);
-                if piece < block {
-                    // Rows shorter than a block, or what is left of one: several rows at a time.
-                    let piece = block.min(len - done);
-                    machine.gathered(at, piece, to);
-                    done += piece;
+                let in_row = (columns - at % columns).min(len - done);
+                // What was computed replaces the product: no block may overlap the one before.
+                let in_row = if recipe.multiplied { in_row - in_row % block } else { in_row };
+                // Rows shorter than a block, or what is left of one: several rows at a time.
+                let across = in_row < block;
+                let some = if across { block.min(len - done) } else { in_row };
+                if across {
+                    machine.gathered(at, some, to);
                 } else {
-                    machine.row(at, piece, to, stream);
-                    done += piece;
+                    machine.row(at, to);
                 }
+                let result = if some < block { (&raw mut (*memory).result).cast::<T>() } else { to };
+                machine.walk(some.max(block), result, stream && !across);
+                if some < block {
+                    std::ptr::copy_nonoverlapping(result.cast_const(), to, some);
+                }
+                done += some;
             }
         }
         if stream {
@@ -144,14 +150,8 @@ struct Machine<'a, T, S> {
 }
 
 impl<T: Operand, S: Simd> Machine<'_, T, S> {
-    /// A piece of one row, at least a block of it.
-    ///
-    /// # Safety
-    /// The piece must lie within a row of the problem, and `out` be as [`Recipe::compute`] wants it.
-    #[inline(always)]
-    unsafe fn row(&mut self, at: usize, len: usize, out: *mut T, stream: bool) {
-        let lanes = <T::Vec<S> as Vector<T>>::LANES;
-        let block = lanes * VECTORS;
+    /// Turns the sources to a piece of one row.
+    fn row(&mut self, at: usize, out: *const T) {
         let (row, column) = (at / self.recipe.columns, at % self.recipe.columns);
         for input in self.recipe.read.clone() {
             let start = self.recipe.inputs[input].as_ptr();
@@ -166,71 +166,65 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
             self.sources[input] = Source { at: start.wrapping_add(offset), moves, repeats: !varies.inner() };
         }
         self.sources[PRODUCT] = Source { at: out, moves: usize::MAX, repeats: false };
-        let (bytes, mut i) = (lanes * size_of::<T>(), 0);
-        // SAFETY: every block lies within the piece; inputs that vary along it are readable for its length, others at their
-        // one element. Streamed vectors are aligned: they are whole ones from an aligned address on.
-        unsafe {
-            let ahead = (bytes - out as usize % bytes) % bytes / size_of::<T>();
-            let stream = stream && len >= ahead + block && (out as usize).is_multiple_of(size_of::<T>());
-            if stream && ahead > 0 {
-                // Elements before the first aligned one; they lie within a block stored as usual.
-                self.block(0, out, false);
-                i = ahead;
-            }
-            while i + block <= len {
-                self.block(i, out.add(i), stream);
-                i += block;
-            }
-            if i < len && self.recipe.multiplied {
-                // What was computed replaced the product: no block may overlap the one before.
-                self.gathered(at + i, len - i, out.add(i));
-            } else if i < len {
-                self.block(len - block, out.add(len - block), false);
-            }
+    }
+
+    /// Turns the sources to one block, of which `len` elements are wanted, wherever rows end: operands that do not lie side
+    /// by side are gathered first.
+    ///
+    /// # Safety
+    /// The elements must lie within the problem, and `out` be readable for them if there is a product.
+    unsafe fn gathered(&mut self, at: usize, len: usize, out: *const T) {
+        let whole = len == <T::Vec<S> as Vector<T>>::LANES * VECTORS;
+        // SAFETY: the memory is ours, and nothing else refers to this part of it.
+        let gathered = unsafe { &mut (*self.memory).gathered };
+        for input in self.recipe.read.clone() {
+            let (elements, varies) = (self.recipe.inputs[input], self.recipe.varies[input]);
+            let (at, repeats) = match varies {
+                Varies::All if whole => (elements.as_ptr().wrapping_add(at), false),
+                Varies::Nowhere => (elements.as_ptr(), true),
+                _ => {
+                    let to = &mut gathered[input];
+                    gather(elements, varies, self.recipe.columns, at, &mut to[..len]);
+                    to[len..].fill(MaybeUninit::new(T::default()));
+                    (to.as_ptr().cast(), false)
+                }
+            };
+            self.sources[input] = Source { at, moves: 0, repeats };
+        }
+        self.sources[PRODUCT] = Source { at: out, moves: 0, repeats: false };
+        if self.recipe.multiplied && !whole {
+            let to = &mut gathered[MAX_INPUTS];
+            to.fill(MaybeUninit::new(T::default()));
+            // SAFETY: readable, as the caller promises, and less than a block.
+            unsafe { std::ptr::copy_nonoverlapping(out, to.as_mut_ptr().cast(), len) };
+            self.sources[PRODUCT].at = to.as_ptr().cast();
         }
     }
 
-    /// At most a block, of one row or of several: operands that do not lie side by side are gathered first.
+    /// Block after block; the last one overlaps the one before so that there is no rest. The one place where blocks are
+    /// computed: all operations are compiled in here.
     ///
     /// # Safety
-    /// As [`Recipe::compute`].
+    /// `len` must be a block at least, and whole ones for a product; the sources the program reads must be readable for as
+    /// many elements, or at their one element; `out` must be writable for as many and ours alone.
     #[inline(always)]
-    unsafe fn gathered(&mut self, at: usize, len: usize, out: *mut T) {
-        let block = <T::Vec<S> as Vector<T>>::LANES * VECTORS;
-        let whole = len == block;
-        for input in self.recipe.read.clone() {
-            let (elements, varies) = (self.recipe.inputs[input], self.recipe.varies[input]);
-            self.sources[input] = match varies {
-                Varies::All if whole => {
-                    Source { at: elements.as_ptr().wrapping_add(at), moves: 0, repeats: false }
-                }
-                Varies::Nowhere => Source { at: elements.as_ptr(), moves: 0, repeats: true },
-                _ => {
-                    // SAFETY: the memory is ours, and nothing else refers to this part of it.
-                    let to = unsafe { &mut (*self.memory).gathered[input] };
-                    gather(elements, varies, self.recipe.columns, at, &mut to[..len]);
-                    to[len..].fill(MaybeUninit::new(T::default()));
-                    Source { at: to.as_ptr().cast(), moves: 0, repeats: false }
-                }
-            };
-        }
-        // SAFETY: gathered operands are whole blocks, others are readable for `len`, which is one; the result goes to `out`
-        // directly only where it is one.
-        unsafe {
-            self.sources[PRODUCT] = Source { at: out, moves: 0, repeats: false };
-            if whole {
-                self.block(0, out, false);
+    unsafe fn walk(&mut self, len: usize, out: *mut T, stream: bool) {
+        let lanes = <T::Vec<S> as Vector<T>>::LANES;
+        let (block, bytes) = (lanes * VECTORS, lanes * size_of::<T>());
+        // Elements before the first aligned one; they lie within a first block that is stored as usual.
+        let ahead = (bytes - out as usize % bytes) % bytes / size_of::<T>();
+        let stream = stream && len >= ahead + block && (out as usize).is_multiple_of(size_of::<T>());
+        let mut i = 0;
+        loop {
+            let aligned = stream && (i > 0 || ahead == 0) && (i + block <= len);
+            let at = i.min(len - block);
+            // SAFETY: the block lies within what the caller promises; streamed ones start at an aligned address, and are
+            // multiples of vectors apart from there on.
+            unsafe { self.block(at, out.add(at), aligned && at == i) };
+            i = if stream && i == 0 && ahead > 0 { ahead } else { i + block };
+            if i >= len {
                 return;
             }
-            if self.recipe.multiplied {
-                let to = &mut (*self.memory).gathered[MAX_INPUTS];
-                to.fill(MaybeUninit::new(T::default()));
-                std::ptr::copy_nonoverlapping(out.cast_const(), to.as_mut_ptr().cast(), len);
-                self.sources[PRODUCT].at = to.as_ptr().cast();
-            }
-            let result = (&raw mut (*self.memory).result).cast::<T>();
-            self.block(0, result, false);
-            std::ptr::copy_nonoverlapping(result.cast_const(), out, len);
         }
     }
 
@@ -245,22 +239,32 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
         let mut held = [T::Vec::<S>::splat(self.simd, T::default()); VECTORS];
         // SAFETY: the caller's promise; places put aside hold a block.
         unsafe {
-            for &code in self.recipe.program.codes() {
-                let (op, left, right) = match code {
-                    Code::Fetch(place) => {
-                        held = self.fetch(place, i);
+            for &Code { kind, op, place } in self.recipe.program.codes() {
+                let source = self.sources[usize::from(place)];
+                let mut read = held;
+                if matches!(kind, Kind::Fetch | Kind::Apply | Kind::Reversed) {
+                    let at = source.at.add(i & source.moves);
+                    if source.repeats {
+                        read = [T::Vec::<S>::splat(self.simd, *at); VECTORS];
+                    } else {
+                        for (u, value) in read.iter_mut().enumerate() {
+                            *value = T::Vec::<S>::load(self.simd, at.add(u * lanes));
+                        }
+                    }
+                }
+                let (left, right) = match kind {
+                    Kind::Fetch => {
+                        held = read;
                         continue;
                     }
-                    Code::PutAside(place) => {
-                        let to = self.sources[usize::from(place)].at.cast_mut();
+                    Kind::PutAside => {
                         for (u, value) in held.iter().enumerate() {
-                            value.store(to.add(u * lanes));
+                            value.store(source.at.cast_mut().add(u * lanes));
                         }
                         continue;
                     }
-                    Code::Apply(op @ ElementwiseOp::Unary(_), _) => (op, held, held),
-                    Code::Apply(op, place) => (op, held, self.fetch(place, i)),
-                    Code::Reversed(op, place) => (op, self.fetch(place, i), held),
+                    Kind::Unary | Kind::Apply => (held, read),
+                    Kind::Reversed => (read, held),
                 };
                 held = match T::visit(op, Apply { simd: self.simd, left, right }) {
                     Some(values) => values,
@@ -271,25 +275,6 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
                 let to = out.add(u * lanes);
                 if stream { value.stream(to) } else { value.store(to) }
             }
-        }
-    }
-
-    /// # Safety
-    /// As [`Machine::block`].
-    #[inline(always)]
-    unsafe fn fetch(&self, place: u8, i: usize) -> [T::Vec<S>; VECTORS] {
-        let lanes = <T::Vec<S> as Vector<T>>::LANES;
-        let source = self.sources[usize::from(place)];
-        // SAFETY: the caller's promise.
-        unsafe {
-            let at = source.at.add(i & source.moves);
-            let mut values = [T::Vec::<S>::splat(self.simd, *at); VECTORS];
-            if !source.repeats {
-                for (u, value) in values.iter_mut().enumerate() {
-                    *value = T::Vec::<S>::load(self.simd, at.add(u * lanes));
-                }
-            }
-            values
         }
     }
 }

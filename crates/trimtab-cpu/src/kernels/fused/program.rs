@@ -1,7 +1,9 @@
 //! A recipe as instructions for a machine with one value in registers: what the steps leave waiting is read where it lies,
 //! and only what has to make room is put aside.
 
-use trimtab_core::{BinaryOp, ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_STEPS, MAX_WAITING, Step};
+use trimtab_core::{
+    BinaryOp, ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_STEPS, MAX_WAITING, Step, UnaryOp,
+};
 
 /// Places a value can be read from: inputs, numbers, the product, values put aside.
 pub(super) const PLACES: usize = ASIDE + MAX_WAITING;
@@ -16,17 +18,39 @@ pub(super) const ASIDE: usize = PRODUCT + 1;
 /// to fetch and one to make room.
 const MAX_CODES: usize = 3 * MAX_STEPS;
 
+/// What an instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Brings the value at a place into the registers.
+    Fetch,
+    /// Writes the registers to a place.
+    PutAside,
+    /// A function of the registers.
+    Unary,
+    /// A function of the registers and, as the right operand, the value at a place.
+    Apply,
+    /// A function of the value at a place and, as the right operand, the registers.
+    Reversed,
+}
+
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Code {
-    /// The value at a place into the registers.
-    Fetch(u8),
-    /// The registers to a place.
-    PutAside(u8),
-    /// A function of the registers, and of the value at a place where it takes two; the place is the right operand.
-    Apply(ElementwiseOp, u8),
-    /// A function of two where the place is the left operand.
-    Reversed(ElementwiseOp, u8),
+pub(super) struct Code {
+    pub(super) kind: Kind,
+    /// What is computed, where something is.
+    pub(super) op: ElementwiseOp,
+    pub(super) place: u8,
+}
+
+impl Code {
+    const fn new(kind: Kind, op: ElementwiseOp, place: u8) -> Code {
+        Code { kind, op, place }
+    }
+
+    /// One that moves a value.
+    const fn moves(kind: Kind, place: u8) -> Code {
+        Code::new(kind, ElementwiseOp::Unary(UnaryOp::Neg), place)
+    }
 }
 
 /// The instructions of a recipe.
@@ -51,7 +75,7 @@ impl Program {
     pub(super) fn new(recipe: &Fused) -> Program {
         let mut steps = [Step::Product; MAX_STEPS];
         steps.iter_mut().zip(recipe.steps()).for_each(|(to, step)| *to = step);
-        let mut program = Program { codes: [Code::Fetch(0); MAX_CODES], count: 0 };
+        let mut program = Program { codes: [Code::moves(Kind::Fetch, 0); MAX_CODES], count: 0 };
         let mut waiting = Waiting { values: [None; MAX_WAITING + 1], count: 0 };
         for (at, &step) in steps[..recipe.steps().len()].iter().enumerate() {
             let place = match step {
@@ -61,7 +85,7 @@ impl Program {
                 Step::Unary(op) => {
                     let Some(value) = waiting.pop() else { continue };
                     program.hold(&mut waiting, value);
-                    program.push(Code::Apply(ElementwiseOp::Unary(op), 0));
+                    program.push(Code::new(Kind::Unary, ElementwiseOp::Unary(op), 0));
                     waiting.push(Value { place: None, ..value });
                     None
                 }
@@ -104,10 +128,10 @@ impl Program {
             if value.place.is_none() {
                 let aside = (ASIDE + depth) as u8;
                 value.place = Some(aside);
-                self.push(Code::PutAside(aside));
+                self.push(Code::moves(Kind::PutAside, aside));
             }
         }
-        self.push(Code::Fetch(place));
+        self.push(Code::moves(Kind::Fetch, place));
     }
 
     fn binary(&mut self, waiting: &mut Waiting, op: BinaryOp, left: Value, right: Value, alike: bool) {
@@ -118,16 +142,16 @@ impl Program {
             // when the right one began, and its place when it was put aside is free.
             self.count = right.codes;
             let aside = (ASIDE + waiting.count) as u8;
-            self.push(Code::PutAside(aside));
-            self.push(Code::Apply(op, aside));
+            self.push(Code::moves(Kind::PutAside, aside));
+            self.push(Code::new(Kind::Apply, op, aside));
             return;
         }
         match (left.place, right.place) {
-            (None, Some(right)) => self.push(Code::Apply(op, right)),
-            (Some(left), None) => self.push(Code::Reversed(op, left)),
+            (None, Some(right)) => self.push(Code::new(Kind::Apply, op, right)),
+            (Some(left), None) => self.push(Code::new(Kind::Reversed, op, left)),
             (_, right) => {
                 self.hold(waiting, left);
-                self.push(Code::Apply(op, right.unwrap_or(0)));
+                self.push(Code::new(Kind::Apply, op, right.unwrap_or(0)));
             }
         }
     }
@@ -155,9 +179,8 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use super::Code::{Apply, Fetch, PutAside, Reversed};
     use super::*;
-    use trimtab_core::{Problem, UnaryOp};
+    use trimtab_core::Problem;
 
     fn codes(text: &str) -> Vec<Code> {
         let Problem::Fused(recipe) = text.parse().unwrap() else { panic!("{text}") };
@@ -168,6 +191,20 @@ mod tests {
     const SUB: ElementwiseOp = ElementwiseOp::Binary(BinaryOp::Sub);
     const MUL: ElementwiseOp = ElementwiseOp::Binary(BinaryOp::Mul);
     const RELU: ElementwiseOp = ElementwiseOp::Unary(UnaryOp::Relu);
+    fn fetch(place: u8) -> Code {
+        Code::moves(Kind::Fetch, place)
+    }
+    fn put_aside(place: u8) -> Code {
+        Code::moves(Kind::PutAside, place)
+    }
+    fn apply(op: ElementwiseOp, place: u8) -> Code {
+        let kind = if matches!(op, ElementwiseOp::Unary(_)) { Kind::Unary } else { Kind::Apply };
+        Code::new(kind, op, place)
+    }
+    fn reversed(op: ElementwiseOp, place: u8) -> Code {
+        Code::new(Kind::Reversed, op, place)
+    }
+
     const FIRST: u8 = NUMBERS as u8;
     const AWAY: u8 = ASIDE as u8;
 
@@ -175,20 +212,20 @@ mod tests {
     fn a_chain_fetches_once_and_reads_the_rest_in_place() {
         assert_eq!(
             codes("fused.relu(add(mul(a,#0),b)):f32:4x8:all,columns"),
-            [Fetch(0), Apply(MUL, FIRST), Apply(ADD, 1), Apply(RELU, 0)]
+            [fetch(0), apply(MUL, FIRST), apply(ADD, 1), apply(RELU, 0)]
         );
         assert_eq!(
             codes("fused.sub(#0,relu(a)):f32:1x8:all"),
-            [Fetch(0), Apply(RELU, 0), Reversed(SUB, FIRST)]
+            [fetch(0), apply(RELU, 0), reversed(SUB, FIRST)]
         );
-        assert_eq!(codes("fused.a:f32:1x8:all"), [Fetch(0)]);
+        assert_eq!(codes("fused.a:f32:1x8:all"), [fetch(0)]);
     }
 
     #[test]
     fn what_is_in_the_registers_makes_room_and_comes_back() {
         assert_eq!(
             codes("fused.sub(add(a,b),mul(a,b)):f32:1x8:all,all"),
-            [Fetch(0), Apply(ADD, 1), PutAside(AWAY), Fetch(0), Apply(MUL, 1), Reversed(SUB, AWAY)]
+            [fetch(0), apply(ADD, 1), put_aside(AWAY), fetch(0), apply(MUL, 1), reversed(SUB, AWAY)]
         );
     }
 
@@ -196,20 +233,20 @@ mod tests {
     fn the_same_twice_is_computed_once() {
         assert_eq!(
             codes("fused.mul(sub(a,b),sub(a,b)):f32:1x8:all,all"),
-            [Fetch(0), Apply(SUB, 1), PutAside(AWAY), Apply(MUL, AWAY)]
+            [fetch(0), apply(SUB, 1), put_aside(AWAY), apply(MUL, AWAY)]
         );
-        assert_eq!(codes("fused.mul(a,a):f32:1x8:all"), [Fetch(0), Apply(MUL, 0)]);
+        assert_eq!(codes("fused.mul(a,a):f32:1x8:all"), [fetch(0), apply(MUL, 0)]);
         assert_eq!(
             codes("fused.add(relu(b),mul(sub(a,b),sub(a,b))):f32:1x8:all,all"),
             [
-                Fetch(1),
-                Apply(RELU, 0),
-                PutAside(AWAY),
-                Fetch(0),
-                Apply(SUB, 1),
-                PutAside(AWAY + 1),
-                Apply(MUL, AWAY + 1),
-                Reversed(ADD, AWAY)
+                fetch(1),
+                apply(RELU, 0),
+                put_aside(AWAY),
+                fetch(0),
+                apply(SUB, 1),
+                put_aside(AWAY + 1),
+                apply(MUL, AWAY + 1),
+                reversed(ADD, AWAY)
             ]
         );
     }
