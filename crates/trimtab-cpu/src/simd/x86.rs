@@ -91,12 +91,12 @@ vector! {
         lower(self, other: Self) -> Self = F32x16(_mm512_min_ps(self.0, other.0));
         upper(self, other: Self) -> Self = F32x16(_mm512_max_ps(self.0, other.0));
         min(self, other: Self) -> Self = {
-            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
-            F32x16(_mm512_mask_mov_ps(_mm512_min_ps(self.0, other.0), nan, self.0))
+            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(self.0, self.0);
+            F32x16(_mm512_mask_min_ps(self.0, number, self.0, other.0))
         };
         max(self, other: Self) -> Self = {
-            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
-            F32x16(_mm512_mask_mov_ps(_mm512_max_ps(self.0, other.0), nan, self.0))
+            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(self.0, self.0);
+            F32x16(_mm512_mask_max_ps(self.0, number, self.0, other.0))
         };
         abs(self) -> Self = F32x16(_mm512_abs_ps(self.0));
         neg(self) -> Self = F32x16(_mm512_xor_ps(self.0, _mm512_set1_ps(-0.0)));
@@ -134,12 +134,12 @@ vector! {
         lower(self, other: Self) -> Self = F64x8(_mm512_min_pd(self.0, other.0));
         upper(self, other: Self) -> Self = F64x8(_mm512_max_pd(self.0, other.0));
         min(self, other: Self) -> Self = {
-            let nan = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(self.0, self.0);
-            F64x8(_mm512_mask_mov_pd(_mm512_min_pd(self.0, other.0), nan, self.0))
+            let number = _mm512_cmp_pd_mask::<_CMP_ORD_Q>(self.0, self.0);
+            F64x8(_mm512_mask_min_pd(self.0, number, self.0, other.0))
         };
         max(self, other: Self) -> Self = {
-            let nan = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(self.0, self.0);
-            F64x8(_mm512_mask_mov_pd(_mm512_max_pd(self.0, other.0), nan, self.0))
+            let number = _mm512_cmp_pd_mask::<_CMP_ORD_Q>(self.0, self.0);
+            F64x8(_mm512_mask_max_pd(self.0, number, self.0, other.0))
         };
         abs(self) -> Self = F64x8(_mm512_abs_pd(self.0));
         neg(self) -> Self = F64x8(_mm512_xor_pd(self.0, _mm512_set1_pd(-0.0)));

@@ -1,12 +1,15 @@
 //! The machine that runs a program over a range of elements: a few vectors at a time, which stay in registers from the first
 //! step to the last, so that nothing between the steps is written to memory but what has to make room.
 
-use super::program::{ASIDE, Code, Kind, NUMBERS, PLACES, PRODUCT, Program};
+use super::program::{ASIDE, Code, Kind, MAX_CODES, NUMBERS, PLACES, PRODUCT, Program};
 use crate::kernels::elementwise::ops::{Op, Operand, Visit};
 use crate::simd::{Level, MAX_LANES, Simd, Task, Vector};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use trimtab_core::{ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_WAITING, Varies};
+use trimtab_core::{ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_WAITING, UnaryOp, Varies};
+
+/// What stands where nothing is computed.
+const NEG: ElementwiseOp = ElementwiseOp::Unary(UnaryOp::Neg);
 
 /// Vectors that go through the steps together.
 const VECTORS: usize = 8;
@@ -70,6 +73,32 @@ struct Source<T> {
     repeats: bool,
 }
 
+/// An instruction whose source has been looked up: how it is read is known before the first block.
+#[derive(Clone, Copy)]
+struct Ready<T> {
+    form: Form,
+    op: ElementwiseOp,
+    at: *const T,
+    moves: usize,
+}
+
+/// What an instruction does with a source of one element or of many.
+#[derive(Clone, Copy)]
+enum Form {
+    FetchMany,
+    FetchOne,
+    PutAside,
+    Alone,
+    Many,
+    One,
+    ManyLeft,
+    OneLeft,
+}
+
+/// Whether a source has an element for each or one for all.
+const MANY: bool = true;
+const ONE: bool = false;
+
 /// The machine's memory beside its registers.
 #[repr(align(64))]
 struct Memory<T> {
@@ -110,7 +139,8 @@ impl<T: Operand> Task for Range<'_, T> {
             // SAFETY: there are as many of these places as blocks put aside.
             source.at = unsafe { (&raw const (*memory).aside[nth]).cast::<T>() };
         }
-        let mut machine = Machine { simd, recipe, sources, memory };
+        let idle = Ready { form: Form::Alone, op: NEG, at: nowhere.at, moves: 0 };
+        let mut machine = Machine { simd, recipe, sources, ready: [idle; MAX_CODES], memory };
         let mut done = 0;
         while done < len {
             // SAFETY: every stretch lies within the range, which lies within the problem.
@@ -145,6 +175,8 @@ struct Machine<'a, T, S> {
     simd: S,
     recipe: &'a Recipe<'a, T>,
     sources: [Source<T>; PLACES],
+    /// The program with its sources as they are now.
+    ready: [Ready<T>; MAX_CODES],
     /// Outlives the machine, which alone uses it.
     memory: *mut Memory<T>,
 }
@@ -214,13 +246,18 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
         // Elements before the first aligned one; they lie within a first block that is stored as usual.
         let ahead = (bytes - out as usize % bytes) % bytes / size_of::<T>();
         let stream = stream && len >= ahead + block && (out as usize).is_multiple_of(size_of::<T>());
+        let codes = self.recipe.program.codes();
+        for at in 0..codes.len().min(MAX_CODES) {
+            self.ready[at] = self.looked_up(&codes[at]);
+        }
+        let ready = &self.ready[..codes.len().min(MAX_CODES)];
         let mut i = 0;
         loop {
             let aligned = stream && (i > 0 || ahead == 0) && (i + block <= len);
             let at = i.min(len - block);
             // SAFETY: the block lies within what the caller promises; streamed ones start at an aligned address, and are
             // multiples of vectors apart from there on.
-            unsafe { self.block(at, out.add(at), aligned && at == i) };
+            unsafe { steps::<T, S>(self.simd, ready, at, out.add(at), aligned && at == i) };
             i = if stream && i == 0 && ahead > 0 { ahead } else { i + block };
             if i >= len {
                 return;
@@ -228,54 +265,101 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
         }
     }
 
-    /// All steps for the block that starts `i` elements after the sources.
-    ///
-    /// # Safety
-    /// The sources the program reads must be readable for a block from there on, or at their one element; `out` must be
-    /// writable for a block, aligned if streamed, and ours alone.
-    #[inline(always)]
-    unsafe fn block(&mut self, i: usize, out: *mut T, stream: bool) {
-        let lanes = <T::Vec<S> as Vector<T>>::LANES;
-        let mut held = [T::Vec::<S>::splat(self.simd, T::default()); VECTORS];
-        // SAFETY: the caller's promise; places put aside hold a block.
-        unsafe {
-            for &Code { kind, op, place } in self.recipe.program.codes() {
-                let source = self.sources[usize::from(place)];
-                let mut read = held;
-                if matches!(kind, Kind::Fetch | Kind::Apply | Kind::Reversed) {
-                    let at = source.at.add(i & source.moves);
-                    if source.repeats {
-                        read = [T::Vec::<S>::splat(self.simd, *at); VECTORS];
-                    } else {
-                        for (u, value) in read.iter_mut().enumerate() {
-                            *value = T::Vec::<S>::load(self.simd, at.add(u * lanes));
-                        }
+    /// An instruction with its source as it is now.
+    fn looked_up(&self, &Code { kind, op, place }: &Code) -> Ready<T> {
+        let Source { at, moves, repeats } = self.sources[usize::from(place)];
+        let form = match (kind, repeats) {
+            (Kind::Fetch, false) => Form::FetchMany,
+            (Kind::Fetch, true) => Form::FetchOne,
+            (Kind::PutAside, _) => Form::PutAside,
+            (Kind::Unary, _) => Form::Alone,
+            (Kind::Apply, false) => Form::Many,
+            (Kind::Apply, true) => Form::One,
+            (Kind::Reversed, false) => Form::ManyLeft,
+            (Kind::Reversed, true) => Form::OneLeft,
+        };
+        Ready { form, op, at, moves }
+    }
+}
+
+/// All steps for the block that starts `i` elements after the sources.
+///
+/// # Safety
+/// The sources the program reads must be readable for a block from there on, or at their one element; `out` must be
+/// writable for a block, aligned if streamed, and ours alone.
+#[inline(always)]
+unsafe fn steps<T: Operand, S: Simd>(simd: S, ready: &[Ready<T>], i: usize, out: *mut T, stream: bool) {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut held = [T::Vec::<S>::splat(simd, T::default()); VECTORS];
+    // SAFETY: the caller's promise; places put aside hold a block.
+    unsafe {
+        for &Ready { form, op, at, moves } in ready {
+            let at = at.add(i & moves);
+            held = match form {
+                Form::FetchMany => many::<T, S>(simd, at),
+                Form::FetchOne => one::<T, S>(simd, at),
+                Form::PutAside => {
+                    for (u, value) in held.iter().enumerate() {
+                        value.store(at.cast_mut().add(u * lanes));
                     }
+                    held
                 }
-                let (left, right) = match kind {
-                    Kind::Fetch => {
-                        held = read;
-                        continue;
-                    }
-                    Kind::PutAside => {
-                        for (u, value) in held.iter().enumerate() {
-                            value.store(source.at.cast_mut().add(u * lanes));
-                        }
-                        continue;
-                    }
-                    Kind::Unary | Kind::Apply => (held, read),
-                    Kind::Reversed => (read, held),
-                };
-                held = match T::visit(op, Apply { simd: self.simd, left, right }) {
-                    Some(values) => values,
-                    None => scalars::<T, S>(self.simd, op, left, right),
-                };
-            }
-            for (u, value) in held.iter().enumerate() {
-                let to = out.add(u * lanes);
-                if stream { value.stream(to) } else { value.store(to) }
-            }
+                Form::Alone => T::visit(op, Alone { simd, held }).unwrap_or(held),
+                Form::Many => with::<T, S, MANY, false>(simd, op, held, at),
+                Form::One => with::<T, S, ONE, false>(simd, op, held, at),
+                Form::ManyLeft => with::<T, S, MANY, true>(simd, op, held, at),
+                Form::OneLeft => with::<T, S, ONE, true>(simd, op, held, at),
+            };
         }
+        for (u, value) in held.iter().enumerate() {
+            let to = out.add(u * lanes);
+            if stream { value.stream(to) } else { value.store(to) }
+        }
+    }
+}
+
+/// A block side by side.
+///
+/// # Safety
+/// `at` must be readable for a block.
+#[inline(always)]
+unsafe fn many<T: Operand, S: Simd>(simd: S, at: *const T) -> [T::Vec<S>; VECTORS] {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut values = [T::Vec::<S>::splat(simd, T::default()); VECTORS];
+    for (u, value) in values.iter_mut().enumerate() {
+        // SAFETY: within the block.
+        *value = unsafe { T::Vec::<S>::load(simd, at.add(u * lanes)) };
+    }
+    values
+}
+
+/// A block of the same.
+///
+/// # Safety
+/// `at` must be readable for one element.
+#[inline(always)]
+unsafe fn one<T: Operand, S: Simd>(simd: S, at: *const T) -> [T::Vec<S>; VECTORS] {
+    // SAFETY: the caller's promise.
+    [T::Vec::<S>::splat(simd, unsafe { *at }); VECTORS]
+}
+
+/// A function of the registers and a source.
+///
+/// # Safety
+/// `at` must be readable for a block, or for one element.
+#[inline(always)]
+unsafe fn with<T: Operand, S: Simd, const WHAT: bool, const LEFT: bool>(
+    simd: S,
+    op: ElementwiseOp,
+    held: [T::Vec<S>; VECTORS],
+    at: *const T,
+) -> [T::Vec<S>; VECTORS] {
+    // SAFETY: the caller's promise.
+    let read = unsafe { if WHAT == MANY { many::<T, S>(simd, at) } else { one::<T, S>(simd, at) } };
+    let (left, right) = if LEFT { (read, held) } else { (held, read) };
+    match T::visit(op, Pair { simd, left, right }) {
+        Some(values) => values,
+        None => scalars::<T, S>(simd, op, left, right),
     }
 }
 
@@ -299,62 +383,79 @@ fn gather<T: Copy>(elements: &[T], varies: Varies, columns: usize, at: usize, to
     }
 }
 
-/// One operation on the vectors of a block.
-struct Apply<T: Operand, S: Simd> {
+/// A function of one value on the vectors of a block.
+struct Alone<T: Operand, S: Simd> {
+    simd: S,
+    held: [T::Vec<S>; VECTORS],
+}
+
+/// A function of two.
+struct Pair<T: Operand, S: Simd> {
     simd: S,
     left: [T::Vec<S>; VECTORS],
     right: [T::Vec<S>; VECTORS],
 }
 
-impl<T: Operand, S: Simd> Apply<T, S> {
-    #[inline(always)]
-    fn each<O: Op<T>>(self) -> [T::Vec<S>; VECTORS] {
-        let mut values = self.left;
-        if O::UNROLL < 4 {
-            return self.apart::<O>();
+/// Vector by vector.
+#[inline(always)]
+fn each<T: Operand, S: Simd, O: Op<T>>(
+    simd: S,
+    left: [T::Vec<S>; VECTORS],
+    right: [T::Vec<S>; VECTORS],
+) -> [T::Vec<S>; VECTORS] {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut values = left;
+    if O::UNROLL >= 4 {
+        for (value, right) in values.iter_mut().zip(right) {
+            *value = O::apply(simd, *value, right);
         }
-        for (value, right) in values.iter_mut().zip(self.right) {
-            *value = O::apply(self.simd, *value, right);
-        }
-        values
+        return values;
     }
-
-    /// A long function, through memory: registers for its polynomials, and its code apart from that of the short ones.
-    #[inline(always)]
-    fn apart<O: Op<T>>(self) -> [T::Vec<S>; VECTORS] {
-        let lanes = <T::Vec<S> as Vector<T>>::LANES;
-        let mut operands = [[MaybeUninit::<T>::uninit(); MAX_BLOCK]; 2];
-        let [left, right] = &mut operands;
-        let (left, right) = (left.as_mut_ptr().cast::<T>(), right.as_mut_ptr().cast::<T>());
-        let mut values = self.left;
-        // SAFETY: a block fits the buffers, and is written before it is read.
-        unsafe {
-            for u in 0..VECTORS {
-                self.left[u].store(left.add(u * lanes));
-                self.right[u].store(right.add(u * lanes));
-            }
-            self.simd.vectorize(Long::<T, O> { left, right, operation: PhantomData });
-            for (u, value) in values.iter_mut().enumerate() {
-                *value = T::Vec::<S>::load(self.simd, left.add(u * lanes));
-            }
+    // A long function, through memory: registers for its polynomials, and its code apart from that of the short ones.
+    let mut operands = [[MaybeUninit::<T>::uninit(); MAX_BLOCK]; 2];
+    let [first, second] = &mut operands;
+    let (first, second) = (first.as_mut_ptr().cast::<T>(), second.as_mut_ptr().cast::<T>());
+    // SAFETY: a block fits the buffers, and is written before it is read.
+    unsafe {
+        for u in 0..VECTORS {
+            left[u].store(first.add(u * lanes));
+            right[u].store(second.add(u * lanes));
         }
-        values
+        simd.vectorize(Long::<T, O> { left: first, right: second, operation: PhantomData });
+        for (u, value) in values.iter_mut().enumerate() {
+            *value = T::Vec::<S>::load(simd, first.add(u * lanes));
+        }
     }
+    values
 }
 
-impl<T: Operand, S: Simd> Visit<T> for Apply<T, S> {
+impl<T: Operand, S: Simd> Visit<T> for Alone<T, S> {
     type Out = [T::Vec<S>; VECTORS];
     #[inline(always)]
     fn unary<O: Op<T>>(self) -> Self::Out {
-        self.each::<O>()
+        each::<T, S, O>(self.simd, self.held, self.held)
     }
+    /// Never asked for: programs say which are which.
     #[inline(always)]
     fn binary<O: Op<T>>(self) -> Self::Out {
-        self.each::<O>()
+        self.held
     }
 }
 
-/// A long function of blocks in memory; the result replaces the left one. Made only by [`Apply::apart`].
+impl<T: Operand, S: Simd> Visit<T> for Pair<T, S> {
+    type Out = [T::Vec<S>; VECTORS];
+    /// Never asked for: programs say which are which.
+    #[inline(always)]
+    fn unary<O: Op<T>>(self) -> Self::Out {
+        self.left
+    }
+    #[inline(always)]
+    fn binary<O: Op<T>>(self) -> Self::Out {
+        each::<T, S, O>(self.simd, self.left, self.right)
+    }
+}
+
+/// A long function of blocks in memory; the result replaces the left one. Made only by [`each`].
 struct Long<T, O> {
     left: *mut T,
     right: *const T,
