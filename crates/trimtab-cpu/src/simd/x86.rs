@@ -197,6 +197,7 @@ impl Simd for Avx512 {
     type F32 = F32x16;
     type F64 = F64x8;
     type I32 = I32x16;
+    const REGISTERS: usize = 32;
     #[inline]
     fn vectorize<K: Task>(self, task: K) -> K::Out {
         #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
@@ -327,6 +328,7 @@ impl Simd for Avx2 {
     type F32 = F32x8;
     type F64 = F64x4;
     type I32 = I32x8;
+    const REGISTERS: usize = 16;
     #[inline]
     fn vectorize<K: Task>(self, task: K) -> K::Out {
         #[target_feature(enable = "avx2,fma")]

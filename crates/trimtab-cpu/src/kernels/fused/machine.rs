@@ -11,10 +11,12 @@ use trimtab_core::{ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_WAITING, U
 /// What stands where nothing is computed.
 const NEG: ElementwiseOp = ElementwiseOp::Unary(UnaryOp::Neg);
 
-/// Vectors that go through the steps together.
+/// Vectors that go through the steps together: the more, the less reading the program costs, but they must fit the
+/// registers beside what a step needs. Of 16 registers 8 were too many: twice as slow as 4.
 const VECTORS: usize = 8;
+const FEWER_VECTORS: usize = 4;
 /// Most elements that go through the steps together.
-pub(super) const MAX_BLOCK: usize = VECTORS * MAX_LANES;
+const MAX_BLOCK: usize = VECTORS * MAX_LANES;
 
 /// A recipe and its operands, which all threads share.
 #[derive(Debug)]
@@ -120,9 +122,20 @@ impl<T: Operand> Task for Range<'_, T> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
+        if S::REGISTERS > 16 {
+            self.compute::<S, VECTORS>(simd)
+        } else {
+            self.compute::<S, FEWER_VECTORS>(simd)
+        }
+    }
+}
+
+impl<T: Operand> Range<'_, T> {
+    #[inline(always)]
+    fn compute<S: Simd, const U: usize>(self, simd: S) {
         let Range { recipe, start, len, out, stream } = self;
         let (lanes, columns) = (<T::Vec<S> as Vector<T>>::LANES, recipe.columns);
-        let block = lanes * VECTORS;
+        let block = lanes * U;
         let mut memory = Memory::<T> {
             aside: [[MaybeUninit::uninit(); MAX_BLOCK]; MAX_WAITING],
             gathered: [[MaybeUninit::uninit(); MAX_BLOCK]; MAX_INPUTS + 1],
@@ -140,7 +153,7 @@ impl<T: Operand> Task for Range<'_, T> {
             source.at = unsafe { (&raw const (*memory).aside[nth]).cast::<T>() };
         }
         let idle = Ready { form: Form::Alone, op: NEG, at: nowhere.at, moves: 0 };
-        let mut machine = Machine { simd, recipe, sources, ready: [idle; MAX_CODES], memory };
+        let mut machine = Machine::<T, S, U> { simd, recipe, sources, ready: [idle; MAX_CODES], memory };
         let mut done = 0;
         while done < len {
             // SAFETY: every stretch lies within the range, which lies within the problem.
@@ -171,7 +184,7 @@ impl<T: Operand> Task for Range<'_, T> {
     }
 }
 
-struct Machine<'a, T, S> {
+struct Machine<'a, T, S, const U: usize> {
     simd: S,
     recipe: &'a Recipe<'a, T>,
     sources: [Source<T>; PLACES],
@@ -181,7 +194,7 @@ struct Machine<'a, T, S> {
     memory: *mut Memory<T>,
 }
 
-impl<T: Operand, S: Simd> Machine<'_, T, S> {
+impl<T: Operand, S: Simd, const U: usize> Machine<'_, T, S, U> {
     /// Turns the sources to a piece of one row.
     fn row(&mut self, at: usize, out: *const T) {
         let (row, column) = (at / self.recipe.columns, at % self.recipe.columns);
@@ -206,7 +219,7 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
     /// # Safety
     /// The elements must lie within the problem, and `out` be readable for them if there is a product.
     unsafe fn gathered(&mut self, at: usize, len: usize, out: *const T) {
-        let whole = len == <T::Vec<S> as Vector<T>>::LANES * VECTORS;
+        let whole = len == <T::Vec<S> as Vector<T>>::LANES * U;
         // SAFETY: the memory is ours, and nothing else refers to this part of it.
         let gathered = unsafe { &mut (*self.memory).gathered };
         for input in self.recipe.read.clone() {
@@ -242,7 +255,7 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
     #[inline(always)]
     unsafe fn walk(&mut self, len: usize, out: *mut T, stream: bool) {
         let lanes = <T::Vec<S> as Vector<T>>::LANES;
-        let (block, bytes) = (lanes * VECTORS, lanes * size_of::<T>());
+        let (block, bytes) = (lanes * U, lanes * size_of::<T>());
         // Elements before the first aligned one; they lie within a first block that is stored as usual.
         let ahead = (bytes - out as usize % bytes) % bytes / size_of::<T>();
         let stream = stream && len >= ahead + block && (out as usize).is_multiple_of(size_of::<T>());
@@ -257,7 +270,7 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
             let at = i.min(len - block);
             // SAFETY: the block lies within what the caller promises; streamed ones start at an aligned address, and are
             // multiples of vectors apart from there on.
-            unsafe { steps::<T, S>(self.simd, ready, at, out.add(at), aligned && at == i) };
+            unsafe { steps::<T, S, U>(self.simd, ready, at, out.add(at), aligned && at == i) };
             i = if stream && i == 0 && ahead > 0 { ahead } else { i + block };
             if i >= len {
                 return;
@@ -288,16 +301,22 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
 /// The sources the program reads must be readable for a block from there on, or at their one element; `out` must be
 /// writable for a block, aligned if streamed, and ours alone.
 #[inline(always)]
-unsafe fn steps<T: Operand, S: Simd>(simd: S, ready: &[Ready<T>], i: usize, out: *mut T, stream: bool) {
+unsafe fn steps<T: Operand, S: Simd, const U: usize>(
+    simd: S,
+    ready: &[Ready<T>],
+    i: usize,
+    out: *mut T,
+    stream: bool,
+) {
     let lanes = <T::Vec<S> as Vector<T>>::LANES;
-    let mut held = [T::Vec::<S>::splat(simd, T::default()); VECTORS];
+    let mut held = [T::Vec::<S>::splat(simd, T::default()); U];
     // SAFETY: the caller's promise; places put aside hold a block.
     unsafe {
         for &Ready { form, op, at, moves } in ready {
             let at = at.add(i & moves);
             held = match form {
-                Form::FetchMany => many::<T, S>(simd, at),
-                Form::FetchOne => one::<T, S>(simd, at),
+                Form::FetchMany => many::<T, S, U>(simd, at),
+                Form::FetchOne => one::<T, S, U>(simd, at),
                 Form::PutAside => {
                     for (u, value) in held.iter().enumerate() {
                         value.store(at.cast_mut().add(u * lanes));
@@ -305,10 +324,10 @@ unsafe fn steps<T: Operand, S: Simd>(simd: S, ready: &[Ready<T>], i: usize, out:
                     held
                 }
                 Form::Alone => T::visit(op, Alone { simd, held }).unwrap_or(held),
-                Form::Many => with::<T, S, MANY, false>(simd, op, held, at),
-                Form::One => with::<T, S, ONE, false>(simd, op, held, at),
-                Form::ManyLeft => with::<T, S, MANY, true>(simd, op, held, at),
-                Form::OneLeft => with::<T, S, ONE, true>(simd, op, held, at),
+                Form::Many => with::<T, S, U, MANY, false>(simd, op, held, at),
+                Form::One => with::<T, S, U, ONE, false>(simd, op, held, at),
+                Form::ManyLeft => with::<T, S, U, MANY, true>(simd, op, held, at),
+                Form::OneLeft => with::<T, S, U, ONE, true>(simd, op, held, at),
             };
         }
         for (u, value) in held.iter().enumerate() {
@@ -323,9 +342,9 @@ unsafe fn steps<T: Operand, S: Simd>(simd: S, ready: &[Ready<T>], i: usize, out:
 /// # Safety
 /// `at` must be readable for a block.
 #[inline(always)]
-unsafe fn many<T: Operand, S: Simd>(simd: S, at: *const T) -> [T::Vec<S>; VECTORS] {
+unsafe fn many<T: Operand, S: Simd, const U: usize>(simd: S, at: *const T) -> [T::Vec<S>; U] {
     let lanes = <T::Vec<S> as Vector<T>>::LANES;
-    let mut values = [T::Vec::<S>::splat(simd, T::default()); VECTORS];
+    let mut values = [T::Vec::<S>::splat(simd, T::default()); U];
     for (u, value) in values.iter_mut().enumerate() {
         // SAFETY: within the block.
         *value = unsafe { T::Vec::<S>::load(simd, at.add(u * lanes)) };
@@ -338,9 +357,9 @@ unsafe fn many<T: Operand, S: Simd>(simd: S, at: *const T) -> [T::Vec<S>; VECTOR
 /// # Safety
 /// `at` must be readable for one element.
 #[inline(always)]
-unsafe fn one<T: Operand, S: Simd>(simd: S, at: *const T) -> [T::Vec<S>; VECTORS] {
+unsafe fn one<T: Operand, S: Simd, const U: usize>(simd: S, at: *const T) -> [T::Vec<S>; U] {
     // SAFETY: the caller's promise.
-    [T::Vec::<S>::splat(simd, unsafe { *at }); VECTORS]
+    [T::Vec::<S>::splat(simd, unsafe { *at }); U]
 }
 
 /// A function of the registers and a source.
@@ -348,18 +367,18 @@ unsafe fn one<T: Operand, S: Simd>(simd: S, at: *const T) -> [T::Vec<S>; VECTORS
 /// # Safety
 /// `at` must be readable for a block, or for one element.
 #[inline(always)]
-unsafe fn with<T: Operand, S: Simd, const WHAT: bool, const LEFT: bool>(
+unsafe fn with<T: Operand, S: Simd, const U: usize, const WHAT: bool, const LEFT: bool>(
     simd: S,
     op: ElementwiseOp,
-    held: [T::Vec<S>; VECTORS],
+    held: [T::Vec<S>; U],
     at: *const T,
-) -> [T::Vec<S>; VECTORS] {
+) -> [T::Vec<S>; U] {
     // SAFETY: the caller's promise.
-    let read = unsafe { if WHAT == MANY { many::<T, S>(simd, at) } else { one::<T, S>(simd, at) } };
+    let read = unsafe { if WHAT == MANY { many::<T, S, U>(simd, at) } else { one::<T, S, U>(simd, at) } };
     let (left, right) = if LEFT { (read, held) } else { (held, read) };
     match T::visit(op, Pair { simd, left, right }) {
         Some(values) => values,
-        None => scalars::<T, S>(simd, op, left, right),
+        None => scalars::<T, S, U>(simd, op, left, right),
     }
 }
 
@@ -384,25 +403,25 @@ fn gather<T: Copy>(elements: &[T], varies: Varies, columns: usize, at: usize, to
 }
 
 /// A function of one value on the vectors of a block.
-struct Alone<T: Operand, S: Simd> {
+struct Alone<T: Operand, S: Simd, const U: usize> {
     simd: S,
-    held: [T::Vec<S>; VECTORS],
+    held: [T::Vec<S>; U],
 }
 
 /// A function of two.
-struct Pair<T: Operand, S: Simd> {
+struct Pair<T: Operand, S: Simd, const U: usize> {
     simd: S,
-    left: [T::Vec<S>; VECTORS],
-    right: [T::Vec<S>; VECTORS],
+    left: [T::Vec<S>; U],
+    right: [T::Vec<S>; U],
 }
 
 /// Vector by vector.
 #[inline(always)]
-fn each<T: Operand, S: Simd, O: Op<T>>(
+fn each<T: Operand, S: Simd, O: Op<T>, const U: usize>(
     simd: S,
-    left: [T::Vec<S>; VECTORS],
-    right: [T::Vec<S>; VECTORS],
-) -> [T::Vec<S>; VECTORS] {
+    left: [T::Vec<S>; U],
+    right: [T::Vec<S>; U],
+) -> [T::Vec<S>; U] {
     let lanes = <T::Vec<S> as Vector<T>>::LANES;
     let mut values = left;
     if O::UNROLL >= 4 {
@@ -417,11 +436,11 @@ fn each<T: Operand, S: Simd, O: Op<T>>(
     let (first, second) = (first.as_mut_ptr().cast::<T>(), second.as_mut_ptr().cast::<T>());
     // SAFETY: a block fits the buffers, and is written before it is read.
     unsafe {
-        for u in 0..VECTORS {
+        for u in 0..U {
             left[u].store(first.add(u * lanes));
             right[u].store(second.add(u * lanes));
         }
-        simd.vectorize(Long::<T, O> { left: first, right: second, operation: PhantomData });
+        simd.vectorize(Long::<T, O, U> { left: first, right: second, operation: PhantomData });
         for (u, value) in values.iter_mut().enumerate() {
             *value = T::Vec::<S>::load(simd, first.add(u * lanes));
         }
@@ -429,11 +448,11 @@ fn each<T: Operand, S: Simd, O: Op<T>>(
     values
 }
 
-impl<T: Operand, S: Simd> Visit<T> for Alone<T, S> {
-    type Out = [T::Vec<S>; VECTORS];
+impl<T: Operand, S: Simd, const U: usize> Visit<T> for Alone<T, S, U> {
+    type Out = [T::Vec<S>; U];
     #[inline(always)]
     fn unary<O: Op<T>>(self) -> Self::Out {
-        each::<T, S, O>(self.simd, self.held, self.held)
+        each::<T, S, O, U>(self.simd, self.held, self.held)
     }
     /// Never asked for: programs say which are which.
     #[inline(always)]
@@ -442,8 +461,8 @@ impl<T: Operand, S: Simd> Visit<T> for Alone<T, S> {
     }
 }
 
-impl<T: Operand, S: Simd> Visit<T> for Pair<T, S> {
-    type Out = [T::Vec<S>; VECTORS];
+impl<T: Operand, S: Simd, const U: usize> Visit<T> for Pair<T, S, U> {
+    type Out = [T::Vec<S>; U];
     /// Never asked for: programs say which are which.
     #[inline(always)]
     fn unary<O: Op<T>>(self) -> Self::Out {
@@ -451,25 +470,25 @@ impl<T: Operand, S: Simd> Visit<T> for Pair<T, S> {
     }
     #[inline(always)]
     fn binary<O: Op<T>>(self) -> Self::Out {
-        each::<T, S, O>(self.simd, self.left, self.right)
+        each::<T, S, O, U>(self.simd, self.left, self.right)
     }
 }
 
 /// A long function of blocks in memory; the result replaces the left one. Made only by [`each`].
-struct Long<T, O> {
+struct Long<T, O, const U: usize> {
     left: *mut T,
     right: *const T,
     operation: PhantomData<O>,
 }
 
-impl<T: Operand, O: Op<T>> Task for Long<T, O> {
+impl<T: Operand, O: Op<T>, const U: usize> Task for Long<T, O, U> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let lanes = <T::Vec<S> as Vector<T>>::LANES;
         // SAFETY: both hold a block of this instruction set.
         unsafe {
-            for u in (0..VECTORS * lanes).step_by(2 * lanes) {
+            for u in (0..U * lanes).step_by(2 * lanes) {
                 let second = u + lanes;
                 let a = O::apply(
                     simd,
@@ -491,18 +510,18 @@ impl<T: Operand, O: Op<T>> Task for Long<T, O> {
 /// An operation without a vector form, element by element. One that is not defined keeps its left operand: recipes do
 /// not have those.
 #[inline(always)]
-fn scalars<T: Operand, S: Simd>(
+fn scalars<T: Operand, S: Simd, const U: usize>(
     simd: S,
     op: ElementwiseOp,
-    left: [T::Vec<S>; VECTORS],
-    right: [T::Vec<S>; VECTORS],
-) -> [T::Vec<S>; VECTORS] {
+    left: [T::Vec<S>; U],
+    right: [T::Vec<S>; U],
+) -> [T::Vec<S>; U] {
     let lanes = <T::Vec<S> as Vector<T>>::LANES;
     let mut operands = [[T::default(); MAX_BLOCK]; 2];
     let mut values = left;
     // SAFETY: a block fits the buffers.
     unsafe {
-        for u in 0..VECTORS {
+        for u in 0..U {
             left[u].store(operands[0].as_mut_ptr().add(u * lanes));
             right[u].store(operands[1].as_mut_ptr().add(u * lanes));
         }
