@@ -6,10 +6,7 @@ use crate::kernels::elementwise::ops::{Op, Operand, Visit};
 use crate::simd::{Level, MAX_LANES, Simd, Task, Vector};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use trimtab_core::{ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_WAITING, UnaryOp, Varies};
-
-/// What stands where nothing is computed.
-const NEG: ElementwiseOp = ElementwiseOp::Unary(UnaryOp::Neg);
+use trimtab_core::{BinaryOp, ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_WAITING, UnaryOp, Varies};
 
 /// Vectors that go through the steps together: the more, the less reading the program costs, but they must fit the
 /// registers beside what a step needs. Of 16 registers 8 were too many: twice as slow as 4.
@@ -78,23 +75,79 @@ struct Source<T> {
 /// An instruction whose source has been looked up: how it is read is known before the first block.
 #[derive(Clone, Copy)]
 struct Ready<T> {
-    form: Form,
-    op: ElementwiseOp,
+    act: Act,
     at: *const T,
     moves: usize,
 }
 
-/// What an instruction does with a source of one element or of many.
-#[derive(Clone, Copy)]
-enum Form {
-    FetchMany,
-    FetchOne,
-    PutAside,
-    Alone,
-    Many,
-    One,
-    ManyLeft,
-    OneLeft,
+/// What is done to the registers, in one word: every jump of an instruction costs as much as some vectors, and with two of
+/// them, over the kind of source and over the operation, chains of short steps took half as long again.
+macro_rules! acts {
+    ($($alone:ident)* ; $($op:ident: $many:ident $one:ident $many_left:ident $one_left:ident;)*) => {
+        /// What an instruction does: with sources of many elements or one, on the right or on the left.
+        #[derive(Clone, Copy)]
+        enum Act { FetchMany, FetchOne, PutAside, $($alone,)* $($many, $one, $many_left, $one_left,)* }
+
+        impl Act {
+            fn new(kind: Kind, op: ElementwiseOp, repeats: bool) -> Act {
+                match (kind, op, repeats) {
+                    (Kind::Fetch, _, false) => Act::FetchMany,
+                    (Kind::Fetch, _, true) => Act::FetchOne,
+                    $((Kind::Unary, ElementwiseOp::Unary(UnaryOp::$alone), _) => Act::$alone,)*
+                    $((Kind::Apply, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many,
+                    (Kind::Apply, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one,
+                    (Kind::Reversed, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many_left,
+                    (Kind::Reversed, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one_left,)*
+                    // Programs pair no function of one with a source: what is left is to put aside.
+                    _ => Act::PutAside,
+                }
+            }
+
+            /// Does it.
+            ///
+            /// # Safety
+            /// `at` must be readable for a block or one element as the act says, writable for a block to put aside.
+            #[inline(always)]
+            unsafe fn run<T: Operand, S: Simd, const U: usize>(
+                self,
+                simd: S,
+                held: [T::Vec<S>; U],
+                at: *const T,
+            ) -> [T::Vec<S>; U] {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match self {
+                        Act::FetchMany => many::<T, S, U>(simd, at),
+                        Act::FetchOne => one::<T, S, U>(simd, at),
+                        Act::PutAside => {
+                            for (u, value) in held.iter().enumerate() {
+                                value.store(at.cast_mut().add(u * <T::Vec<S> as Vector<T>>::LANES));
+                            }
+                            held
+                        }
+                        $(Act::$alone => {
+                            let op = ElementwiseOp::Unary(UnaryOp::$alone);
+                            T::visit(op, Alone { simd, held }).unwrap_or(held)
+                        })*
+                        $(Act::$many => with::<T, S, U, MANY, false>(simd, BinaryOp::$op, held, at),
+                        Act::$one => with::<T, S, U, ONE, false>(simd, BinaryOp::$op, held, at),
+                        Act::$many_left => with::<T, S, U, MANY, true>(simd, BinaryOp::$op, held, at),
+                        Act::$one_left => with::<T, S, U, ONE, true>(simd, BinaryOp::$op, held, at),)*
+                    }
+                }
+            }
+        }
+    };
+}
+acts! {
+    Neg Abs Exp Log Sqrt Tanh Sigmoid Relu Gelu;
+    Add: AddMany AddOne AddManyLeft AddOneLeft;
+    Sub: SubMany SubOne SubManyLeft SubOneLeft;
+    Mul: MulMany MulOne MulManyLeft MulOneLeft;
+    Div: DivMany DivOne DivManyLeft DivOneLeft;
+    Min: MinMany MinOne MinManyLeft MinOneLeft;
+    Max: MaxMany MaxOne MaxManyLeft MaxOneLeft;
+    Pow: PowMany PowOne PowManyLeft PowOneLeft;
 }
 
 /// Whether a source has an element for each or one for all.
@@ -152,7 +205,7 @@ impl<T: Operand> Range<'_, T> {
             // SAFETY: there are as many of these places as blocks put aside.
             source.at = unsafe { (&raw const (*memory).aside[nth]).cast::<T>() };
         }
-        let idle = Ready { form: Form::Alone, op: NEG, at: nowhere.at, moves: 0 };
+        let idle = Ready { act: Act::Neg, at: nowhere.at, moves: 0 };
         let mut machine = Machine::<T, S, U> { simd, recipe, sources, ready: [idle; MAX_CODES], memory };
         let mut done = 0;
         while done < len {
@@ -281,17 +334,7 @@ impl<T: Operand, S: Simd, const U: usize> Machine<'_, T, S, U> {
     /// An instruction with its source as it is now.
     fn looked_up(&self, &Code { kind, op, place }: &Code) -> Ready<T> {
         let Source { at, moves, repeats } = self.sources[usize::from(place)];
-        let form = match (kind, repeats) {
-            (Kind::Fetch, false) => Form::FetchMany,
-            (Kind::Fetch, true) => Form::FetchOne,
-            (Kind::PutAside, _) => Form::PutAside,
-            (Kind::Unary, _) => Form::Alone,
-            (Kind::Apply, false) => Form::Many,
-            (Kind::Apply, true) => Form::One,
-            (Kind::Reversed, false) => Form::ManyLeft,
-            (Kind::Reversed, true) => Form::OneLeft,
-        };
-        Ready { form, op, at, moves }
+        Ready { act: Act::new(kind, op, repeats), at, moves }
     }
 }
 
@@ -312,23 +355,8 @@ unsafe fn steps<T: Operand, S: Simd, const U: usize>(
     let mut held = [T::Vec::<S>::splat(simd, T::default()); U];
     // SAFETY: the caller's promise; places put aside hold a block.
     unsafe {
-        for &Ready { form, op, at, moves } in ready {
-            let at = at.add(i & moves);
-            held = match form {
-                Form::FetchMany => many::<T, S, U>(simd, at),
-                Form::FetchOne => one::<T, S, U>(simd, at),
-                Form::PutAside => {
-                    for (u, value) in held.iter().enumerate() {
-                        value.store(at.cast_mut().add(u * lanes));
-                    }
-                    held
-                }
-                Form::Alone => T::visit(op, Alone { simd, held }).unwrap_or(held),
-                Form::Many => with::<T, S, U, MANY, false>(simd, op, held, at),
-                Form::One => with::<T, S, U, ONE, false>(simd, op, held, at),
-                Form::ManyLeft => with::<T, S, U, MANY, true>(simd, op, held, at),
-                Form::OneLeft => with::<T, S, U, ONE, true>(simd, op, held, at),
-            };
+        for &Ready { act, at, moves } in ready {
+            held = act.run::<T, S, U>(simd, held, at.add(i & moves));
         }
         for (u, value) in held.iter().enumerate() {
             let to = out.add(u * lanes);
@@ -369,10 +397,11 @@ unsafe fn one<T: Operand, S: Simd, const U: usize>(simd: S, at: *const T) -> [T:
 #[inline(always)]
 unsafe fn with<T: Operand, S: Simd, const U: usize, const WHAT: bool, const LEFT: bool>(
     simd: S,
-    op: ElementwiseOp,
+    op: BinaryOp,
     held: [T::Vec<S>; U],
     at: *const T,
 ) -> [T::Vec<S>; U] {
+    let op = ElementwiseOp::Binary(op);
     // SAFETY: the caller's promise.
     let read = unsafe { if WHAT == MANY { many::<T, S, U>(simd, at) } else { one::<T, S, U>(simd, at) } };
     let (left, right) = if LEFT { (read, held) } else { (held, read) };
