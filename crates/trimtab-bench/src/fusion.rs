@@ -84,10 +84,10 @@ impl Times {
                     }
                 }
                 let elapsed = stopwatch.elapsed();
+                best[place] = best[place].min(elapsed.0 as f64 / f64::from(repeats[place]));
                 if elapsed < LEAST {
                     repeats[place] = (repeats[place] * 2).min(1 << 16);
                 }
-                best[place] = best[place].min(elapsed.0 as f64 / f64::from(repeats[place]));
             }
         }
         let decision = rt.explain(&problem)?;

@@ -87,6 +87,8 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     type F64: FloatVector<f64, Token = Self>;
     /// Vector of `i32`.
     type I32: Vector<i32, Token = Self>;
+    /// Vector registers there are.
+    const REGISTERS: usize;
     /// Runs a task compiled for this instruction set.
     fn vectorize<K: Task>(self, task: K) -> K::Out;
     /// The lower and the upper half of the lanes, exact.
@@ -352,6 +354,7 @@ impl Simd for Portable {
     type F32 = Array<f32, 4>;
     type F64 = Array<f64, 2>;
     type I32 = Array<i32, 4>;
+    const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 16 } else { 32 };
     #[inline]
     fn vectorize<K: Task>(self, task: K) -> K::Out {
         task.run(self)

@@ -91,12 +91,12 @@ vector! {
         lower(self, other: Self) -> Self = F32x16(_mm512_min_ps(self.0, other.0));
         upper(self, other: Self) -> Self = F32x16(_mm512_max_ps(self.0, other.0));
         min(self, other: Self) -> Self = {
-            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
-            F32x16(_mm512_mask_mov_ps(_mm512_min_ps(self.0, other.0), nan, self.0))
+            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(self.0, self.0);
+            F32x16(_mm512_mask_min_ps(self.0, number, self.0, other.0))
         };
         max(self, other: Self) -> Self = {
-            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
-            F32x16(_mm512_mask_mov_ps(_mm512_max_ps(self.0, other.0), nan, self.0))
+            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(self.0, self.0);
+            F32x16(_mm512_mask_max_ps(self.0, number, self.0, other.0))
         };
         abs(self) -> Self = F32x16(_mm512_abs_ps(self.0));
         neg(self) -> Self = F32x16(_mm512_xor_ps(self.0, _mm512_set1_ps(-0.0)));
@@ -134,12 +134,12 @@ vector! {
         lower(self, other: Self) -> Self = F64x8(_mm512_min_pd(self.0, other.0));
         upper(self, other: Self) -> Self = F64x8(_mm512_max_pd(self.0, other.0));
         min(self, other: Self) -> Self = {
-            let nan = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(self.0, self.0);
-            F64x8(_mm512_mask_mov_pd(_mm512_min_pd(self.0, other.0), nan, self.0))
+            let number = _mm512_cmp_pd_mask::<_CMP_ORD_Q>(self.0, self.0);
+            F64x8(_mm512_mask_min_pd(self.0, number, self.0, other.0))
         };
         max(self, other: Self) -> Self = {
-            let nan = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(self.0, self.0);
-            F64x8(_mm512_mask_mov_pd(_mm512_max_pd(self.0, other.0), nan, self.0))
+            let number = _mm512_cmp_pd_mask::<_CMP_ORD_Q>(self.0, self.0);
+            F64x8(_mm512_mask_max_pd(self.0, number, self.0, other.0))
         };
         abs(self) -> Self = F64x8(_mm512_abs_pd(self.0));
         neg(self) -> Self = F64x8(_mm512_xor_pd(self.0, _mm512_set1_pd(-0.0)));
@@ -197,6 +197,7 @@ impl Simd for Avx512 {
     type F32 = F32x16;
     type F64 = F64x8;
     type I32 = I32x16;
+    const REGISTERS: usize = 32;
     #[inline]
     fn vectorize<K: Task>(self, task: K) -> K::Out {
         #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
@@ -327,6 +328,7 @@ impl Simd for Avx2 {
     type F32 = F32x8;
     type F64 = F64x4;
     type I32 = I32x8;
+    const REGISTERS: usize = 16;
     #[inline]
     fn vectorize<K: Task>(self, task: K) -> K::Out {
         #[target_feature(enable = "avx2,fma")]

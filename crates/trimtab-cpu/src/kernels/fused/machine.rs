@@ -1,17 +1,19 @@
 //! The machine that runs a program over a range of elements: a few vectors at a time, which stay in registers from the first
 //! step to the last, so that nothing between the steps is written to memory but what has to make room.
 
-use super::program::{ASIDE, Code, Kind, NUMBERS, PLACES, PRODUCT, Program};
+use super::program::{ASIDE, Code, Kind, MAX_CODES, NUMBERS, PLACES, PRODUCT, Program};
 use crate::kernels::elementwise::ops::{Op, Operand, Visit};
 use crate::simd::{Level, MAX_LANES, Simd, Task, Vector};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use trimtab_core::{ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_WAITING, Varies};
+use trimtab_core::{BinaryOp, ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_WAITING, UnaryOp, Varies};
 
-/// Vectors that go through the steps together.
+/// Vectors that go through the steps together: the more, the less reading the program costs, but they must fit the
+/// registers beside what a step needs. Of 16 registers 8 were too many: twice as slow as 4.
 const VECTORS: usize = 8;
+const FEWER_VECTORS: usize = 4;
 /// Most elements that go through the steps together.
-pub(super) const MAX_BLOCK: usize = VECTORS * MAX_LANES;
+const MAX_BLOCK: usize = VECTORS * MAX_LANES;
 
 /// A recipe and its operands, which all threads share.
 #[derive(Debug)]
@@ -70,6 +72,88 @@ struct Source<T> {
     repeats: bool,
 }
 
+/// An instruction whose source has been looked up: how it is read is known before the first block.
+#[derive(Clone, Copy)]
+struct Ready<T> {
+    act: Act,
+    at: *const T,
+    moves: usize,
+}
+
+/// What is done to the registers, in one word: every jump of an instruction costs as much as some vectors, and with two of
+/// them, over the kind of source and over the operation, chains of short steps took half as long again.
+macro_rules! acts {
+    ($($alone:ident)* ; $($op:ident: $many:ident $one:ident $many_left:ident $one_left:ident;)*) => {
+        /// What an instruction does: with sources of many elements or one, on the right or on the left.
+        #[derive(Clone, Copy)]
+        enum Act { FetchMany, FetchOne, PutAside, $($alone,)* $($many, $one, $many_left, $one_left,)* }
+
+        impl Act {
+            fn new(kind: Kind, op: ElementwiseOp, repeats: bool) -> Act {
+                match (kind, op, repeats) {
+                    (Kind::Fetch, _, false) => Act::FetchMany,
+                    (Kind::Fetch, _, true) => Act::FetchOne,
+                    $((Kind::Unary, ElementwiseOp::Unary(UnaryOp::$alone), _) => Act::$alone,)*
+                    $((Kind::Apply, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many,
+                    (Kind::Apply, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one,
+                    (Kind::Reversed, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many_left,
+                    (Kind::Reversed, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one_left,)*
+                    // Programs pair no function of one with a source: what is left is to put aside.
+                    _ => Act::PutAside,
+                }
+            }
+
+            /// Does it.
+            ///
+            /// # Safety
+            /// `at` must be readable for a block or one element as the act says, writable for a block to put aside.
+            #[inline(always)]
+            unsafe fn run<T: Operand, S: Simd, const U: usize>(
+                self,
+                simd: S,
+                held: [T::Vec<S>; U],
+                at: *const T,
+            ) -> [T::Vec<S>; U] {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match self {
+                        Act::FetchMany => many::<T, S, U>(simd, at),
+                        Act::FetchOne => one::<T, S, U>(simd, at),
+                        Act::PutAside => {
+                            for (u, value) in held.iter().enumerate() {
+                                value.store(at.cast_mut().add(u * <T::Vec<S> as Vector<T>>::LANES));
+                            }
+                            held
+                        }
+                        $(Act::$alone => {
+                            let op = ElementwiseOp::Unary(UnaryOp::$alone);
+                            T::visit(op, Alone { simd, held }).unwrap_or(held)
+                        })*
+                        $(Act::$many => with::<T, S, U, MANY, false>(simd, BinaryOp::$op, held, at),
+                        Act::$one => with::<T, S, U, ONE, false>(simd, BinaryOp::$op, held, at),
+                        Act::$many_left => with::<T, S, U, MANY, true>(simd, BinaryOp::$op, held, at),
+                        Act::$one_left => with::<T, S, U, ONE, true>(simd, BinaryOp::$op, held, at),)*
+                    }
+                }
+            }
+        }
+    };
+}
+acts! {
+    Neg Abs Exp Log Sqrt Tanh Sigmoid Relu Gelu;
+    Add: AddMany AddOne AddManyLeft AddOneLeft;
+    Sub: SubMany SubOne SubManyLeft SubOneLeft;
+    Mul: MulMany MulOne MulManyLeft MulOneLeft;
+    Div: DivMany DivOne DivManyLeft DivOneLeft;
+    Min: MinMany MinOne MinManyLeft MinOneLeft;
+    Max: MaxMany MaxOne MaxManyLeft MaxOneLeft;
+    Pow: PowMany PowOne PowManyLeft PowOneLeft;
+}
+
+/// Whether a source has an element for each or one for all.
+const MANY: bool = true;
+const ONE: bool = false;
+
 /// The machine's memory beside its registers.
 #[repr(align(64))]
 struct Memory<T> {
@@ -91,9 +175,20 @@ impl<T: Operand> Task for Range<'_, T> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
+        if S::REGISTERS > 16 {
+            self.compute::<S, VECTORS>(simd)
+        } else {
+            self.compute::<S, FEWER_VECTORS>(simd)
+        }
+    }
+}
+
+impl<T: Operand> Range<'_, T> {
+    #[inline(always)]
+    fn compute<S: Simd, const U: usize>(self, simd: S) {
         let Range { recipe, start, len, out, stream } = self;
         let (lanes, columns) = (<T::Vec<S> as Vector<T>>::LANES, recipe.columns);
-        let block = lanes * VECTORS;
+        let block = lanes * U;
         let mut memory = Memory::<T> {
             aside: [[MaybeUninit::uninit(); MAX_BLOCK]; MAX_WAITING],
             gathered: [[MaybeUninit::uninit(); MAX_BLOCK]; MAX_INPUTS + 1],
@@ -110,7 +205,8 @@ impl<T: Operand> Task for Range<'_, T> {
             // SAFETY: there are as many of these places as blocks put aside.
             source.at = unsafe { (&raw const (*memory).aside[nth]).cast::<T>() };
         }
-        let mut machine = Machine { simd, recipe, sources, memory };
+        let idle = Ready { act: Act::Neg, at: nowhere.at, moves: 0 };
+        let mut machine = Machine::<T, S, U> { simd, recipe, sources, ready: [idle; MAX_CODES], memory };
         let mut done = 0;
         while done < len {
             // SAFETY: every stretch lies within the range, which lies within the problem.
@@ -141,15 +237,17 @@ impl<T: Operand> Task for Range<'_, T> {
     }
 }
 
-struct Machine<'a, T, S> {
+struct Machine<'a, T, S, const U: usize> {
     simd: S,
     recipe: &'a Recipe<'a, T>,
     sources: [Source<T>; PLACES],
+    /// The program with its sources as they are now.
+    ready: [Ready<T>; MAX_CODES],
     /// Outlives the machine, which alone uses it.
     memory: *mut Memory<T>,
 }
 
-impl<T: Operand, S: Simd> Machine<'_, T, S> {
+impl<T: Operand, S: Simd, const U: usize> Machine<'_, T, S, U> {
     /// Turns the sources to a piece of one row.
     fn row(&mut self, at: usize, out: *const T) {
         let (row, column) = (at / self.recipe.columns, at % self.recipe.columns);
@@ -174,7 +272,7 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
     /// # Safety
     /// The elements must lie within the problem, and `out` be readable for them if there is a product.
     unsafe fn gathered(&mut self, at: usize, len: usize, out: *const T) {
-        let whole = len == <T::Vec<S> as Vector<T>>::LANES * VECTORS;
+        let whole = len == <T::Vec<S> as Vector<T>>::LANES * U;
         // SAFETY: the memory is ours, and nothing else refers to this part of it.
         let gathered = unsafe { &mut (*self.memory).gathered };
         for input in self.recipe.read.clone() {
@@ -210,17 +308,22 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
     #[inline(always)]
     unsafe fn walk(&mut self, len: usize, out: *mut T, stream: bool) {
         let lanes = <T::Vec<S> as Vector<T>>::LANES;
-        let (block, bytes) = (lanes * VECTORS, lanes * size_of::<T>());
+        let (block, bytes) = (lanes * U, lanes * size_of::<T>());
         // Elements before the first aligned one; they lie within a first block that is stored as usual.
         let ahead = (bytes - out as usize % bytes) % bytes / size_of::<T>();
         let stream = stream && len >= ahead + block && (out as usize).is_multiple_of(size_of::<T>());
+        let codes = self.recipe.program.codes();
+        for at in 0..codes.len().min(MAX_CODES) {
+            self.ready[at] = self.looked_up(&codes[at]);
+        }
+        let ready = &self.ready[..codes.len().min(MAX_CODES)];
         let mut i = 0;
         loop {
             let aligned = stream && (i > 0 || ahead == 0) && (i + block <= len);
             let at = i.min(len - block);
             // SAFETY: the block lies within what the caller promises; streamed ones start at an aligned address, and are
             // multiples of vectors apart from there on.
-            unsafe { self.block(at, out.add(at), aligned && at == i) };
+            unsafe { steps::<T, S, U>(self.simd, ready, at, out.add(at), aligned && at == i) };
             i = if stream && i == 0 && ahead > 0 { ahead } else { i + block };
             if i >= len {
                 return;
@@ -228,54 +331,83 @@ impl<T: Operand, S: Simd> Machine<'_, T, S> {
         }
     }
 
-    /// All steps for the block that starts `i` elements after the sources.
-    ///
-    /// # Safety
-    /// The sources the program reads must be readable for a block from there on, or at their one element; `out` must be
-    /// writable for a block, aligned if streamed, and ours alone.
-    #[inline(always)]
-    unsafe fn block(&mut self, i: usize, out: *mut T, stream: bool) {
-        let lanes = <T::Vec<S> as Vector<T>>::LANES;
-        let mut held = [T::Vec::<S>::splat(self.simd, T::default()); VECTORS];
-        // SAFETY: the caller's promise; places put aside hold a block.
-        unsafe {
-            for &Code { kind, op, place } in self.recipe.program.codes() {
-                let source = self.sources[usize::from(place)];
-                let mut read = held;
-                if matches!(kind, Kind::Fetch | Kind::Apply | Kind::Reversed) {
-                    let at = source.at.add(i & source.moves);
-                    if source.repeats {
-                        read = [T::Vec::<S>::splat(self.simd, *at); VECTORS];
-                    } else {
-                        for (u, value) in read.iter_mut().enumerate() {
-                            *value = T::Vec::<S>::load(self.simd, at.add(u * lanes));
-                        }
-                    }
-                }
-                let (left, right) = match kind {
-                    Kind::Fetch => {
-                        held = read;
-                        continue;
-                    }
-                    Kind::PutAside => {
-                        for (u, value) in held.iter().enumerate() {
-                            value.store(source.at.cast_mut().add(u * lanes));
-                        }
-                        continue;
-                    }
-                    Kind::Unary | Kind::Apply => (held, read),
-                    Kind::Reversed => (read, held),
-                };
-                held = match T::visit(op, Apply { simd: self.simd, left, right }) {
-                    Some(values) => values,
-                    None => scalars::<T, S>(self.simd, op, left, right),
-                };
-            }
-            for (u, value) in held.iter().enumerate() {
-                let to = out.add(u * lanes);
-                if stream { value.stream(to) } else { value.store(to) }
-            }
+    /// An instruction with its source as it is now.
+    fn looked_up(&self, &Code { kind, op, place }: &Code) -> Ready<T> {
+        let Source { at, moves, repeats } = self.sources[usize::from(place)];
+        Ready { act: Act::new(kind, op, repeats), at, moves }
+    }
+}
+
+/// All steps for the block that starts `i` elements after the sources.
+///
+/// # Safety
+/// The sources the program reads must be readable for a block from there on, or at their one element; `out` must be
+/// writable for a block, aligned if streamed, and ours alone.
+#[inline(always)]
+unsafe fn steps<T: Operand, S: Simd, const U: usize>(
+    simd: S,
+    ready: &[Ready<T>],
+    i: usize,
+    out: *mut T,
+    stream: bool,
+) {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut held = [T::Vec::<S>::splat(simd, T::default()); U];
+    // SAFETY: the caller's promise; places put aside hold a block.
+    unsafe {
+        for &Ready { act, at, moves } in ready {
+            held = act.run::<T, S, U>(simd, held, at.add(i & moves));
         }
+        for (u, value) in held.iter().enumerate() {
+            let to = out.add(u * lanes);
+            if stream { value.stream(to) } else { value.store(to) }
+        }
+    }
+}
+
+/// A block side by side.
+///
+/// # Safety
+/// `at` must be readable for a block.
+#[inline(always)]
+unsafe fn many<T: Operand, S: Simd, const U: usize>(simd: S, at: *const T) -> [T::Vec<S>; U] {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut values = [T::Vec::<S>::splat(simd, T::default()); U];
+    for (u, value) in values.iter_mut().enumerate() {
+        // SAFETY: within the block.
+        *value = unsafe { T::Vec::<S>::load(simd, at.add(u * lanes)) };
+    }
+    values
+}
+
+/// A block of the same.
+///
+/// # Safety
+/// `at` must be readable for one element.
+#[inline(always)]
+unsafe fn one<T: Operand, S: Simd, const U: usize>(simd: S, at: *const T) -> [T::Vec<S>; U] {
+    // SAFETY: the caller's promise.
+    [T::Vec::<S>::splat(simd, unsafe { *at }); U]
+}
+
+/// A function of the registers and a source.
+///
+/// # Safety
+/// `at` must be readable for a block, or for one element.
+#[inline(always)]
+unsafe fn with<T: Operand, S: Simd, const U: usize, const WHAT: bool, const LEFT: bool>(
+    simd: S,
+    op: BinaryOp,
+    held: [T::Vec<S>; U],
+    at: *const T,
+) -> [T::Vec<S>; U] {
+    let op = ElementwiseOp::Binary(op);
+    // SAFETY: the caller's promise.
+    let read = unsafe { if WHAT == MANY { many::<T, S, U>(simd, at) } else { one::<T, S, U>(simd, at) } };
+    let (left, right) = if LEFT { (read, held) } else { (held, read) };
+    match T::visit(op, Pair { simd, left, right }) {
+        Some(values) => values,
+        None => scalars::<T, S, U>(simd, op, left, right),
     }
 }
 
@@ -299,76 +431,93 @@ fn gather<T: Copy>(elements: &[T], varies: Varies, columns: usize, at: usize, to
     }
 }
 
-/// One operation on the vectors of a block.
-struct Apply<T: Operand, S: Simd> {
+/// A function of one value on the vectors of a block.
+struct Alone<T: Operand, S: Simd, const U: usize> {
     simd: S,
-    left: [T::Vec<S>; VECTORS],
-    right: [T::Vec<S>; VECTORS],
+    held: [T::Vec<S>; U],
 }
 
-impl<T: Operand, S: Simd> Apply<T, S> {
-    #[inline(always)]
-    fn each<O: Op<T>>(self) -> [T::Vec<S>; VECTORS] {
-        let mut values = self.left;
-        if O::UNROLL < 4 {
-            return self.apart::<O>();
-        }
-        for (value, right) in values.iter_mut().zip(self.right) {
-            *value = O::apply(self.simd, *value, right);
-        }
-        values
-    }
-
-    /// A long function, through memory: registers for its polynomials, and its code apart from that of the short ones.
-    #[inline(always)]
-    fn apart<O: Op<T>>(self) -> [T::Vec<S>; VECTORS] {
-        let lanes = <T::Vec<S> as Vector<T>>::LANES;
-        let mut operands = [[MaybeUninit::<T>::uninit(); MAX_BLOCK]; 2];
-        let [left, right] = &mut operands;
-        let (left, right) = (left.as_mut_ptr().cast::<T>(), right.as_mut_ptr().cast::<T>());
-        let mut values = self.left;
-        // SAFETY: a block fits the buffers, and is written before it is read.
-        unsafe {
-            for u in 0..VECTORS {
-                self.left[u].store(left.add(u * lanes));
-                self.right[u].store(right.add(u * lanes));
-            }
-            self.simd.vectorize(Long::<T, O> { left, right, operation: PhantomData });
-            for (u, value) in values.iter_mut().enumerate() {
-                *value = T::Vec::<S>::load(self.simd, left.add(u * lanes));
-            }
-        }
-        values
-    }
+/// A function of two.
+struct Pair<T: Operand, S: Simd, const U: usize> {
+    simd: S,
+    left: [T::Vec<S>; U],
+    right: [T::Vec<S>; U],
 }
 
-impl<T: Operand, S: Simd> Visit<T> for Apply<T, S> {
-    type Out = [T::Vec<S>; VECTORS];
+/// Vector by vector.
+#[inline(always)]
+fn each<T: Operand, S: Simd, O: Op<T>, const U: usize>(
+    simd: S,
+    left: [T::Vec<S>; U],
+    right: [T::Vec<S>; U],
+) -> [T::Vec<S>; U] {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut values = left;
+    if O::UNROLL >= 4 {
+        for (value, right) in values.iter_mut().zip(right) {
+            *value = O::apply(simd, *value, right);
+        }
+        return values;
+    }
+    // A long function, through memory: registers for its polynomials, and its code apart from that of the short ones.
+    let mut operands = [[MaybeUninit::<T>::uninit(); MAX_BLOCK]; 2];
+    let [first, second] = &mut operands;
+    let (first, second) = (first.as_mut_ptr().cast::<T>(), second.as_mut_ptr().cast::<T>());
+    // SAFETY: a block fits the buffers, and is written before it is read.
+    unsafe {
+        for u in 0..U {
+            left[u].store(first.add(u * lanes));
+            right[u].store(second.add(u * lanes));
+        }
+        simd.vectorize(Long::<T, O, U> { left: first, right: second, operation: PhantomData });
+        for (u, value) in values.iter_mut().enumerate() {
+            *value = T::Vec::<S>::load(simd, first.add(u * lanes));
+        }
+    }
+    values
+}
+
+impl<T: Operand, S: Simd, const U: usize> Visit<T> for Alone<T, S, U> {
+    type Out = [T::Vec<S>; U];
     #[inline(always)]
     fn unary<O: Op<T>>(self) -> Self::Out {
-        self.each::<O>()
+        each::<T, S, O, U>(self.simd, self.held, self.held)
+    }
+    /// Never asked for: programs say which are which.
+    #[inline(always)]
+    fn binary<O: Op<T>>(self) -> Self::Out {
+        self.held
+    }
+}
+
+impl<T: Operand, S: Simd, const U: usize> Visit<T> for Pair<T, S, U> {
+    type Out = [T::Vec<S>; U];
+    /// Never asked for: programs say which are which.
+    #[inline(always)]
+    fn unary<O: Op<T>>(self) -> Self::Out {
+        self.left
     }
     #[inline(always)]
     fn binary<O: Op<T>>(self) -> Self::Out {
-        self.each::<O>()
+        each::<T, S, O, U>(self.simd, self.left, self.right)
     }
 }
 
-/// A long function of blocks in memory; the result replaces the left one. Made only by [`Apply::apart`].
-struct Long<T, O> {
+/// A long function of blocks in memory; the result replaces the left one. Made only by [`each`].
+struct Long<T, O, const U: usize> {
     left: *mut T,
     right: *const T,
     operation: PhantomData<O>,
 }
 
-impl<T: Operand, O: Op<T>> Task for Long<T, O> {
+impl<T: Operand, O: Op<T>, const U: usize> Task for Long<T, O, U> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let lanes = <T::Vec<S> as Vector<T>>::LANES;
         // SAFETY: both hold a block of this instruction set.
         unsafe {
-            for u in (0..VECTORS * lanes).step_by(2 * lanes) {
+            for u in (0..U * lanes).step_by(2 * lanes) {
                 let second = u + lanes;
                 let a = O::apply(
                     simd,
@@ -390,18 +539,18 @@ impl<T: Operand, O: Op<T>> Task for Long<T, O> {
 /// An operation without a vector form, element by element. One that is not defined keeps its left operand: recipes do
 /// not have those.
 #[inline(always)]
-fn scalars<T: Operand, S: Simd>(
+fn scalars<T: Operand, S: Simd, const U: usize>(
     simd: S,
     op: ElementwiseOp,
-    left: [T::Vec<S>; VECTORS],
-    right: [T::Vec<S>; VECTORS],
-) -> [T::Vec<S>; VECTORS] {
+    left: [T::Vec<S>; U],
+    right: [T::Vec<S>; U],
+) -> [T::Vec<S>; U] {
     let lanes = <T::Vec<S> as Vector<T>>::LANES;
     let mut operands = [[T::default(); MAX_BLOCK]; 2];
     let mut values = left;
     // SAFETY: a block fits the buffers.
     unsafe {
-        for u in 0..VECTORS {
+        for u in 0..U {
             left[u].store(operands[0].as_mut_ptr().add(u * lanes));
             right[u].store(operands[1].as_mut_ptr().add(u * lanes));
         }

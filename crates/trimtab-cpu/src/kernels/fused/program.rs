@@ -14,9 +14,9 @@ pub(super) const PRODUCT: usize = NUMBERS + MAX_NUMBERS;
 /// The first value put aside.
 pub(super) const ASIDE: usize = PRODUCT + 1;
 
-/// Most instructions of a program: a step has one of its own, and a step that fetches at most two more on its account, one
-/// to fetch and one to make room.
-const MAX_CODES: usize = 3 * MAX_STEPS;
+/// Most instructions of a program: those of a step, and for each that fetches at most two, to fetch and to make room. Half
+/// the steps fetch at most, for every second value that waits a step takes away.
+pub(super) const MAX_CODES: usize = MAX_STEPS + 2 * MAX_STEPS.div_ceil(2);
 
 /// What an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
