@@ -5,7 +5,7 @@ use crate::regret::Judged;
 use crate::times::Times;
 use anyhow::{Result, bail};
 use serde_json::json;
-use trimtab_model::learn::{Dice, Kind, Learned, Ledger, Policy};
+use trimtab_model::learn::{Dice, Kind, Learned, Ledger, PROBLEM_SHARE, PROCESS_SHARE, Policy};
 
 /// Problems the prior is learned from.
 const MEASURED: usize = 100;
@@ -27,6 +27,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     for exploring in [true, false] {
         let mut sums = [(0.0, 0.0); TOLD_AT.len()];
         let (mut process, mut worst_problem, mut worst_process) = (Ledger::default(), 0.0f64, 0.0f64);
+        let (mut calls, mut owing, mut most_owed) = (0u64, 0u64, 0.0f64);
         for split in 0..SPLITS {
             let order = Dice::new(split).order(judged.table.len());
             let (measured, others) = order.split_at(MEASURED);
@@ -47,11 +48,19 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
                 };
                 let mut slowdowns = 0.0;
                 for call in 1..=TOLD_AT[TOLD_AT.len() - 1] {
-                    let pick = policy.pick(&ledger);
+                    let pick = policy.pick_held(&mut ledger);
                     slowdowns += ns[pick.rival] / best;
                     let disturbed = dice.below(DISTURBED_ONE_IN) == 0;
                     let factor = 1.0 + dice.unit() * if disturbed { DISTURBED - 1.0 } else { NOISE };
                     policy.ran(pick, ns[pick.rival] * factor, &mut ledger);
+                    // A call that broke its bound is owed until later ones have earned it back.
+                    let owed =
+                        f64::max(policy.ledger().owed_ns(PROBLEM_SHARE), ledger.owed_ns(PROCESS_SHARE));
+                    calls += 1;
+                    owing += u64::from(owed > 0.0);
+                    if let Some(expected_ns) = pick.explores {
+                        most_owed = most_owed.max(owed / (ns[pick.rival] * factor - expected_ns).max(1e-9));
+                    }
                     if let Some(told) = TOLD_AT.iter().position(|calls| *calls == call) {
                         sums[told].0 += slowdowns / call as f64;
                         sums[told].1 += 1.0;
@@ -69,6 +78,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
             "exploring": exploring, "measured": MEASURED, "problems": sums[0].1,
             "mean_slowdown_10": mean(0), "mean_slowdown_100": mean(1), "mean_slowdown_1000": mean(2),
             "explored_share": process.share(), "explored_calls": process.explored,
+            "calls_while_owing": owing as f64 / calls.max(1) as f64, "most_owed_explored_calls": most_owed,
             "worst_problem_share": worst_problem, "worst_process_share": worst_process,
         }));
     }

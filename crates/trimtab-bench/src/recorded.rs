@@ -8,13 +8,15 @@ use std::io::Read;
 use std::path::Path;
 use trimtab::core::{Bytes, Flops, Nanos, Problem, Rates, Work};
 use trimtab::tune::median;
-use trimtab_model::learn::{Axes, Dice, Kind, Table};
-use trimtab_model::{Fit, Observation, features, roofline};
+use trimtab_model::learn::{Axes, Cost, Dice, Learned, Sample, Table, tiles};
+use trimtab_model::roofline;
 
 /// Parts the kernels, or the shapes, are split into; each is predicted from the others.
 const FOLDS: usize = 10;
 /// Random ways of splitting.
 const SPLITS: u64 = 5;
+/// The same for the times of products, which are dearer to fit.
+const GEMM_SPLITS: u64 = 2;
 const MS: f64 = 1e6;
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
@@ -158,49 +160,82 @@ fn offload(printer: &Printer, name: &str, by: &str, runs: &[Run], group: impl Fn
     let oracle: f64 = runs.iter().map(|run| run.ns[0].min(run.ns[1])).sum();
     let fixed = [0, 1].map(|device| runs.iter().map(|run| run.ns[device]).sum::<f64>());
     let better = fixed[0].min(fixed[1]);
-    let (mut means, mut sums, mut without_worst) = (Vec::new(), Vec::new(), Vec::new());
+    // With caution, as devices are chosen, and by the prediction alone.
+    let mut all: [Vec<Tally>; 2] = [Vec::new(), Vec::new()];
     for split in 0..SPLITS {
         let order = Dice::new(split).order(groups.len());
         let fold_of: BTreeMap<&str, usize> =
             groups.iter().zip(&order).map(|(group, at)| (group.as_str(), at % FOLDS)).collect();
         let folds: Vec<usize> =
             runs.iter().map(|run| fold_of.get(group(run).as_str()).copied().unwrap_or(0)).collect();
-        let (mut score, mut sum, mut worst) = (0.0, 0.0, 0.0f64);
+        let mut tallies = [Tally::default(); 2];
         for fold in 0..FOLDS {
             let mut table = Table::new(axes.clone(), 2);
             for (at, run) in runs.iter().enumerate().filter(|(at, _)| folds[*at] != fold) {
-                table.push(&places[at], &run.ns, 1.0);
+                let kin = groups.binary_search(&group(run)).unwrap_or(0) as u64;
+                table.push_kin(&places[at], &run.ns, 1.0, kin);
             }
-            let mut model = Kind::Default.make(split);
-            model.fit(&table);
+            let Some(learned) = Learned::cautious(&table, split) else { continue };
+            let mut buffers = learned.buffers();
             for (at, run) in runs.iter().enumerate().filter(|(at, _)| folds[*at] == fold) {
-                let (mut log2, mut spread) = ([0.0; 2], [0.0; 2]);
-                model.predict(&places[at], &mut log2, &mut spread, &mut []);
-                let chosen = run.ns[usize::from(log2[1] < log2[0])];
-                score += run.ns[0].min(run.ns[1]) / chosen;
-                sum += chosen;
-                worst = worst.max(chosen - run.ns[0].min(run.ns[1]));
+                let best = run.ns[0].min(run.ns[1]);
+                let Some(bold) = learned.choose(&places[at], |_| true, &mut buffers) else { continue };
+                let Some(wary) = learned.choose_with_caution(&places[at], |_| true, &mut buffers) else {
+                    continue;
+                };
+                for (tally, choice) in tallies.iter_mut().zip([wary, bold]) {
+                    tally.enter(best, run.ns[choice.rival]);
+                }
             }
         }
-        means.push(score / runs.len() as f64);
-        sums.push(sum / better);
-        without_worst.push((sum - worst) / better);
+        for (all, tally) in all.iter_mut().zip(tallies) {
+            all.push(tally);
+        }
     }
-    let mean = means.iter().sum::<f64>() / means.len() as f64;
     let fixed_mean = [0, 1].map(|device| {
         runs.iter().map(|run| run.ns[0].min(run.ns[1]) / run.ns[device]).sum::<f64>() / runs.len() as f64
     });
-    printer.line(&json!({
-        "recorded": "offload", "data": name, "left_out_by": by, "runs": runs.len(), "mean_of_oracle": mean,
-        "worst_split": means.iter().copied().fold(f64::INFINITY, f64::min),
-        "summed_vs_better_fixed": sums, "summed_without_the_worst_loss": without_worst,
-        "oracle_vs_better_fixed": oracle / better, "processor_mean": fixed_mean[0], "gpu_mean": fixed_mean[1],
-    }));
+    for (choice, tallies) in ["with caution", "prediction alone"].into_iter().zip(all) {
+        let means: Vec<f64> = tallies.iter().map(|tally| tally.score / runs.len() as f64).collect();
+        let sums: Vec<f64> = tallies.iter().map(|tally| tally.sum / better).collect();
+        let without: Vec<f64> = tallies.iter().map(|tally| (tally.sum - tally.worst) / better).collect();
+        printer.line(&json!({
+            "recorded": "offload", "data": name, "left_out_by": by, "choice": choice, "runs": runs.len(),
+            "mean_of_oracle": means.iter().sum::<f64>() / means.len() as f64,
+            "worst_split": means.iter().copied().fold(f64::INFINITY, f64::min),
+            "summed_vs_better_fixed": sums, "summed_without_the_worst_loss": without,
+            "oracle_vs_better_fixed": oracle / better, "processor_mean": fixed_mean[0],
+            "gpu_mean": fixed_mean[1],
+        }));
+    }
 }
 
-/// The time of a product by what other shapes took on the same device.
+/// What the choices of one split came to.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    score: f64,
+    sum: f64,
+    worst: f64,
+}
+
+impl Tally {
+    fn enter(&mut self, best: f64, chosen: f64) {
+        self.score += best / chosen;
+        self.sum += chosen;
+        self.worst = self.worst.max(chosen - best);
+    }
+}
+
+/// A product on one device.
+struct Timed {
+    /// Its sizes and layouts, by which it is found among other devices' recordings.
+    key: String,
+    sample: Sample,
+}
+
+/// The time of a product by what other shapes took on the same device, and by what other devices took for the same shape as well.
 fn gemm(printer: &Printer, sheet: &Sheet) -> Result<()> {
-    let mut devices: BTreeMap<String, Vec<Observation>> = BTreeMap::new();
+    let mut devices: BTreeMap<String, Vec<Timed>> = BTreeMap::new();
     for row in &sheet.rows {
         let number = |column: &str| sheet.number(row, column);
         let (m, n, k) = (number("m")?, number("n")?, number("k")?);
@@ -211,47 +246,78 @@ fn gemm(printer: &Printer, sheet: &Sheet) -> Result<()> {
             _ => 1.0,
         };
         let layout = |column: &str| sheet.text(row, column).map(|text| if text == "1" { "t" } else { "n" });
-        let text = format!("matmul:f32:{m}x{n}x{k}:{},{}", layout("a_t")?, layout("b_t")?);
-        let problem: Problem = text.parse().with_context(|| format!("`{text}` is no problem"))?;
-        let bytes = size * (m * n + m * k + n * k);
+        let key = format!("matmul:f32:{m}x{n}x{k}:{},{}", layout("a_t")?, layout("b_t")?);
+        let problem: Problem = key.parse().with_context(|| format!("`{key}` is no problem"))?;
+        let Problem::Matmul(product) = &problem else { bail!("`{key}` is no product") };
         let work = Work {
             flops: Flops((2.0 * m * n * k) as u64),
-            bytes: Bytes(bytes as u64),
+            bytes: Bytes((size * (m * n + m * k + n * k)) as u64),
             launches: 1,
             threads: 1,
             lanes: 1,
             ..Work::default()
         };
-        let observation = Observation {
-            work,
+        let sample = Sample {
             roofline: roofline(&work, 4, &RATES),
-            measured_ns: number("time_ms")? * MS,
-            sizes: features(&problem, &trimtab::core::Point::EMPTY),
+            at: tiles(product),
+            elsewhere_ns: f64::NAN,
+            ns: number("time_ms")? * MS,
         };
         let device = format!("{} {} {precision}", sheet.text(row, "device")?, sheet.text(row, "mode")?);
-        devices.entry(device).or_default().push(observation);
+        devices.entry(device).or_default().push(Timed { key, sample });
     }
-    for (device, observations) in devices {
+    let known: BTreeMap<&String, BTreeMap<&str, f64>> = devices
+        .iter()
+        .map(|(device, all)| {
+            (device, all.iter().map(|timed| (timed.key.as_str(), timed.sample.ns)).collect())
+        })
+        .collect();
+    for (device, all) in &devices {
+        let others: Vec<&BTreeMap<&str, f64>> =
+            known.iter().filter(|(other, _)| **other != device).map(|(_, times)| times).collect();
         // Of a few shapes each is left out alone.
-        let folds = if observations.len() < 5 * FOLDS { observations.len() } else { FOLDS };
-        let mut errors = Vec::new();
-        for (split, fold) in (0..SPLITS).flat_map(|split| (0..folds).map(move |fold| (split, fold))) {
-            let order = Dice::new(split).order(observations.len());
-            let of = |mine: bool| -> Vec<Observation> {
+        let folds = if all.len() < 5 * FOLDS { all.len() } else { FOLDS };
+        let mut errors = [Vec::new(), Vec::new()];
+        for (split, fold) in (0..GEMM_SPLITS).flat_map(|split| (0..folds).map(move |fold| (split, fold))) {
+            let order = Dice::new(split).order(all.len());
+            let of = |mine: bool| -> Vec<&Timed> {
                 let chosen = order.iter().enumerate().filter(|(nth, _)| (nth % folds == fold) == mine);
-                chosen.map(|(_, &at)| observations[at]).collect()
+                chosen.map(|(_, &at)| &all[at]).collect()
             };
-            let Some(fit) = Fit::new(&of(false)) else { continue };
-            for left_out in of(true) {
-                let Nanos(expected) = fit.predict(&left_out.work, &left_out.roofline, &left_out.sizes).time;
-                errors.push((expected as f64 / left_out.measured_ns - 1.0).abs());
+            let (measured, left_out) = (of(false), of(true));
+            for (errors, other) in errors.iter_mut().zip([None, alike(&measured, &others)]) {
+                let with = |timed: &&Timed| {
+                    let elsewhere = other.and_then(|times| times.get(timed.key.as_str()));
+                    Sample { elsewhere_ns: elsewhere.copied().unwrap_or(f64::NAN), ..timed.sample.clone() }
+                };
+                let Some(cost) = Cost::fit(&measured.iter().map(with).collect::<Vec<_>>()) else { continue };
+                for timed in &left_out {
+                    if let Some(expected) = cost.predict(&with(timed)) {
+                        errors.push((expected / timed.sample.ns - 1.0).abs());
+                    }
+                }
             }
         }
         printer.line(&json!({
-            "recorded": "gemm", "device": device, "shapes": observations.len(), "median_error": median(&errors),
+            "recorded": "gemm", "device": device, "shapes": all.len(), "median_error": median(&errors[1]),
+            "median_error_by_own_shapes_alone": median(&errors[0]),
         }));
     }
     Ok(())
+}
+
+/// Of the other devices' recordings those whose times are most nearly proportional to what was measured here; of few shapes in common
+/// nothing is known.
+fn alike<'a>(measured: &[&Timed], others: &[&'a BTreeMap<&str, f64>]) -> Option<&'a BTreeMap<&'a str, f64>> {
+    let apart = |times: &BTreeMap<&str, f64>| {
+        let proportion = |timed: &&Timed| Some((timed.sample.ns / times.get(timed.key.as_str())?).log2());
+        let proportions: Vec<f64> = measured.iter().filter_map(proportion).collect();
+        let middle = median(&proportions)?;
+        let off: Vec<f64> = proportions.iter().map(|proportion| (proportion - middle).abs()).collect();
+        median(&off).filter(|_| 2 * proportions.len() > measured.len())
+    };
+    let known = others.iter().filter_map(|times| Some((apart(times)?, *times)));
+    known.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, times)| times)
 }
 
 /// Rates of some GPU: the fit finds each device's own, only the proportion of arithmetic to memory gives it a start.

@@ -12,10 +12,15 @@ use trimtab_model::learn::{Dice, FEWEST_PROBLEMS, Kind, Learned, Table, axes, sh
 const MEASURED: [usize; 5] = [20, 50, 100, 200, 400];
 /// Shapes that must be left to judge by.
 const LEAST_LEFT: usize = 50;
-/// Random ways of choosing which shapes are measured.
+/// Random ways of choosing which shapes are measured; more for the default, whose expected losses are compared with actual ones: those are
+/// mostly small, and the few large ones make the mean of a fifth of ten splits a matter of luck.
 const SPLITS: u64 = 10;
+const SPLITS_OF_DEFAULT: u64 = 60;
 /// Extrapolating: trained on products of at most so many multiplications, judged on up to ten times as many.
 const DECADES: [f64; 5] = [1e4, 1e5, 1e6, 1e7, 1e8];
+/// Rows of the refit that is timed, and how often; the least counts.
+const REFIT_ROWS: usize = 1000;
+const REFITS: u32 = 9;
 /// Decades need so many shapes on either side.
 const LEAST_IN_DECADE: usize = 20;
 
@@ -38,6 +43,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
             }
         }
     }
+    printer.line(&json!({ "refit_rows": REFIT_ROWS, "refit_ms_1000": judged.refit_ms() }));
     for &count in &measured {
         let (geomean, p95) = judged.best_single(count);
         printer.line(
@@ -122,7 +128,8 @@ impl Judged {
         let (mut losses, mut fit_ms, mut predict_ns, mut cross_validated) =
             (Losses::new(), f64::INFINITY, f64::INFINITY, 0.0);
         let (mut picked, mut allocations) = (Vec::new(), 0);
-        for split in 0..SPLITS {
+        let splits = if model == Some(Kind::Default) { SPLITS_OF_DEFAULT } else { SPLITS };
+        for split in 0..splits {
             let order = Dice::new(split).order(self.table.len());
             let (measured, others) = order.split_at(count);
             let (Some(learned), ms) = fit(measured, split) else { continue };
@@ -130,7 +137,7 @@ impl Judged {
             predict_ns = predict_ns.min(ns);
             allocations += allocated;
             fit_ms = fit_ms.min(ms);
-            cross_validated += learned.regret().log2() / SPLITS as f64;
+            cross_validated += learned.regret().log2() / splits as f64;
             picked.push(learned.model().name());
         }
         let mut extrapolated = Losses::new();
@@ -150,16 +157,39 @@ impl Judged {
         }
         let actual = |losses: &Losses| losses.iter().map(|loss| loss.1).collect::<Vec<f64>>();
         let (geomean, p95) = summary(actual(&losses));
+        let quintiles = quintiles(losses);
+        let off = |[expected, actual]: &[f64; 2]| f64::max(expected / actual, actual / expected);
         let mut value = json!({
             "model": model.map_or("auto", Kind::name), "measured": count, "geomean": geomean, "p95": p95,
             "extrapolated_geomean": summary(actual(&extrapolated)).0, "cross_validated": cross_validated.exp2(),
-            "expected_vs_actual": quintiles(losses), "fit_ms": fit_ms, "predict_ns": predict_ns,
+            "worst_quintile_factor": quintiles.iter().map(off).fold(1.0, f64::max),
+            "expected_vs_actual": quintiles, "fit_ms": fit_ms, "predict_ns": predict_ns,
             "predict_allocations": allocations,
         });
         if model.is_none() {
             value["picked"] = json!(picked);
         }
         value
+    }
+
+    /// Milliseconds of fitting the default to a thousand rows, its cross-validation included: the rows at hand over and over, each moved a
+    /// little, so that no two are alike.
+    fn refit_ms(&self) -> f64 {
+        let mut dice = Dice::new(0);
+        let mut table = Table::new(self.table.axes().clone(), self.table.rivals());
+        for nth in 0..REFIT_ROWS {
+            let row = nth % self.table.len();
+            let at: Vec<f64> = self.table.at(row).iter().map(|value| value + 0.1 * dice.unit()).collect();
+            table.push(&at, &self.times[row], 1.0);
+        }
+        let mut least = f64::INFINITY;
+        for _ in 0..REFITS {
+            let stopwatch = Stopwatch::start();
+            let learned = Learned::fit(Kind::Default, &table, 0);
+            least = least.min(stopwatch.elapsed().0 as f64 / 1e6);
+            drop(learned);
+        }
+        least
     }
 
     /// The variant that takes every shape and was best over the measured ones, used for all others.

@@ -57,6 +57,9 @@ pub enum Command {
     /// Measure problems and remember the best plan of each
     #[command(after_help = tune_examples())]
     Tune(Tune),
+    /// Choose which problems to measure, so that others can be answered from them; the same as tune --active
+    #[command(name = "calibrate-shapes", after_help = tune_examples())]
+    CalibrateShapes(Tune),
     /// Say which plan a problem has, why, and what else there is; measures nothing
     #[command(after_help = explain_examples())]
     Explain(Explain),

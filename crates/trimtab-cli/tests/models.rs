@@ -31,7 +31,13 @@ fn without_measurements_it_says_what_to_do() {
     assert!(told.contains("trimtab tune"), "{told}");
     assert!(lines(&wisdom, &["models", "--json"]).is_empty());
     assert_eq!(run(&wisdom, &["models", "--op", "matmull"]).status.code(), Some(2));
-    for wrong in [&["tune", "--active", "--op", "nobody"][..], &["tune", "--active", "matmul:f32:2x2x2"]] {
+    for wrong in [
+        &["tune", "--active", "--op", "nobody"][..],
+        &["tune", "--active", "matmul:f32:2x2x2"],
+        &["calibrate-shapes", "--op", "nobody"],
+        &["calibrate-shapes", "matmul:f32:2x2x2"],
+        &["calibrate-shapes", "--exhaustive"],
+    ] {
         assert_eq!(run(&wisdom, wrong).status.code(), Some(2), "{wrong:?}");
     }
 }
@@ -75,4 +81,17 @@ fn active_tuning_ends_with_its_budget_and_says_how_far_it_came() {
     assert!(["budget", "enough"].contains(&reached["ended"].as_str().unwrap()), "{reached}");
     let explained = &lines(&wisdom, &["explain", "elementwise.add:f32:5000", "--json"])[0];
     assert!(explained.as_object().unwrap().contains_key("expected_loss"), "{explained}");
+}
+
+#[test]
+fn calibrating_shapes_is_active_tuning_and_says_what_ended_it() {
+    let wisdom = tempfile::tempdir().unwrap();
+    let told = text(&wisdom, &["calibrate-shapes", "--op", "transpose", "--budget", "300ms"]);
+    let ends = ["because the budget is spent", "because that is under 2"];
+    assert!(ends.iter().any(|end| told.contains(end)), "{told}");
+    assert!(told.contains("problems like transpose:f32:"), "{told}");
+    // What was measured counts for the next time, whatever it is called.
+    let again = lines(&wisdom, &["tune", "--active", "--op", "transpose", "--budget", "200ms", "--json"]);
+    let reached = again.last().unwrap();
+    assert!(reached["problems"].as_u64().unwrap() > reached["measured"].as_u64().unwrap(), "{reached}");
 }

@@ -41,7 +41,7 @@ fn nothing_known_is_said_and_nothing_is_made_up() {
     assert!(!ok(dir.path(), &["stats", "--json"]).contains("-0"));
     let view = json(dir.path(), &["stats", "--json"]);
     assert_eq!((view["problems"].as_u64(), view["facts"].as_u64()), (Some(0), Some(0)));
-    for absent in ["speedup", "accuracy", "explored"] {
+    for absent in ["speedup", "accuracy", "predicted", "explored"] {
         assert!(view[absent].is_null(), "{absent}");
     }
     assert_eq!(view["regret"].as_array().unwrap().len(), 0);
@@ -90,4 +90,10 @@ fn the_speed_up_against_the_default_is_of_problems_raced_here() {
         "{view}"
     );
     assert!(view["speedup"]["geomean"].as_f64().unwrap() > 0.0, "{view}");
+    // Many settings of some kernel were measured: each is predicted from the others.
+    let predicted = |key: &str| view["predicted"][key].as_f64().unwrap();
+    assert!(predicted("compared") >= 8.0 && predicted("mape") > 0.0, "{view}");
+    assert!((0.0..=1.0).contains(&predicted("covered")), "{view}");
+    assert!(ok(dir.path(), &["stats"]).contains("times predicted from other problems are off by"));
+    assert!(json(dir.path(), &["stats", "--json", "--op", "reduce"])["predicted"].is_null());
 }

@@ -160,7 +160,7 @@ impl Fit {
     }
 }
 
-fn terms(roofline: &Roofline) -> [f64; TERMS] {
+pub(crate) fn terms(roofline: &Roofline) -> [f64; TERMS] {
     let bounded = |ns: f64| if ns > 0.0 { ns.min(LONGEST_NS) } else { 0.0 };
     [
         1.0,

@@ -105,7 +105,8 @@ fn every_kind_beats_the_best_single_variant_by_far() {
 fn the_expected_loss_is_near_the_actual_one_where_it_is_small_and_where_it_is_large() {
     let times = times();
     for count in [100, 200] {
-        let mut all = judged(&times, Kind::Default, count, 10);
+        // Most losses are small; with a few draws the mean of a fifth is at the mercy of the few large ones.
+        let mut all = judged(&times, Kind::Default, count, 60);
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         for fifth in 0..5 {
             let part = &all[fifth * all.len() / 5..(fifth + 1) * all.len() / 5];
@@ -390,4 +391,30 @@ fn measuring_ends_when_little_is_left_to_lose() {
     let learned = Learned::fit(Kind::Default, &table.part(&measured), SEED).unwrap();
     let done = next(&table, &measured, Some(&learned), |_, _| true, 10);
     assert!(done.rows.is_empty() && done.expected_loss.is_some_and(|loss| loss < ENOUGH_LOSS), "{done:?}");
+}
+
+#[test]
+fn with_caution_the_steady_rival_is_kept_where_the_other_may_be_a_disaster_and_nowhere_else() {
+    let axes = Axes { names: vec!["size".to_string(), "noise".to_string()], near: 1, prior: 0 };
+    let mut table = Table::new(axes, 2);
+    let mut dice = Dice::new(7);
+    for nth in 0..400u64 {
+        let size = 8.0 * dice.unit();
+        // A little faster, but one in three of the largest takes eight times as long.
+        let other = if size > 7.8 && dice.below(3) == 0 { 800.0 } else { 80.0 };
+        assert!(table.push_kin(&[size, dice.unit()], &[100.0, other], 1.0, nth / 4));
+    }
+    // What is at stake is summed time: the rival that is usually slower is the steady one.
+    for _ in 0..5 {
+        assert!(table.push(&[7.9, dice.unit()], &[100.0, 80_000.0], 1.0));
+    }
+    let learned = Learned::cautious(&table, SEED).unwrap();
+    assert_eq!(learned.steady(), Some(0));
+    let mut buffers = learned.buffers();
+    let mut chosen =
+        |size: f64| learned.choose_with_caution(&[size, 0.5], |_| true, &mut buffers).unwrap().rival;
+    assert_eq!([1.0, 3.0, 6.0].map(&mut chosen), [1, 1, 1]);
+    assert_eq!(chosen(7.9), 0);
+    let mut barred = learned.buffers();
+    assert_eq!(learned.choose_with_caution(&[7.9, 0.5], |rival| rival == 1, &mut barred).unwrap().rival, 1);
 }

@@ -35,14 +35,14 @@ pub struct Regret {
     pub p95: f64,
 }
 
-/// How near expected times were to what live calls took.
+/// How near expected times were to what was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
     /// Kernels on problems that could be compared.
     pub compared: usize,
-    /// The mean of the differences, as a share of what live calls took.
+    /// The mean of the differences, as a share of what was measured.
     pub mape: f64,
-    /// The share of live times within [`COVERED_SPREADS`] of the expected ones.
+    /// The share of measured times within [`COVERED_SPREADS`] of the expected ones.
     pub covered: f64,
 }
 
@@ -79,7 +79,7 @@ pub struct LiveStats {
     pub dropped: u64,
     /// Launches that failed and were answered by another kernel.
     pub failed: u64,
-    /// What all calls took, and what went into trying others.
+    /// What all timed calls took, and what went into trying others.
     pub ledger: Ledger,
     /// Plans that live calls changed, live resize left aside.
     pub changed: u64,
@@ -87,7 +87,8 @@ pub struct LiveStats {
     pub noticed: u64,
     /// Those of them that were still so when measured side by side with the next best.
     pub confirmed: u64,
-    /// Expected times of plans against what their calls took, by what they rested on: `measured`, `fitted`, `analytic`.
+    /// Expected times of plans against what their calls took, by what they rested on: `measured`, `learned`,
+    /// `fitted`, `analytic`.
     pub accuracy: Vec<(&'static str, Accuracy)>,
 }
 
@@ -162,8 +163,8 @@ pub fn accuracy(facts: &[Fact]) -> Option<Accuracy> {
     for condition in ["busy", "quiet"] {
         ahead.extend(times(facts, condition).map(|(key, stats)| (name(key), estimate_of(stats))));
     }
-    let pairs = times(facts, LIVE).filter_map(|(key, live)| Some((*ahead.get(&name(key))?, *live)));
-    compare(pairs)
+    let live = times(facts, LIVE).filter(|(_, live)| live.n >= FEWEST_SAMPLES);
+    compare(live.filter_map(|(key, live)| Some((*ahead.get(&name(key))?, live.mean()))))
 }
 
 /// Kernels by timed live calls, the most used first.
@@ -184,21 +185,17 @@ pub fn used(facts: &[Fact]) -> Vec<Used> {
     used
 }
 
-fn compare(pairs: impl Iterator<Item = (Estimate, Stats)>) -> Option<Accuracy> {
+/// Expected times against what they should have been.
+pub(crate) fn compare(pairs: impl Iterator<Item = (Estimate, f64)>) -> Option<Accuracy> {
     let (mut compared, mut off, mut covered) = (0_usize, 0.0, 0_usize);
-    for (expected, live) in pairs {
-        let (expected_ns, live_ns) = (expected.time.0 as f64, live.mean());
-        if live.n < FEWEST_SAMPLES
-            || expected_ns <= 0.0
-            || live_ns <= 0.0
-            || !expected.spread_log2.is_finite()
-        {
+    for (expected, ns) in pairs {
+        let expected_ns = expected.time.0 as f64;
+        if expected_ns <= 0.0 || ns <= 0.0 || !expected.spread_log2.is_finite() {
             continue;
         }
         compared += 1;
-        off += (expected_ns - live_ns).abs() / live_ns;
-        covered +=
-            usize::from((live_ns / expected_ns).log2().abs() <= COVERED_SPREADS * expected.spread_log2);
+        off += (expected_ns - ns).abs() / ns;
+        covered += usize::from((ns / expected_ns).log2().abs() <= COVERED_SPREADS * expected.spread_log2);
     }
     let count = compared as f64;
     (compared > 0).then(|| Accuracy { compared, mape: off / count, covered: covered as f64 / count })
@@ -243,10 +240,12 @@ impl Audit {
     pub(crate) fn stats(&self) -> LiveStats {
         let mut stats = self.counts.lock().map(|counts| counts.clone()).unwrap_or_default();
         if let Ok(plans) = self.plans.lock() {
-            for basis in [Basis::Measured(0), Basis::Fitted(0), Basis::Analytic] {
+            for basis in [Basis::Measured(0), Basis::Learned(0), Basis::Fitted(0), Basis::Analytic] {
                 let same = |estimate: &Estimate| estimate.basis.name() == basis.name();
                 let live = plans.values().filter_map(|(estimate, live)| Some((*estimate, (*live)?)));
-                let accuracy = compare(live.filter(|(estimate, _)| same(estimate)));
+                let enough = live.filter(|(_, live)| live.n >= FEWEST_SAMPLES);
+                let pairs = enough.map(|(estimate, live)| (estimate, live.mean()));
+                let accuracy = compare(pairs.filter(|(estimate, _)| same(estimate)));
                 stats.accuracy.extend(accuracy.map(|accuracy| (basis.name(), accuracy)));
             }
         }
@@ -316,13 +315,15 @@ mod tests {
         let estimate = |basis| Estimate { time: Nanos(100), spread_log2: 0.1, basis };
         audit.expects(1, estimate(Basis::Measured(3)));
         audit.expects(2, estimate(Basis::Analytic));
+        audit.expects(4, estimate(Basis::Learned(60)));
         audit.ran(1, &Stats::of(&[100.0; 4]).unwrap());
         audit.ran(2, &Stats::of(&[200.0; 4]).unwrap());
         audit.ran(3, &Stats::of(&[7.0]).unwrap());
+        audit.ran(4, &Stats::of(&[80.0; 4]).unwrap());
         let stats = audit.stats();
-        assert_eq!(stats.timed, 9);
+        assert_eq!(stats.timed, 13);
         let told: Vec<(&str, f64, f64)> =
             stats.accuracy.iter().map(|(basis, told)| (*basis, told.mape, told.covered)).collect();
-        assert_eq!(told, [("measured", 0.0, 1.0), ("analytic", 0.5, 0.0)]);
+        assert_eq!(told, [("measured", 0.0, 1.0), ("learned", 0.25, 0.0), ("analytic", 0.5, 0.0)]);
     }
 }

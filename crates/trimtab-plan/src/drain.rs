@@ -35,7 +35,8 @@ impl Inner {
         if let Ok(keys) = self.live_keys.lock() {
             for (id, stats) in sums {
                 self.audit.ran(id, &stats);
-                if let Some(key) = keys.get(&id) {
+                // The same wisdom gives the same plans in mode `off`: its own calls do not add to it.
+                if let Some(key) = keys.get(&id).filter(|_| self.settings.patience > Patience::Off) {
                     self.cold.wisdom.record(key.clone(), Outcome::Timed(stats));
                 }
             }
@@ -43,18 +44,23 @@ impl Inner {
         if self.settings.live_resize && !self.stop.load(Ordering::Acquire) {
             self.resize(&reports);
         }
-        if self.explores() && !self.stop.load(Ordering::Acquire) {
-            let mut calls: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
-            for report in &reports {
-                calls.entry(report.plan_id).or_default().push(report.elapsed_ns);
-            }
+        if self.settings.patience < Patience::Measure || self.stop.load(Ordering::Acquire) {
+            return;
+        }
+        let mut calls: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
+        for report in &reports {
+            calls.entry(report.plan_id).or_default().push(report.elapsed_ns);
+        }
+        if self.explores() {
             let next = self.explores.step(&calls, &self.cold, &self.table, self);
             self.feedback.await_reports(0, next);
+        }
+        if self.settings.watch {
             self.watch(&calls);
         }
     }
 
-    fn explores(&self) -> bool {
+    pub(crate) fn explores(&self) -> bool {
         self.settings.explore && self.settings.patience >= Patience::Measure
     }
 
@@ -145,6 +151,12 @@ impl Inner {
             if let Some(estimate) = winner.estimate() {
                 self.audit.expects(plan.id, estimate);
             }
+            if self.settings.watch && self.settings.patience >= Patience::Measure {
+                let key = fact_key(device.as_ref(), problem, winner, LIVE);
+                let facts = self.cold.wisdom.facts(&key.device, &key.problem);
+                let live = facts.iter().find(|fact| fact.key == key).and_then(|fact| fact.outcome.stats());
+                live.into_iter().for_each(|live| self.drifts.knows(plan.id, live));
+            }
         }
         if let Ok(mut decisions) = self.decisions.lock() {
             let (map, order) = &mut *decisions;
@@ -187,7 +199,12 @@ impl Host for Inner {
     ) -> Option<Plan> {
         // A decision that is being made counts more.
         let _guard = self.deciding.try_lock().ok()?;
+        let before = self.table.in_force(older).map(|(_, _, plan)| (plan.device, plan.kernel, plan.point));
         let plan = self.table.replace(problem, terms, older, plan)?;
+        if before == Some((plan.device, plan.kernel, plan.point)) {
+            self.keep(problem, terms, &plan, Arc::new(decision));
+            return Some(plan);
+        }
         // Where a race that was cut short is remembered, so is what calls found; an estimate is made anew from their times.
         self.remember(terms, &decision, true);
         self.keep(problem, terms, &plan, Arc::new(decision));

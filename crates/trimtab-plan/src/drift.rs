@@ -2,7 +2,7 @@
 //! their order has.
 
 use crate::audit::DRIFTED;
-use crate::cold::{fact_key, total};
+use crate::cold::{fact_key, is_measured, total};
 use crate::guard::Guarded;
 use crate::plan::{Decision, Plan, Reason, Rival};
 use crate::planner::Inner;
@@ -16,6 +16,9 @@ use trimtab_wisdom::{Filter, Outcome, Stats};
 
 /// Calls a plan is known by: its usual time is the middle of so many.
 const FIRST_CALLS: usize = 8;
+/// After a plan was left, and where no call may try whether it is as fast again, it is measured again after so many timed calls, then
+/// after twice as many, and so on.
+const BACK_AFTER: usize = 128;
 /// Rivals measured, the one in force included.
 const MEASURED: usize = 3;
 /// Samples of each, and the fewest the budget must have time for.
@@ -34,13 +37,16 @@ struct Watched {
     /// Its place in the watch, once its usual time is known.
     key: Option<usize>,
     again: u32,
+    /// Calls after which the one it took the place of is measured again.
+    back_at: Option<usize>,
 }
 
 impl Watched {
     fn middle(&self) -> f64 {
         let mut last = self.last;
+        let last = &mut last[..self.seen.clamp(1, FIRST_CALLS)];
         last.sort_by(f64::total_cmp);
-        last[FIRST_CALLS / 2 - 1]
+        last[(last.len() - 1) / 2]
     }
 }
 
@@ -55,6 +61,26 @@ struct State {
 pub(crate) struct Drifts(Mutex<State>);
 
 impl Drifts {
+    /// What calls of a plan took in other processes is what it is known for, where that were enough.
+    pub(crate) fn knows(&self, id: u32, live: &Stats) {
+        let Ok(mut state) = self.0.lock() else { return };
+        let State { watch, plans } = &mut *state;
+        if live.n >= FIRST_CALLS as u64 && plans.len() < MAX_WATCHED && !plans.contains_key(&id) {
+            // What disturbs only adds: most calls lie between the shortest and the mean.
+            let usual = 0.5 * (live.min_ns + live.mean());
+            let key = Some(watch.track(usual * watch.slower_by()));
+            plans.insert(id, Watched { key, ..Watched::default() });
+        }
+    }
+
+    /// The plan took the place of another that had become slower and may become as fast again.
+    fn came_instead(&self, id: u32) {
+        if let Ok(mut state) = self.0.lock() {
+            let plan = state.plans.entry(id).or_default();
+            plan.back_at = Some(plan.seen + BACK_AFTER);
+        }
+    }
+
     /// Takes in live calls; a plan that takes another time than known, what the whole machine does divided out.
     fn ran(&self, calls: &FxHashMap<u32, Vec<u64>>) -> Option<(u32, Change)> {
         let Ok(mut state) = self.0.lock() else { return None };
@@ -80,6 +106,10 @@ impl Drifts {
                             change.filter(|_| plan.again < MAX_AGAIN).map(|change| (id, change)).or(noticed);
                     }
                 }
+            }
+            if let Some(at) = plan.back_at.filter(|at| plan.seen >= *at) {
+                plan.back_at = Some(2 * at);
+                noticed = noticed.or(Some((id, Change { factor: 1.0 })));
             }
         }
         noticed
@@ -119,9 +149,12 @@ impl Inner {
         }
         // Whoever decides now goes first; it is noticed again with the next call.
         let Ok(_guard) = self.deciding.try_lock() else { return };
-        self.audit.count(|counts| counts.noticed += 1);
-        self.measure_again(&problem, terms, &plan, change);
-        self.drifts.settle(id);
+        if change.factor != 1.0 {
+            self.audit.count(|counts| counts.noticed += 1);
+        }
+        if self.measure_again(&problem, terms, &plan, change).is_none() {
+            self.drifts.settle(id);
+        }
     }
 
     /// Measures the plan in force side by side with the next best, or lets calls try them where that would take too long in the
@@ -137,7 +170,10 @@ impl Inner {
         // What was known of them, before it is replaced.
         let known: Vec<Option<f64>> = rivals
             .iter()
-            .map(|&index| decision.rivals[index].estimate().map(|estimate| estimate.time.0 as f64))
+            .map(|&index| &decision.rivals[index])
+            .map(|rival| {
+                rival.estimate().filter(|_| is_measured(rival)).map(|estimate| estimate.time.0 as f64)
+            })
             .collect();
         let recorded = facts.kind == DeviceKind::Recorded;
         let given = self.settings.budget;
@@ -170,18 +206,19 @@ impl Inner {
         let ns = least(0)?;
         let (next, next_ns) =
             (1..rivals.len()).filter_map(|at| Some((at, least(at)?))).min_by(|a, b| a.1.total_cmp(&b.1))?;
-        let overtaken = next_ns * (1.0 + self.settings.switch_margin) < ns;
+        // A machine that is slow does not move them apart, and chance only a little.
         let apart = match (known[0], known[next]) {
             (Some(own), Some(other)) if own > 0.0 && other > 0.0 => (ns / next_ns) / (own / other),
-            _ => 1.0,
+            _ => ns / next_ns,
         };
-        // A machine that is slow does not move them apart.
-        let moved = if change.factor > 1.0 { apart } else { 1.0 / apart };
-        if !overtaken && moved < MOVED {
+        let overtaken = next_ns * (1.0 + self.settings.switch_margin) < ns && apart >= MOVED;
+        let moved = if change.factor < 1.0 { 1.0 / apart } else { apart };
+        if !overtaken && (moved < MOVED || change.factor == 1.0) {
             return None;
         }
         self.audit.count(|counts| counts.confirmed += 1);
-        if overtaken {
+        let condition = device.state().condition(facts.cores.unwrap_or(facts.threads));
+        if overtaken && condition == QUIET {
             // What was measured before says something else; kept, it would be believed again in the next process.
             self.cold.wisdom.forget(&Filter {
                 device: Some(facts.fingerprint.0.clone()),
@@ -200,27 +237,34 @@ impl Inner {
         let chosen = rivals[next];
         decision.rivals[chosen].estimate()?;
         let name = |rival: &Rival| format!("{} ({})", rival.name, rival.point_name);
-        let note = format!(
-            "{} took {:.2}× as long as before in live calls, and {} is faster side by side",
-            name(&decision.rivals[own]),
-            change.factor,
-            name(&decision.rivals[chosen])
-        );
-        decision.notes.push(note);
+        let (old, new) = (name(&decision.rivals[own]), name(&decision.rivals[chosen]));
+        decision.notes.push(match change.factor {
+            1.0 => format!("{new} is as fast again as it was, and faster than {old} side by side"),
+            by => format!(
+                "{old} took {by:.2}× as long as before in live calls, and {new} is faster side by side"
+            ),
+        });
         // Not settled for good: calls try whether the other is as fast again.
         (decision.chosen, decision.reason, decision.complete) = (chosen, Reason::Raced, false);
+        (decision.expected_loss, decision.grounds) = (None, Vec::new());
         let next = self.table.replace(problem, terms, plan.id, decision.plan()?)?;
         self.remember(terms, &decision, false);
         let decision = Arc::new(decision);
         self.keep(problem, terms, &next, Arc::clone(&decision));
+        self.drifts.settle(plan.id);
+        if !self.explores() && change.factor != 1.0 {
+            self.drifts.came_instead(next.id);
+        }
         self.open(terms, &decision, next);
         self.audit.count(|counts| counts.changed += 1);
         Some(())
     }
 }
 
-/// How far two rivals must have moved apart for the change to count as confirmed although their order is the same.
+/// How far two rivals must have moved apart for a change to count as confirmed.
 const MOVED: f64 = 1.1;
+/// The condition of facts measured while nothing else ran: only those replace what was measured before.
+const QUIET: &str = "quiet";
 
 /// The one in force and the next best on its device.
 fn beside(decision: &Decision, own: usize) -> Vec<usize> {

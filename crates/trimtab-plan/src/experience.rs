@@ -2,12 +2,13 @@
 
 use crate::audit::DRIFTED;
 use crate::field;
-use crate::lessons::{Belief, Lessons};
+use crate::lessons::{Belief, Lessons, Told};
 use crate::plan::{Rival, Standing};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, DType, Device, Estimate, FailureKind, KernelId, Nanos, Point, Problem, Rates, Space, Terms,
+    Basis, DType, Device, Estimate, FailureKind, KernelId, Nanos, Operation, Point, Problem, Rates, Space,
+    Terms,
 };
 use trimtab_model::{Fit, Observation, features, roofline};
 use trimtab_wisdom::{Fact, Outcome, Stats, Wisdom};
@@ -26,6 +27,9 @@ pub(crate) const CHOSEN: &str = "chosen";
 /// Conditions of facts that are not races: their times lift no failure.
 const BESIDE: [&str; 5] = [LIVE, COMPILED, EXPLORED, CHOSEN, DRIFTED];
 
+/// Parts measurements are split into where predictions are judged, and the fewest of a kernel that are.
+const FOLDS: usize = 4;
+const FEWEST_FORETOLD: usize = 8;
 /// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
 const MAX_FAILED: usize = 4096;
 
@@ -149,13 +153,20 @@ impl Experience {
     }
 
     /// Takes in one more measurement.
-    pub(crate) fn note_time(&self, devices: &[Arc<dyn Device>], problem: &Problem, rival: &Rival, ns: f64) {
+    pub(crate) fn note_time(
+        &self,
+        devices: &[Arc<dyn Device>],
+        problem: &Problem,
+        rival: &Rival,
+        stats: &Stats,
+        at_ms: u64,
+    ) {
         if let (Ok(mut known), Some(device)) = (self.known.lock(), devices.get(rival.device as usize))
             && let Some(known) = known.get_mut(&rival.device)
         {
-            add(known, device.as_ref(), rival.kernel, problem, &rival.point, ns);
-            let at = (rival.kernel, rival.point);
-            self.lessons.note(rival.device, problem, at, Belief::Quiet, ns);
+            add(known, device.as_ref(), rival.kernel, problem, &rival.point, stats.min_ns);
+            let told = Told::new(stats, Belief::Quiet, at_ms);
+            self.lessons.note(rival.device, problem, (rival.kernel, rival.point), told);
         }
     }
 
@@ -174,6 +185,35 @@ impl Experience {
         }
         let hung = self.hung.lock().is_ok_and(|hung| hung.contains(&(rival.device, rival.kernel)));
         (!hung && !is_unknown(&rival.work)).then(|| roof.estimate())
+    }
+
+    /// What each measurement of kernels of an operation would have been expected to take by fits to the others, a quarter of them left
+    /// out at a time, beside what it took.
+    pub(crate) fn foretold(
+        &self,
+        device: &dyn Device,
+        index: u16,
+        is_asked: &dyn Fn(Operation) -> bool,
+    ) -> Vec<(Estimate, f64)> {
+        let Ok(known) = self.known.lock() else { return Vec::new() };
+        let mut pairs = Vec::new();
+        for ((kernel, _), known) in known.get(&index).into_iter().flatten() {
+            let info = device.kernels().get(kernel.0 as usize);
+            let enough = known.observations.len() >= FEWEST_FORETOLD;
+            if !enough || !info.is_some_and(|info| is_asked(info.operation)) {
+                continue;
+            }
+            for fold in 0..FOLDS {
+                let part = |own: bool| {
+                    let all = known.observations.iter().enumerate();
+                    all.filter(move |(nth, _)| (nth % FOLDS == fold) == own).map(|(_, seen)| *seen)
+                };
+                let Some(fit) = Fit::new(&part(false).collect::<Vec<_>>()) else { continue };
+                let expected = |seen: &Observation| fit.predict(&seen.work, &seen.roofline, &seen.sizes);
+                pairs.extend(part(true).map(|seen| (expected(&seen), seen.measured_ns)));
+            }
+        }
+        pairs
     }
 
     /// Reads wisdom about a device if that was not done yet. No lock is held meanwhile: device and kernels are asked.
@@ -227,7 +267,8 @@ impl Experience {
                         "quiet" => Belief::Quiet,
                         _ => Belief::Busy,
                     };
-                    self.lessons.note(index, &problem, (kernel, point), belief, stats.min_ns);
+                    let told = Told::new(stats, belief, fact.last_seen_ms);
+                    self.lessons.note(index, &problem, (kernel, point), told);
                 }
             }
         }

@@ -3,13 +3,15 @@
 use crate::cold::{Ask, Cold, is_measured, total};
 use crate::experience::Effort;
 use crate::field;
-use crate::lessons::{FEWEST_ROWS, Lesson, Lessoned};
+use crate::lessons::{self, FEWEST_ROWS, Lesson, Lessoned};
 use crate::offload::is_open;
 use crate::plan::{Decision, Reason, Rival};
 use crate::planner::Planner;
+use crate::table::TermsId;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use trimtab_core::{Basis, Estimate, KernelId, Matmul, Nanos, Objective, Patience, Point, Problem};
-use trimtab_model::learn::Table;
+use trimtab_model::learn::{Learned, Table};
 
 /// A choice expected to lose no more than this is not measured.
 const SURE: f64 = 0.02;
@@ -57,6 +59,17 @@ pub struct Taught {
     pub rivals: Vec<String>,
     /// Their times.
     pub table: Table,
+    /// The rivals as the device knows them.
+    at: Vec<(KernelId, Point)>,
+    /// The times with ties, as calls learn them.
+    tied: Table,
+}
+
+impl Taught {
+    /// What calls go by once there is enough: a model fitted to these times, rivals within the noise of the best as fast as it.
+    pub fn learn(&self) -> Option<Learned> {
+        lessons::learn(&self.tied, field::seed(&[&self.sort]))
+    }
 }
 
 impl Planner {
@@ -69,14 +82,35 @@ impl Planner {
         let tables = cold.experience.lessons.tables(fewest).into_iter();
         tables
             .map(|(device, sort, lessoned)| {
-                let Lessoned { table, problems, rivals, .. } = lessoned;
+                let Lessoned { table, tied, problems, rivals, .. } = lessoned;
                 let names = |problem: &Problem| {
                     rivals.iter().map(|rival| cold.label(device, problem, rival)).collect()
                 };
-                let rivals = problems.first().map(names).unwrap_or_default();
-                Taught { device, sort, problems, rivals, table }
+                let names = problems.first().map(names).unwrap_or_default();
+                Taught { device, sort, problems, rivals: names, table, at: rivals, tied }
             })
             .collect()
+    }
+
+    /// Which of the rivals take a problem, under the terms of a call that says nothing else: those whose kernel does not decline
+    /// it and whose settings are legal for it.
+    pub fn takes(&self, taught: &Taught, problem: &Problem) -> Vec<bool> {
+        let cold = self.cold();
+        let Some(device) = cold.devices.get(taught.device as usize) else {
+            return vec![false; taught.at.len()];
+        };
+        let terms = self.given_terms(TermsId::default());
+        // Settings of one kernel stand together more often than not: its space is built once.
+        let mut spaces: FxHashMap<KernelId, Option<FxHashSet<Point>>> = FxHashMap::default();
+        let mut takes = |(kernel, point): &(KernelId, Point)| {
+            let space = spaces.entry(*kernel).or_insert_with(|| {
+                let open = device.declines(*kernel, problem).is_none();
+                open.then(|| device.space(*kernel, problem).points().iter().copied().collect())
+            });
+            let legal = space.as_ref().is_some_and(|points| points.contains(point));
+            legal && terms.constraints.excludes(&device.work(*kernel, problem, point), None).is_none()
+        };
+        taught.at.iter().map(&mut takes).collect()
     }
 }
 
@@ -248,7 +282,8 @@ impl Cold {
         let names: Vec<&str> = labels.iter().map(String::as_str).collect();
         let learned = &lesson.learned;
         let mut grounds = vec![format!(
-            "{} problems of this sort and {} rivals, cross-validated {:.1} % slower than the best of them",
+            "{} problems of this sort and {} rivals, cross-validated {:.1} % slower than the best of them (differences \
+             within the noise left aside)",
             learned.problems(),
             names.len(),
             (learned.regret() - 1.0) * 100.0

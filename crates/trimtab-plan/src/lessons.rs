@@ -1,12 +1,14 @@
 //! What measured problems teach about others of their sort: tables of times, and models fitted to them when asked.
 
+use crate::experience::estimate_of;
 use crate::field;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{KernelId, Point, Problem};
 use trimtab_model::learn::{
-    FEWEST_PROBLEMS, Kind, Learned, SLOWEST_LOG2, Table, axes, relative, shape as describe,
+    FEWEST_PROBLEMS, Kind, Learned, SLOWEST_LOG2, Table, axes, recency, relative, shape as describe,
 };
+use trimtab_wisdom::Stats;
 
 /// With fewer measured problems of a sort than this nobody is spared a measurement.
 pub(crate) const FEWEST_ROWS: usize = 20;
@@ -17,14 +19,18 @@ const MOST_PROBLEMS: usize = 256;
 const MOST_RIVALS: usize = 12;
 /// A rival must make up for so many doublings a problem to be one of them: below, it is a twin of those there.
 const WORTH: f64 = 0.002;
-/// Rivals within this share of the best are tied: no loss.
+/// Rivals within this share of the best are tied: no loss. So are those within the noise of both times, up to …
 const TIED: f64 = 0.02;
+/// … this share.
+const MOST_NOISE: f64 = 0.1;
 /// A model is fitted again when there are so many times more measurements.
 const GROWN: f64 = 1.1;
 /// Problems times rivals that are fitted within a few milliseconds: a call does not wait for more.
 const QUICK: usize = 200;
 /// How far outside the measured sizes a model is believed, in doublings.
 const REACH: f64 = 1.0;
+/// The least weight of a measured problem, however old: that of ten weeks.
+const LEAST_WEIGHT: f64 = 1.0 / 1024.0;
 /// Different points of kernels looked at per sort, and sorts per device; more are not learned from.
 const MOST_COLUMNS: usize = 4096;
 const MOST_SORTS: usize = 1024;
@@ -38,11 +44,57 @@ pub(crate) enum Belief {
     Quiet,
 }
 
+/// A time with what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub belief: Belief,
+    pub ns: f64,
+    /// How far it may be off by chance, in doublings.
+    pub noise_log2: f64,
+    /// When that was, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl Told {
+    /// What samples tell.
+    pub(crate) fn new(stats: &Stats, belief: Belief, at_ms: u64) -> Told {
+        let noise_log2 = estimate_of(stats).spread_log2 / (stats.n.max(1) as f64).sqrt();
+        Told { belief, ns: stats.min_ns, noise_log2, at_ms }
+    }
+}
+
 /// One measured problem: its rivals by number, each with its time.
 #[derive(Clone)]
 struct Seen {
     problem: Problem,
-    times: FxHashMap<usize, (Belief, f64)>,
+    times: FxHashMap<usize, Told>,
+}
+
+impl Seen {
+    /// log2 of each time over the best's, of the picked rivals; who is within the noise of the best is told to be as fast.
+    fn tied(&self, picked: &[usize]) -> Vec<f64> {
+        let known = || picked.iter().filter_map(|number| self.times.get(number));
+        let Some(best) = known().min_by(|a, b| a.ns.total_cmp(&b.ns)) else {
+            return vec![f64::NAN; picked.len()];
+        };
+        let one = |number: &usize| {
+            let Some(told) = self.times.get(number) else { return f64::NAN };
+            let noise = told.noise_log2.hypot(best.noise_log2).min((1.0 + MOST_NOISE).log2());
+            let log2 = (told.ns / best.ns).log2();
+            if log2 <= noise.max((1.0 + TIED).log2()) { 0.0 } else { log2 }
+        };
+        picked.iter().map(one).collect()
+    }
+
+    /// How much it counts beside measurements of that time: half after a week, in the mean over the picked rivals.
+    fn weight(&self, picked: &[usize], newest_ms: u64) -> f64 {
+        let ages = picked.iter().filter_map(|number| self.times.get(number));
+        let (sum, count) = ages.fold((0.0, 0.0), |(sum, count), told| {
+            (sum + recency(newest_ms.saturating_sub(told.at_ms) as f64 / 1000.0), count + 1.0)
+        });
+        // Whatever its age it is better than nothing where there is nothing else.
+        (sum / f64::max(count, 1.0)).max(LEAST_WEIGHT)
+    }
 }
 
 /// Everything measured of one sort of problems on one device.
@@ -61,7 +113,7 @@ struct Sort {
 }
 
 impl Sort {
-    fn note(&mut self, problem: &Problem, rival: (KernelId, Point), belief: Belief, ns: f64) {
+    fn note(&mut self, problem: &Problem, rival: (KernelId, Point), told: Told) {
         let number = match self.numbers.get(&rival) {
             Some(&number) => number,
             None if self.rivals.len() >= MOST_COLUMNS => return,
@@ -91,9 +143,9 @@ impl Sort {
         };
         let times = &mut self.seen[place].times;
         self.told += usize::from(!times.contains_key(&number));
-        let time = times.entry(number).or_insert((belief, ns));
-        if belief >= time.0 {
-            *time = (belief, ns);
+        let time = times.entry(number).or_insert(told);
+        if told.belief >= time.belief {
+            *time = told;
         }
     }
 
@@ -112,28 +164,35 @@ impl Sort {
         let mut told: Vec<Vec<f64>> = Vec::with_capacity(self.seen.len());
         for seen in &self.seen {
             let mut ns = vec![f64::NAN; self.rivals.len()];
-            seen.times.iter().for_each(|(&number, time)| ns[number] = time.1);
+            seen.times.iter().for_each(|(&number, time)| ns[number] = time.ns);
             let mut row = vec![f64::NAN; ns.len()];
             relative(&ns, &mut row);
             told.push(row);
         }
         let (picked, missed_log2) = pick(&told, &known);
         let first = self.seen.first().filter(|_| !picked.is_empty())?;
+        let times = self.seen.iter().flat_map(|seen| seen.times.values());
+        let newest_ms = times.map(|told| told.at_ms).max().unwrap_or(0);
         let mut table = Table::new(axes(&first.problem), picked.len());
+        let mut tied = table.clone();
         let mut problems = Vec::new();
         for (seen, told) in self.seen.iter().zip(&told) {
             let ns: Vec<f64> =
-                picked.iter().map(|number| seen.times.get(number).map_or(f64::NAN, |time| time.1)).collect();
+                picked.iter().map(|number| seen.times.get(number).map_or(f64::NAN, |time| time.ns)).collect();
             let have = ns.iter().filter(|ns| !ns.is_nan()).count();
             // One time alone says nothing, unless it was the best of all there.
             let is_best = picked.iter().any(|&number| told[number] == 0.0);
-            if (have >= 2 || (have == 1 && is_best)) && table.push(&describe(&seen.problem), &ns, 1.0) {
+            let (at, weight) = (describe(&seen.problem), seen.weight(&picked, newest_ms));
+            if (have >= 2 || (have == 1 && is_best)) && table.push(&at, &ns, weight) {
+                let log2 = seen.tied(&picked);
+                let factors: Vec<f64> = log2.into_iter().map(f64::exp2).collect();
+                tied.push(&at, &factors, weight);
                 problems.push(seen.problem);
             }
         }
         let kernels = known.iter().map(|&number| self.rivals[number].0).collect();
         let rivals = picked.iter().map(|&number| self.rivals[number]).collect();
-        Some(Lessoned { table, problems, rivals, kernels, missed_log2 })
+        Some(Lessoned { table, tied, problems, rivals, kernels, missed_log2 })
     }
 }
 
@@ -165,6 +224,9 @@ fn pick(told: &[Vec<f64>], known: &[usize]) -> (Vec<usize>, f64) {
 /// A table with what its rows and columns are.
 pub(crate) struct Lessoned {
     pub table: Table,
+    /// The same with rivals that are within the noise of the best as fast as it: what models are fitted to, so that what they are
+    /// expected to lose is not what chance made of equals.
+    pub tied: Table,
     pub problems: Vec<Problem>,
     pub rivals: Vec<(KernelId, Point)>,
     /// Kernels measured on enough problems, at any point.
@@ -197,10 +259,9 @@ pub(crate) struct Advice {
 
 impl Lesson {
     fn new(lessoned: Lessoned, seed: u64) -> Option<Lesson> {
-        let Lessoned { table, rivals, kernels, missed_log2, .. } = lessoned;
-        let learned = Some(&table)
-            .filter(|table| table.len() >= FEWEST_ROWS)
-            .and_then(|t| Learned::fit(Kind::Default, t, seed))?;
+        let Lessoned { tied: table, rivals, kernels, missed_log2, .. } = lessoned;
+        let learned =
+            Some(&table).filter(|table| table.len() >= FEWEST_ROWS).and_then(|table| learn(table, seed))?;
         let span = |axis: usize| {
             (0..table.len())
                 .map(|row| table.at(row)[axis])
@@ -246,18 +307,11 @@ impl Lessons {
     }
 
     /// Takes in the time of one rival.
-    pub(crate) fn note(
-        &self,
-        device: u16,
-        problem: &Problem,
-        rival: (KernelId, Point),
-        belief: Belief,
-        ns: f64,
-    ) {
+    pub(crate) fn note(&self, device: u16, problem: &Problem, rival: (KernelId, Point), told: Told) {
         let Ok(mut sorts) = self.sorts.lock() else { return };
         let key = (device, field::sort_of(problem));
         if sorts.len() < MOST_SORTS || sorts.contains_key(&key) {
-            sorts.entry(key).or_default().note(problem, rival, belief, ns);
+            sorts.entry(key).or_default().note(problem, rival, told);
         }
     }
 
@@ -309,6 +363,11 @@ impl Lessons {
     }
 }
 
+/// The model that calls go by.
+pub(crate) fn learn(table: &Table, seed: u64) -> Option<Learned> {
+    Learned::fit(Kind::Default, table, seed)
+}
+
 /// Fits a model and puts it in the place of the one there, if it can be fitted.
 fn fit(sorts: &Mutex<Sorts>, key: &(u16, String), lessoned: Lessoned) -> Option<Arc<Lesson>> {
     let lesson = Arc::new(Lesson::new(lessoned, field::seed(&[&key.1]))?);
@@ -345,10 +404,14 @@ mod tests {
         (KernelId(number), Point::new(&[number]))
     }
 
+    fn told(belief: Belief, ns: f64, at_ms: u64) -> Told {
+        Told { belief, ns, noise_log2: 0.0, at_ms }
+    }
+
     fn teach(lessons: &Lessons, sizes: std::ops::Range<u64>) {
         for size in sizes {
             for (number, factor) in [(0, 1.0), (1, 1.5), (2, 1.005)] {
-                lessons.note(0, &problem(size), rival(number), Belief::Quiet, size as f64 * factor);
+                lessons.note(0, &problem(size), rival(number), told(Belief::Quiet, size as f64 * factor, 0));
             }
         }
     }
@@ -369,13 +432,60 @@ mod tests {
         let mut sort = Sort::default();
         let most = MOST_PROBLEMS as u64;
         for size in 2..most + 50 {
-            sort.note(&problem(size), rival(0), Belief::Quiet, 1.0);
-            sort.note(&problem(size), rival(0), Belief::Busy, 9.0);
+            sort.note(&problem(size), rival(0), told(Belief::Quiet, 1.0, 0));
+            sort.note(&problem(size), rival(0), told(Belief::Busy, 9.0, 0));
         }
         assert_eq!((sort.seen.len(), sort.places.len()), (MOST_PROBLEMS, MOST_PROBLEMS));
         assert!(!sort.places.contains_key(&problem(2)) && sort.places.contains_key(&problem(most + 49)));
         assert!(sort.places.iter().all(|(problem, place)| sort.seen[*place].problem == *problem));
-        assert!(sort.seen.iter().all(|seen| seen.times[&0] == (Belief::Quiet, 1.0)));
+        assert!(sort.seen.iter().all(|seen| seen.times[&0] == told(Belief::Quiet, 1.0, 0)));
+    }
+
+    #[test]
+    fn a_problem_measured_a_week_before_the_newest_counts_half() {
+        let (week, mut sort) = (7 * 24 * 3600 * 1000, Sort::default());
+        for size in 10..40 {
+            let at_ms = if size < 20 { 5 * week } else { 6 * week };
+            for number in [0, 1] {
+                let ns = if (size < 25) == (number == 0) { 1.0 } else { 2.0 };
+                // One rival of one problem was measured again since.
+                let at_ms = if (size, number) == (10, 1) { 6 * week } else { at_ms };
+                sort.note(&problem(size), rival(number), told(Belief::Quiet, ns, at_ms));
+            }
+        }
+        let lessoned = sort.table().unwrap();
+        let weights: Vec<f64> = (0..lessoned.tied.len()).map(|row| lessoned.tied.weight(row)).collect();
+        assert_eq!((weights[0], &weights[1..10], &weights[10..]), (0.75, &[0.5; 9][..], &[1.0; 20][..]));
+        assert!((0..weights.len()).all(|row| lessoned.table.weight(row) == weights[row]));
+        // Of something ancient a little is left.
+        sort.note(&problem(10), rival(0), told(Belief::Quiet, 1.0, 0));
+        sort.note(&problem(10), rival(1), told(Belief::Quiet, 1.0, 0));
+        sort.note(&problem(39), rival(1), told(Belief::Quiet, 1.0, 600 * week));
+        assert_eq!(sort.table().unwrap().table.weight(0), LEAST_WEIGHT);
+    }
+
+    #[test]
+    fn who_is_within_the_noise_of_the_best_is_as_fast_for_the_model_and_not_in_the_table_shown() {
+        let mut sort = Sort::default();
+        for size in 10..20 {
+            let noisy = Told { noise_log2: 1.06f64.log2(), ..told(Belief::Quiet, 1.05, 0) };
+            let far = Told { noise_log2: 9.0, ..told(Belief::Quiet, 1.2, 0) };
+            let all = [told(Belief::Quiet, 1.0, 0), told(Belief::Quiet, 1.015, 0), noisy, far];
+            // Everyone is best somewhere.
+            for (number, one) in all.into_iter().enumerate() {
+                let turned = (number as u32 + size as u32) % 4;
+                sort.note(&problem(size), rival(turned), one);
+            }
+        }
+        let lessoned = sort.table().unwrap();
+        let row = |table: &Table| {
+            let mut row: Vec<f64> = table.told(0).iter().map(|log2| log2.exp2()).collect();
+            row.sort_by(f64::total_cmp);
+            row
+        };
+        assert_eq!(row(&lessoned.tied)[..3], [1.0; 3]);
+        assert!((row(&lessoned.tied)[3] - 1.2).abs() < 1e-9);
+        assert!((row(&lessoned.table)[2] - 1.05).abs() < 1e-9);
     }
 
     #[test]

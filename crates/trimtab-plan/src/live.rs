@@ -9,6 +9,7 @@ use crate::field;
 use crate::plan::{Decision, Plan, Reason, Rival};
 use crate::table::{Table, TermsId};
 use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{DeviceKind, Nanos, Objective, Problem};
 use trimtab_model::learn::{Ledger, Pick, Policy};
@@ -21,9 +22,13 @@ const MAX_POINTS: usize = 3;
 const HOPELESS: f64 = 4.0;
 /// Problems explored at a time; more keep the plan they have.
 const MAX_EXPLORED: usize = 64;
+/// Problems whose ledgers are kept after they were explored.
+const MAX_SPENT: usize = 4096;
 /// Timed calls of the plan in force after which a call that was to run another rival is not waited for any more: its report
 /// was dropped, or it went to a caller who does not report.
 const PATIENCE_CALLS: u32 = 256;
+/// Timed calls after which it is known well enough how long calls are at least.
+const FEW_CALLS: u32 = 4;
 /// Bounds of the error that estimates are believed to have, in doublings.
 const ERROR_LOG2: (f64, f64) = (0.1, 1.0);
 /// A pick of no rival: time that is entered into a ledger without teaching anything.
@@ -42,6 +47,8 @@ pub(crate) struct Pair {
 struct Trial {
     pick: Pick,
     id: u32,
+    /// The number of the plan in whose place it is tried.
+    in_force: u32,
     waited: u32,
 }
 
@@ -59,8 +66,13 @@ pub(crate) struct Explorer {
     plan: Plan,
     at: usize,
     trial: Option<Trial>,
-    /// What the last timed call of the plan in force took.
+    late: Option<Late>,
+    /// Calls that were explored.
+    explored: u64,
+    /// What the last timed call of the plan in force took, the shortest, and how many there were.
     last_ns: f64,
+    least_ns: f64,
+    timed: u32,
 }
 
 /// What the policy wants to happen next.
@@ -69,7 +81,7 @@ pub(crate) enum Next {
     Stay,
     /// This plan is to be tried by the next call.
     Try(Pick, Plan),
-    /// This rival of the decision is to be put in force: calls showed it to be the fastest.
+    /// This plan is to be put in force: of the rival that calls showed to be the fastest, or the same one timed more often.
     Switch(Plan, Box<Decision>),
 }
 
@@ -102,7 +114,11 @@ impl Explorer {
             plan,
             at: 0,
             trial: None,
+            late: None,
+            explored: 0,
             last_ns: 0.0,
+            least_ns: f64::INFINITY,
+            timed: 0,
         };
         explorer.restart(cold)?;
         Some(explorer)
@@ -128,8 +144,16 @@ impl Explorer {
         let first = self.ladder.rivals.first()?;
         let fingerprint = &cold.devices.get(first.device as usize)?.facts().fingerprint.0;
         let seed = field::seed(&[fingerprint, "live", &self.problem.to_string()]);
+        let spent = *self.policy.ledger();
         self.policy = Policy::new(&prior, middle.clamp(ERROR_LOG2.0, ERROR_LOG2.1), true, seed)?;
+        self.enter(spent.total_ns, spent.explored_ns);
         Some(())
+    }
+
+    /// Takes over what calls of the problem took before: a debt is not forgiven because the rivals have changed.
+    fn enter(&mut self, total_ns: f64, explored_ns: f64) {
+        let paid = Some(total_ns - explored_ns).filter(|_| explored_ns > 0.0);
+        self.policy.ran(Pick { explores: paid, ..NOBODY }, total_ns, &mut Ledger::default());
     }
 
     pub(crate) fn key(&self) -> (&Problem, TermsId) {
@@ -141,8 +165,10 @@ impl Explorer {
     }
 
     /// The problem's own ledger.
-    pub(crate) fn ledger(&self) -> &Ledger {
-        self.policy.ledger()
+    pub(crate) fn ledger(&self) -> Ledger {
+        let mut ledger = *self.policy.ledger();
+        ledger.explored = self.explored;
+        ledger
     }
 
     /// Takes over a plan that was put in force meanwhile, if it is that of one of the rivals.
@@ -152,40 +178,86 @@ impl Explorer {
         };
         let Some(at) = self.ladder.rivals.iter().position(same) else { return false };
         (self.plan, self.at) = (*plan, at);
+        (self.last_ns, self.least_ns, self.timed) = (0.0, f64::INFINITY, 0);
         true
+    }
+
+    /// Gives up waiting for a trial. One that no call has taken yet is taken back; of one that runs, or whose report was lost,
+    /// as much is charged as a call that is worth trying may take.
+    fn abandon(&mut self, table: &Table, process: &mut Ledger) {
+        let Some(trial) = self.trial.take() else { return };
+        let Some(expected_ns) = trial.pick.explores.filter(|_| !table.take_back(trial.in_force, trial.id))
+        else {
+            return;
+        };
+        self.charge(expected_ns, HOPELESS * expected_ns, process);
+        let charged_ns = (HOPELESS - 1.0) * expected_ns;
+        self.late = Some(Late { id: trial.id, charged_ns, expected_ns });
+    }
+
+    /// Lets others try something first, if no call has taken the trial yet.
+    fn yield_turn(&mut self, table: &Table) {
+        self.trial.take_if(|trial| table.take_back(trial.in_force, trial.id));
+    }
+
+    /// Whether a report of that plan is its own.
+    fn expects(&self, id: u32) -> bool {
+        id == self.plan.id
+            || self.trial.as_ref().is_some_and(|trial| trial.id == id)
+            || self.late.is_some_and(|late| late.id == id)
+    }
+
+    /// Enters an explored call of which nothing is learned.
+    fn charge(&mut self, expected_ns: f64, ns: f64, process: &mut Ledger) {
+        self.explored += 1;
+        self.policy.ran(Pick { explores: Some(expected_ns), ..NOBODY }, ns, process);
     }
 
     /// Takes in one report. The pair, if it was of an explored call.
     fn ran(&mut self, id: u32, ns: f64, process: &mut Ledger) -> Option<Pair> {
         if id == self.plan.id {
             self.policy.ran(Pick { rival: self.at, explores: None }, ns, process);
-            // The calls between two timed ones took as long.
-            let untimed = f64::from(self.plan.sample_interval() - 1);
-            self.policy.ran(NOBODY, ns * untimed, process);
-            self.last_ns = ns;
+            (self.last_ns, self.least_ns) = (ns, self.least_ns.min(ns));
+            self.timed = self.timed.saturating_add(1);
             if let Some(trial) = &mut self.trial {
                 trial.waited += 1;
             }
             return None;
         }
+        if let Some(late) = self.late.filter(|late| late.id == id && self.trial.is_none()) {
+            self.late = None;
+            let over_ns = ns - late.expected_ns - late.charged_ns;
+            if over_ns > 0.0 {
+                // The call was counted when it was given up.
+                self.enter(over_ns, over_ns);
+                process.total_ns += over_ns;
+                process.explored_ns += over_ns;
+            }
+            return None;
+        }
         let trial = self.trial.take_if(|trial| trial.id == id)?;
         self.policy.ran(trial.pick, ns, process);
+        self.explored += 1;
         Some(Pair { chosen: (self.plan.id, self.last_ns), tried: (id, ns) })
     }
 
     /// What should happen next.
-    fn next(&mut self, cold: &Cold, table: &Table, process: &Ledger) -> Next {
-        if self.trial.as_ref().is_some_and(|trial| trial.waited > PATIENCE_CALLS)
-            && let Some(trial) = self.trial.take()
-        {
-            table.take_back(self.plan.id, trial.id);
-        }
+    fn next(&mut self, cold: &Cold, process: &Ledger, free: bool) -> Next {
         if self.trial.is_some() || self.last_ns <= 0.0 {
             return Next::Stay;
         }
         let best = self.policy.incumbent();
         if best != self.at {
             return self.switch(best);
+        }
+        // Calls that take longer than expected can be timed more often for the same share of them, and only timed ones count.
+        let Plan { device, kernel, point, .. } = self.plan;
+        let seen = Plan::new(device, kernel, point, Nanos(self.least_ns as u64));
+        if self.timed >= FEW_CALLS && seen.sample_interval() < self.plan.sample_interval() {
+            return Next::Switch(seen, Box::new(Decision::clone(&self.decision)));
+        }
+        if !free {
+            return Next::Stay;
         }
         let pick = self.policy.pick(process);
         if pick.explores.is_none() {
@@ -230,7 +302,7 @@ impl Explorer {
             let rival = self.ladder.rivals.get(at);
             rival.map_or_else(String::new, |rival| format!("{} ({})", rival.name, rival.point_name))
         };
-        let explored = self.policy.ledger().explored;
+        let explored = self.explored;
         decision.notes.retain(|note| !note.starts_with(NOTE));
         decision.notes.push(format!(
             "{NOTE}{} instead of {}, {explored} calls explored",
@@ -238,6 +310,8 @@ impl Explorer {
             name(self.at)
         ));
         (decision.chosen, decision.reason) = (index, Reason::Explored);
+        // What was expected of the choice before says nothing about this one.
+        decision.expected_loss = None;
         Next::Switch(plan, Box::new(decision))
     }
 }
@@ -274,6 +348,15 @@ fn contenders(cold: &Cold, decision: &Decision) -> Option<Vec<usize>> {
     (rivals.len() > 1).then_some(rivals)
 }
 
+/// A call that was to run another rival and is not waited for any more: what it takes is still charged.
+#[derive(Clone, Copy)]
+struct Late {
+    id: u32,
+    /// What was charged for it already, beyond what the plan in force was expected to take.
+    charged_ns: f64,
+    expected_ns: f64,
+}
+
 /// What exploring is asked to do by its owner.
 pub(crate) trait Host {
     /// The decision with estimates of everyone, where it has none.
@@ -304,6 +387,9 @@ pub(crate) struct Explores {
     /// Numbers of tried plans whose launch failed.
     failed: Mutex<Vec<u32>>,
     process: Mutex<Ledger>,
+    /// What was spent on problems that were explored before.
+    spent: Mutex<FxHashMap<(Problem, TermsId), Ledger>>,
+    turns: AtomicUsize,
 }
 
 impl Explores {
@@ -319,8 +405,17 @@ impl Explores {
 
     pub(crate) fn clear(&self) {
         if let (Ok(mut explorers), Ok(mut begun)) = (self.explorers.lock(), self.begun.lock()) {
-            explorers.clear();
+            explorers.drain(..).for_each(|explorer| self.leave(&explorer));
             begun.clear();
+        }
+    }
+
+    /// A problem is no longer explored; what it cost is kept.
+    fn leave(&self, explorer: &Explorer) {
+        if let Ok(mut spent) = self.spent.lock()
+            && spent.len() < MAX_SPENT
+        {
+            spent.insert((explorer.problem, explorer.terms), explorer.ledger());
         }
     }
 
@@ -333,7 +428,7 @@ impl Explores {
         }
     }
 
-    /// What all calls of the process took, and how much of it went into exploring.
+    /// What all timed calls of the process took, and how much of it went into exploring.
     pub(crate) fn ledger(&self) -> Ledger {
         self.process.lock().map_or_else(|_| Ledger::default(), |ledger| *ledger)
     }
@@ -342,7 +437,7 @@ impl Explores {
     pub(crate) fn ledgers(&self) -> Vec<(Problem, Ledger)> {
         let explorers = self.explorers.lock().ok();
         let ledgers = |explorers: &Vec<Explorer>| {
-            explorers.iter().map(|explorer| (explorer.problem, *explorer.ledger())).collect()
+            explorers.iter().map(|explorer| (explorer.problem, explorer.ledger())).collect()
         };
         explorers.map_or_else(Vec::new, |explorers| ledgers(&explorers))
     }
@@ -358,56 +453,92 @@ impl Explores {
         let (Ok(mut explorers), Ok(mut process)) = (self.explorers.lock(), self.process.lock()) else {
             return 0;
         };
-        self.take_over(&mut explorers, cold, table, host);
+        self.take_over(&mut explorers, cold, table, &mut process, host);
         let failed = self.failed.lock().map(|mut failed| std::mem::take(&mut *failed)).unwrap_or_default();
         let mut owners: FxHashMap<u32, usize> = FxHashMap::default();
         for (index, explorer) in explorers.iter_mut().enumerate() {
-            owners.insert(explorer.plan.id, index);
             if let Some(trial) = explorer.trial.take_if(|trial| failed.contains(&trial.id)) {
+                // Nobody timed it: as far as is known it took as long as a call before it failed.
+                explorer.charge(0.0, trial.pick.explores.unwrap_or(0.0), &mut process);
                 explorer.bar(cold, trial.pick.rival);
             }
-            if let Some(trial) = &explorer.trial {
-                owners.insert(trial.id, index);
-            }
+            let ids = [explorer.late.map(|late| late.id), explorer.trial.as_ref().map(|trial| trial.id)];
+            owners.insert(explorer.plan.id, index);
+            owners.extend(ids.into_iter().flatten().map(|id| (id, index)));
         }
         let mut called: Vec<usize> = Vec::new();
         for (&id, calls) in calls {
             let owner = owners.get(&id).copied();
-            let interval = table.numbered(id).map_or(1, Plan::sample_interval);
             for &ns in calls {
-                match owner.and_then(|owner| explorers.get_mut(owner)) {
+                match owner.and_then(|owner| explorers.get_mut(owner)).filter(|owner| owner.expects(id)) {
                     Some(explorer) => {
                         if let Some(pair) = explorer.ran(id, ns as f64, &mut process) {
                             host.explored(pair);
                         }
                     }
-                    None => process.ran(ns as f64 * f64::from(interval)),
+                    // Calls that are not timed earn nothing: nobody knows what they took.
+                    None => process.ran(ns as f64),
                 }
             }
             called.extend(owner);
         }
         called.sort_unstable();
         called.dedup();
-        let mut awaited = 0;
         let mut gone: Vec<usize> = Vec::new();
-        for index in called {
+        for &index in &called {
             let Some(explorer) = explorers.get_mut(index) else { continue };
             let in_force = table.get(&explorer.problem, explorer.terms).map(|(_, plan)| *plan);
-            let known = in_force.is_some_and(|plan| plan.id == explorer.plan.id || explorer.adopt(&plan));
-            if !known {
+            let same = in_force.is_some_and(|plan| plan.id == explorer.plan.id);
+            if !same || explorer.trial.as_ref().is_some_and(|trial| trial.waited > PATIENCE_CALLS) {
+                explorer.abandon(table, &mut process);
+            }
+            if !same && !in_force.is_some_and(|plan| explorer.adopt(&plan)) {
                 gone.push(index);
-            } else if !host.is_busy(&explorer.plan) {
-                awaited = explorer.act(cold, table, &process, host).unwrap_or(awaited);
             }
         }
-        gone.into_iter().rev().for_each(|index| drop(explorers.swap_remove(index)));
+        // One call at a time: two that each are within the budget may not be together.
+        let busy = explorers.iter().position(|explorer| explorer.trial.is_some());
+        let wants = |index: usize| called.contains(&index) && !gone.contains(&index);
+        if let Some(other) = busy.filter(|&other| !wants(other) && (0..explorers.len()).any(wants)) {
+            // A problem that is seldom called does not hold up the others.
+            explorers[other].yield_turn(table);
+        }
+        let mut awaited = 0;
+        let first = called.iter().position(|&index| index >= self.turn(explorers.len())).unwrap_or(0);
+        for nth in 0..called.len() {
+            let index = called[(first + nth) % called.len()];
+            let free = explorers.iter().all(|explorer| explorer.trial.is_none());
+            let Some(explorer) = explorers.get_mut(index).filter(|_| !gone.contains(&index)) else {
+                continue;
+            };
+            if !host.is_busy(&explorer.plan) {
+                awaited = explorer.act(cold, table, &process, free, host).unwrap_or(awaited);
+            }
+        }
+        gone.into_iter().rev().for_each(|index| self.leave(&explorers.swap_remove(index)));
         awaited
     }
 
-    fn take_over(&self, explorers: &mut Vec<Explorer>, cold: &Cold, table: &Table, host: &dyn Host) {
+    /// Whose turn it is to explore first, of so many: the next each time.
+    fn turn(&self, of: usize) -> usize {
+        self.turns.fetch_add(1, Ordering::Relaxed) % of.max(1)
+    }
+
+    fn take_over(
+        &self,
+        explorers: &mut Vec<Explorer>,
+        cold: &Cold,
+        table: &Table,
+        process: &mut Ledger,
+        host: &dyn Host,
+    ) {
         let begun = self.begun.lock().map(|mut begun| std::mem::take(&mut *begun)).unwrap_or_default();
         for (terms, decision, plan) in begun {
-            explorers.retain(|other| other.key() != (&decision.problem, terms));
+            let same = explorers.iter().position(|other| other.key() == (&decision.problem, terms));
+            if let Some(mut other) = same.map(|same| explorers.swap_remove(same)) {
+                other.abandon(table, process);
+                self.leave(&other);
+            }
             if explorers.len() >= MAX_EXPLORED {
                 explorers.retain(|other| {
                     let (problem, terms) = other.key();
@@ -416,8 +547,14 @@ impl Explores {
             }
             if explorers.len() < MAX_EXPLORED
                 && let Some(decision) = host.estimated(&decision, terms)
-                && let Some(explorer) = Explorer::new(cold, terms, decision, plan)
+                && let Some(mut explorer) = Explorer::new(cold, terms, decision, plan)
             {
+                let key = (explorer.problem, explorer.terms);
+                let spent = self.spent.lock().ok().and_then(|mut spent| spent.remove(&key));
+                if let Some(spent) = spent {
+                    explorer.enter(spent.total_ns, spent.explored_ns);
+                    explorer.explored = spent.explored;
+                }
                 explorers.push(explorer);
             }
         }
@@ -426,14 +563,20 @@ impl Explores {
 
 impl Explorer {
     /// Does what the policy wants; the number of the plan that was put up to be tried.
-    fn act(&mut self, cold: &Cold, table: &Table, process: &Ledger, host: &dyn Host) -> Option<u32> {
-        match self.next(cold, table, process) {
+    fn act(
+        &mut self,
+        cold: &Cold,
+        table: &Table,
+        process: &Ledger,
+        free: bool,
+        host: &dyn Host,
+    ) -> Option<u32> {
+        match self.next(cold, process, free) {
             Next::Stay => None,
             Next::Switch(plan, decision) => {
                 let kept = Arc::new(Decision::clone(&decision));
                 if let Some(plan) = host.replace(&self.problem, self.terms, self.plan.id, plan, *decision) {
                     self.decision = kept;
-                    self.last_ns = 0.0;
                     self.adopt(&plan);
                 }
                 None
@@ -441,7 +584,8 @@ impl Explorer {
             Next::Try(pick, plan) => {
                 let tried = table.try_once(&self.problem, self.terms, self.plan.id, plan)?;
                 host.trying(&self.problem, &tried, self.ladder.rivals.get(pick.rival)?);
-                self.trial = Some(Trial { pick, id: tried.id, waited: 0 });
+                let in_force = self.plan.id;
+                self.trial = Some(Trial { pick, id: tried.id, in_force, waited: 0 });
                 Some(tried.id)
             }
         }

@@ -451,7 +451,8 @@ impl Cold {
             rival.energy_uj = raced.energy_uj;
             let estimate = crate::experience::estimate_of(&stats);
             rival.standing = self.experience.standing(rival, &decision.terms, estimate);
-            self.experience.note_time(&self.devices, &problem, rival, stats.min_ns);
+            let now_ms = self.wisdom.now_ms();
+            self.experience.note_time(&self.devices, &problem, rival, &stats, now_ms);
             let device = &self.devices[rival.device as usize];
             let cores = device.facts().cores.unwrap_or(device.facts().threads);
             let condition = device.state().condition(cores);

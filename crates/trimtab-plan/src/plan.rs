@@ -215,8 +215,8 @@ pub struct Decision {
     pub evaluations: u32,
     /// What searched settings, and what ended it before everything was measured.
     pub(crate) ended_by: Wanted,
-    /// What the choice is expected to lose against the best of all rivals, as a share: 0.02 is two per cent. Absent where
-    /// nothing can be said.
+    /// What the choice is expected to lose against the best of all rivals, as a share: 0.02 is two per cent. Rivals that cannot be
+    /// told apart for the noise of measuring count as equal. Absent where nothing can be said.
     pub expected_loss: Option<f64>,
     /// What a learned choice rests on and the sizes at which it would change, in words; only in an explanation.
     pub grounds: Vec<String>,

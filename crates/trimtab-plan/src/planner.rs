@@ -1,11 +1,11 @@
 //! The planner: known path without a lock, cold path behind one, feedback drained in the background.
 
-use crate::audit::{Audit, LiveStats};
+use crate::audit::{self, Accuracy, Audit, LiveStats};
 use crate::cold::{Ask, Cold, PlanError};
 use crate::drift::Drifts;
 use crate::feedback::{self, Feedback};
 use crate::field;
-use crate::live::Explores;
+use crate::live::{Explores, is_open};
 use crate::plan::{Decision, Plan};
 use crate::resize::{Live, Resizes, is_resizable};
 use crate::strategy_name::StrategyName;
@@ -17,7 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use trimtab_core::{Device, Failure, FailureKind, LaunchError, Lookup, Nanos, Patience, Problem, Terms};
+use trimtab_core::{
+    Device, DeviceKind, Failure, FailureKind, LaunchError, Lookup, Nanos, Operation, Patience, Problem, Terms,
+};
 use trimtab_model::learn::Ledger;
 use trimtab_tune::{Progress, Rules, Stopwatch};
 use trimtab_wisdom::{FactKey, Filter, ImportReport, Wisdom, WisdomError};
@@ -49,10 +51,13 @@ pub struct Settings {
     /// Whether a plan that rests on no measurement learns the width of its kernel from live calls. Never with
     /// [`Patience::Off`].
     pub live_resize: bool,
-    /// Whether live calls may change plans. Calls of one that no completed race decided now and then run another rival, within a
-    /// budget of one per cent of the time; and one whose calls take another time than before is measured again in the
-    /// background. Only with [`Patience::Measure`] and above: the others promise that nothing is tried.
+    /// Whether calls of a plan that no completed race decided now and then run another rival, within a budget of one per cent of
+    /// the time. Only with [`Patience::Measure`] and above: the others promise that nothing is tried. Never on GPUs, where a kernel's
+    /// first launch builds it in the caller's time.
     pub explore: bool,
+    /// Whether a plan whose calls take another time than before is measured again in the background, beside the next best. No call
+    /// runs anything else for it. Only with [`Patience::Measure`] and above.
+    pub watch: bool,
 }
 
 impl Default for Settings {
@@ -65,6 +70,7 @@ impl Default for Settings {
             strategy: None,
             live_resize: true,
             explore: true,
+            watch: true,
         }
     }
 }
@@ -180,6 +186,10 @@ impl Planner {
         &self.inner.cold
     }
 
+    pub(crate) fn given_terms(&self, terms: TermsId) -> Terms {
+        self.inner.given_terms(terms)
+    }
+
     /// How this planner behaves.
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
@@ -219,7 +229,7 @@ impl Planner {
         self.inner.table.take(problem, terms)
     }
 
-    /// What all calls took, and how much of it went into trying others than the plan in force.
+    /// What all timed calls took, and how much of it went into trying others than the plan in force.
     pub fn ledger(&self) -> Ledger {
         self.inner.explores.ledger()
     }
@@ -312,7 +322,28 @@ impl Planner {
             decision.expected_loss = made.expected_loss;
             decision.notes.extend(made.notes.iter().cloned());
         }
+        let device = decision.winner().and_then(|winner| self.devices().get(winner.device as usize));
+        if self.inner.explores()
+            && is_open(&decision)
+            && device.is_some_and(|d| d.facts().kind == DeviceKind::Gpu)
+        {
+            let why = "a kernel of a GPU is built at its first launch, in the caller's time";
+            decision
+                .notes
+                .push(format!("live calls do not try other kernels: {why}; tune the problem instead"));
+        }
         Ok(decision)
+    }
+
+    /// How near predictions from other problems are: every measurement of kernels of the operations asked for against what fits to
+    /// the others expect. Measures nothing.
+    pub fn foretold(&self, is_asked: &dyn Fn(Operation) -> bool) -> Option<Accuracy> {
+        let Cold { devices, wisdom, experience, .. } = &self.inner.cold;
+        let pairs = devices.iter().enumerate().flat_map(|(index, device)| {
+            experience.load(devices, index as u16, wisdom);
+            experience.foretold(device.as_ref(), index as u16, is_asked)
+        });
+        audit::compare(pairs)
     }
 
     /// The record behind the plan in force, if this process made it and still has it.

@@ -184,6 +184,8 @@ impl Live {
         decision.notes.push(format!("live resize: {note}"));
         if decision.chosen != rival {
             decision.reason = Reason::Resized;
+            // What was expected of the choice before says nothing about this one.
+            decision.expected_loss = None;
         }
         decision.chosen = rival;
         decision

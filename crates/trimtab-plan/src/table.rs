@@ -120,13 +120,12 @@ impl Table {
         Some(self.slots[at].get()?.plan)
     }
 
-    /// Takes back what [`try_once`](Table::try_once) asked for, if no call has come meanwhile.
-    pub(crate) fn take_back(&self, in_force: u32, tried: u32) {
-        let Some(at) = (in_force as usize).checked_sub(1) else { return };
-        if let Some(slot) = self.slots.get(at).and_then(OnceLock::get) {
-            let once = ONCE + tried.saturating_sub(1);
-            let _ = slot.state.compare_exchange(once, IN_FORCE, Ordering::AcqRel, Ordering::Acquire);
-        }
+    /// Takes back what [`try_once`](Table::try_once) asked for, if no call has come meanwhile; whether none has.
+    pub(crate) fn take_back(&self, in_force: u32, tried: u32) -> bool {
+        let Some(at) = (in_force as usize).checked_sub(1) else { return false };
+        let Some(slot) = self.slots.get(at).and_then(OnceLock::get) else { return false };
+        let once = ONCE + tried.saturating_sub(1);
+        slot.state.compare_exchange(once, IN_FORCE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// The place of a plan that is not in force, the same each time. The lock is the caller's.
@@ -174,11 +173,6 @@ impl Table {
         let _guard = self.writing.lock();
         let is_in_force = self.get(problem, terms).is_some_and(|(_, plan)| plan.id == older);
         is_in_force.then(|| self.put(problem, terms, plan))
-    }
-
-    /// The plan of that number, in force or not.
-    pub(crate) fn numbered(&self, id: u32) -> Option<&Plan> {
-        Some(&self.slots.get((id as usize).checked_sub(1)?)?.get()?.plan)
     }
 
     /// The plan of that number and what it is for, if it is in force.

@@ -131,3 +131,26 @@ fn in_mode_off_what_was_measured_is_compared_with_handing_over() {
     let decision = decided(&planner(&[&host, &gpu], &wisdom, Patience::Off));
     assert_eq!(&*decision.winner().unwrap().name, "host");
 }
+
+#[test]
+fn calls_on_a_gpu_try_nothing_and_explain_says_so() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    // Nothing can be measured on it now: the plan rests on an estimate.
+    let gpu =
+        Scripted::gpu("gpu0", vec![kernel("one", &[(1, 3_000)]), kernel("two", &[(1, 2_000)])], 100, true);
+    let planner = planner(&[&gpu], &wisdom, Patience::Measure);
+    let decision = decided(&planner);
+    assert_eq!(winner(&decision), "one on gpu0 (estimated)");
+    assert!(
+        decision.notes.iter().any(|note| note.contains("do not try other kernels")),
+        "{:?}",
+        decision.notes
+    );
+    for _ in 0..500 {
+        let plan = *planner.for_call(&problem(), TermsId::default()).unwrap().1;
+        planner.report(&plan, Nanos(3_000));
+        planner.drain();
+        assert_eq!(plan.kernel.0, 0);
+    }
+    assert_eq!(planner.ledger().explored, 0);
+}

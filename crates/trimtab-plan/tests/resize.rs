@@ -73,6 +73,7 @@ fn a_default_that_is_twice_as_slow_is_left_within_8_dispatches_and_explain_says_
     assert!(notes(&planner).contains("live resize: tile 32 → 512, 2.0× throughput"), "{}", notes(&planner));
     let decision = planner.explain(&problem(), TermsId::default()).unwrap();
     assert_eq!((decision.reason, &*decision.winner().unwrap().point_name), (Reason::Resized, "tile=512"));
+    assert_eq!(decision.expected_loss, None);
     // What was seen is remembered under the points at which it was seen.
     let facts = wisdom.facts("scripted \"machine\"\n../x", &problem().to_string());
     for (value, ns) in WIDTHS {

@@ -106,9 +106,9 @@ impl Stats {
     }
 }
 
-/// After so long beside newer ones, times of live calls count half: seven days.
+/// After so long beside newer ones, times count half: seven days.
 pub const HALF_LIFE_MS: u64 = 7 * DAY_MS;
-/// Times of live calls that one process adds up age by whole days.
+/// Times that one process adds up age by whole days.
 pub(crate) const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// Whether facts of that condition come from live calls: they age, and are kept in a smaller number.

@@ -5,7 +5,7 @@
 
 use crate::compact::{MAX_BYTES, MAX_SEGMENTS, MAX_SEGMENTS_AT_OPEN};
 use crate::disk::{Disk, Scan};
-use crate::fact::{DAY_MS, Fact, FactKey, Filter, Outcome, Place, Verdict, is_live, shortened};
+use crate::fact::{DAY_MS, Fact, FactKey, Filter, Outcome, Place, Verdict, shortened};
 use crate::line::{Forget, Intent, Line, encode};
 use crate::union::{Change, MAX_FACTS, MAX_INTENTS, MAX_LIVE_FACTS, MAX_VERDICTS, Union, just_after};
 use crate::wall;
@@ -237,7 +237,7 @@ impl Wisdom {
             (Some(Fact { outcome: Outcome::Timed(old), last_seen_ms, .. }), Outcome::Timed(new)) => {
                 at_ms = at_ms.max(last_seen_ms);
                 // Whole days: half a second at a time would round to no age at all.
-                let days = if is_live(&key.condition) { at_ms / DAY_MS - last_seen_ms / DAY_MS } else { 0 };
+                let days = at_ms / DAY_MS - last_seen_ms / DAY_MS;
                 Outcome::Timed(old.aged(days * DAY_MS).map_or(new, |old| old.merge(&new)))
             }
             (Some(Fact { last_seen_ms, .. }), outcome) => {
@@ -250,6 +250,11 @@ impl Wisdom {
         if self.take(&mut state, Line::Fact(fact)) {
             state.enqueue(Queued::Fact { key, origin: self.origin.clone() });
         }
+    }
+
+    /// Milliseconds since 1970, as facts are dated with. Only orders and ages what is remembered.
+    pub fn now_ms(&self) -> u64 {
+        wall::now_ms()
     }
 
     /// Remembers who won a race: at once in memory, with the next flush on disk. Its origin and time are filled in.

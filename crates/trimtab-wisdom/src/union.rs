@@ -4,7 +4,7 @@
 //! and whatever a forget line covers does not count. A forget line looks only at keys and times, so it covers the
 //! older facts of a key whenever it covers a newer one: that is why cutting to eight origins commutes with it.
 
-use crate::fact::{Fact, FactKey, Filter, MERGED, Outcome, Place, Stats, Verdict, is_live};
+use crate::fact::{DAY_MS, Fact, FactKey, Filter, MERGED, Outcome, Place, Stats, Verdict, is_live};
 use crate::line::{Forget, Intent, Line};
 use crate::wall::MAX_MS;
 use std::collections::BTreeMap;
@@ -506,7 +506,11 @@ fn merged(device: &str, problem: &str, slot: &Slot, seen_by: &[Seen]) -> Fact {
     let last_seen_ms = seen_by.iter().map(|seen| seen.at_ms).max().unwrap_or(0);
     let newest = seen_by.iter().max_by(|a, b| (a.rank(), &a.origin).cmp(&(b.rank(), &b.origin)));
     // Against the newest, not against the clock: the same facts are the same for ever.
-    let age = |seen: &Seen| if is_live(&slot.condition) { last_seen_ms - seen.at_ms } else { 0 };
+    let age = |seen: &Seen| match last_seen_ms - seen.at_ms {
+        // Races of one day are one measurement.
+        age if is_live(&slot.condition) || age >= DAY_MS => age,
+        _ => 0,
+    };
     let times = || seen_by.iter().filter_map(|seen| seen.outcome.stats()?.aged(age(seen)));
     let outcome = match newest.map(|seen| &seen.outcome) {
         Some(failed @ Outcome::Failed { .. }) => failed.clone(),

@@ -158,9 +158,9 @@ impl Builder {
         self
     }
 
-    /// Whether live calls may change plans: calls of a problem that no completed race decided now and then run another rival,
-    /// for at most one per cent of the time, and a kernel that became slower is measured again in the background. They do
-    /// unless this says no; never in modes `off` and `estimate`, and nothing is tried under a limit on latency.
+    /// Whether calls of a problem that no completed race decided now and then run another rival, for at most one per cent of the
+    /// time. They do unless this says no; never in modes `off` and `estimate`, nor under a limit on latency. Whatever this says, a
+    /// kernel that became slower is measured again in the background, except in those two modes.
     pub fn explore(mut self, on: bool) -> Self {
         self.explore = Some(on);
         self

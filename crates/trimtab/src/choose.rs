@@ -140,7 +140,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
         let planner = self.runtime.planner();
         let wisdom = Arc::clone(planner.wisdom());
         // Closures see inputs of the caller's; only those of the first call are raced, and none is tried on others.
-        let settings = Settings { explore: false, ..planner.settings().clone() };
+        let settings = Settings { explore: false, watch: false, ..planner.settings().clone() };
         let planner = Planner::new(devices, wisdom, settings, *self.runtime.terms());
         Ok(Choice { name: self.name, device, planner })
     }

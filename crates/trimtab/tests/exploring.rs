@@ -2,6 +2,7 @@
 
 use trimtab::core::{Nanos, Problem};
 use trimtab::plan::TermsId;
+use trimtab::plan::learn::PROCESS_SHARE;
 use trimtab::{Runtime, Tensor};
 
 const CALLS: usize = 4_000;
@@ -14,20 +15,23 @@ fn results_are_right_whatever_is_tried_and_it_stays_within_its_budget() {
     let a = Tensor::from_fn(&[40, 56], |i| (i % 5) as f32).unwrap();
     let b = Tensor::from_fn(&[56, 48], |i| (i % 3) as f32).unwrap();
     let right = rt.matmul(&a, &b).unwrap().to_vec();
+    let mut before = rt.planner().ledger();
     for call in 0..CALLS {
         // Small whole numbers: every kernel computes them exactly.
         assert_eq!(rt.matmul(&a, &b).unwrap().to_vec(), right, "call {call}");
         if call % 8 == 0 {
             rt.planner().drain();
+            let now = rt.planner().ledger();
+            // Nothing is started in debt; the one call that takes longer than it might is all that is ever owed.
+            let in_debt = before.explored_ns > PROCESS_SHARE * now.total_ns;
+            assert!(now.explored == before.explored || !in_debt, "{before:?} {now:?}");
+            before = now;
         }
     }
     rt.planner().drain();
     let stats = rt.stats();
     assert!(stats.timed > 0 && stats.ledger.total_ns > 0.0, "{stats:?}");
     assert_eq!(stats.failed, 0);
-    // Nothing is started in debt, so that one surprise is the most it can be beyond.
-    let explored = stats.ledger.explored as f64;
-    assert!(stats.ledger.share() <= 0.01 || explored < 0.01 * CALLS as f64, "{stats:?}");
     let problem: Problem = "matmul:f32:40x48x56".parse().unwrap();
     assert!(rt.planner().known(&problem, TermsId::default()).is_some());
 }

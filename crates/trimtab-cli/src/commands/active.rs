@@ -1,4 +1,4 @@
-//! `trimtab tune --active`: chooses itself which problems to measure, so that others can be answered from them.
+//! `trimtab tune --active` and `trimtab calibrate-shapes`: chooses itself which problems to measure, so that others can be answered from them.
 
 use super::tune::tuned;
 use crate::args::{Global, Tune};
@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::process::ExitCode;
 use trimtab::core::{Nanos, Patience, Problem};
-use trimtab::plan::learn::{Dice, ENOUGH_LOSS, FIRST, Kind, Learned, next};
+use trimtab::plan::learn::{Dice, ENOUGH_LOSS, FIRST, Learned, next};
 use trimtab::plan::{StrategyName, Taught, TuneRequest, sort_of, wanted};
 use trimtab::tune::Budget;
 
@@ -30,7 +30,7 @@ const MOST_FLOPS: u64 = 1 << 31;
 const MOST_BYTES: u64 = 1 << 28;
 
 /// What to learn about and how.
-pub struct Request {
+struct Request {
     family: Family,
     budget: Nanos,
     strategy: Option<StrategyName>,
@@ -48,8 +48,20 @@ struct Family {
     largest: f64,
 }
 
+/// Reads what is asked for and does it.
+pub fn command(args: &Tune, global: &Global) -> Result<ExitCode> {
+    let request = Request::read(args, global)?;
+    run(&Session::start(global)?, &request)
+}
+
 impl Request {
-    pub fn read(args: &Tune, global: &Global) -> Result<Request> {
+    fn read(args: &Tune, global: &Global) -> Result<Request> {
+        // Said by the parser too where --active is given.
+        if args.exhaustive || !args.problems.is_empty() {
+            return Err(bad_input(
+                "problems are chosen here: give --op, and neither problems nor --exhaustive",
+            ));
+        }
         if global.tune.is_some_and(|mode| mode.patience != Patience::Measure) {
             return Err(bad_input("--active measures; leave out --tune"));
         }
@@ -127,7 +139,7 @@ struct Reached {
     spent_ms: f64,
 }
 
-pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
+fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     let runtime = &session.runtime;
     let mut candidates = request.family.candidates();
     let Some(like) = candidates.first().copied() else {
@@ -145,13 +157,20 @@ pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     let (mut count, mut failed) = (0, 0);
     let (ended, expected_loss, learned) = loop {
         let taught = known(session, &like);
-        let learned = taught.as_ref().and_then(|taught| Learned::fit(Kind::Default, &taught.table, 0));
+        let learned = taught.as_ref().and_then(Taught::learn);
         let done = |problem: &&Problem| {
             tried.contains(problem) || taught.as_ref().is_some_and(|taught| taught.problems.contains(problem))
         };
         let measured: Vec<usize> =
             candidates.iter().enumerate().filter(|(_, problem)| done(problem)).map(|(row, _)| row).collect();
-        let asked = next(&table, &measured, learned.as_ref(), |_, _| true, BATCH);
+        let takes = takes(session, taught.as_ref().filter(|_| learned.is_some()), &candidates);
+        let takes = |row: usize, rival: usize| takes.get(row).is_none_or(|takes| takes[rival]);
+        let asked = next(&table, &measured, learned.as_ref(), takes, BATCH);
+        if let (Some(loss), false) = (asked.expected_loss, session.out.is_json()) {
+            let known = measured.len();
+            let told = format!("{known} problems known, expected loss on others {}", percent(loss));
+            bar.around(|| session.out.line(told))?;
+        }
         if asked.rows.is_empty() {
             let all = measured.len() == candidates.len();
             break (if all { "all measured" } else { "enough" }, asked.expected_loss, learned);
@@ -204,6 +223,13 @@ pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     Ok(if count == 0 && failed > 0 { ExitCode::from(crate::failure::FAILED) } else { ExitCode::SUCCESS })
 }
 
+/// Which rivals take which candidate; nothing before there is a model.
+fn takes(session: &Session, taught: Option<&Taught>, candidates: &[Problem]) -> Vec<Vec<bool>> {
+    let planner = session.runtime.planner();
+    let of = |taught: &Taught| candidates.iter().map(|problem| planner.takes(taught, problem)).collect();
+    taught.map(of).unwrap_or_default()
+}
+
 /// What was measured of this sort of problems, on the device with most of them.
 fn known(session: &Session, like: &Problem) -> Option<Taught> {
     let sort = sort_of(like);
@@ -220,22 +246,20 @@ fn show(session: &Session, reached: &Reached, spent: Nanos) -> Result<()> {
     let Reached { like, problems, measured, .. } = reached;
     out.line(format!("{measured} problems like {like} measured in {spent}, {problems} known now"))?;
     let enough = percent(ENOUGH_LOSS);
-    let words = match (reached.expected_loss, reached.ended) {
-        (Some(loss), "enough") => {
-            format!("others are answered without measuring: expected loss {}", percent(loss))
-        }
-        (Some(loss), ended) => {
-            format!(
-                "expected loss on others {}, more than {enough} ({ended}): give more with --budget",
-                percent(loss)
-            )
-        }
-        (None, ended) => format!("too few to learn from yet ({ended}): give more with --budget"),
+    let why = match reached.ended {
+        "enough" => format!("ended because that is under {enough}"),
+        "budget" => "ended because the budget is spent; give more with --budget".to_string(),
+        "interrupted" => "interrupted".to_string(),
+        _ => "ended because every problem there was to choose is measured".to_string(),
+    };
+    let words = match reached.expected_loss {
+        Some(loss) => format!("expected loss on others {}: {why}", percent(loss)),
+        None => format!("too few to learn from yet: {why}"),
     };
     out.line(words)?;
     if let Some(regret) = reached.regret {
         out.line(format!(
-            "cross-validated, a learned choice is {} slower than the best",
+            "cross-validated, a learned choice is {} slower than the best, differences within the noise left aside",
             percent(regret - 1.0)
         ))?;
     }

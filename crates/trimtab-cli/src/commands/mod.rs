@@ -33,11 +33,9 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
     // Texts are read before the machine is probed: a wrong one costs nothing.
     match cli.command {
         Command::Devices => devices::run(&Session::measuring(&cli.global)?),
+        Command::Tune(args) if args.active => active::command(&args, &cli.global),
+        Command::CalibrateShapes(args) => active::command(&args, &cli.global),
         Command::Tune(args) => {
-            if args.active {
-                let plan = active::Request::read(&args, &cli.global)?;
-                return active::run(&Session::start(&cli.global)?, &plan);
-            }
             let plan = tune::Request::read(&args, &cli.global)?;
             tune::run(&Session::start(&cli.global)?, &plan)
         }

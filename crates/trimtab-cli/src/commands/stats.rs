@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use trimtab::Runtime;
-use trimtab::core::Problem;
+use trimtab::core::{Operation, Problem};
 use trimtab::plan::audit::{self, COVERED_SPREADS};
 use trimtab::wisdom::{Fact, Outcome};
 
@@ -29,7 +29,9 @@ struct View {
     kernels: Vec<KernelView>,
     speedup: Option<SpeedupView>,
     regret: Vec<RegretView>,
+    /// Times measured ahead against live calls, and times predicted from other problems against measured ones.
     accuracy: Option<AccuracyView>,
+    predicted: Option<AccuracyView>,
     explored: Option<ExploredView>,
     /// Kernels on problems that were found to take longer or shorter than before.
     drifted: usize,
@@ -68,6 +70,12 @@ struct AccuracyView {
     covered: f64,
 }
 
+impl From<audit::Accuracy> for AccuracyView {
+    fn from(audit::Accuracy { compared, mape, covered }: audit::Accuracy) -> AccuracyView {
+        AccuracyView { compared, mape, covered }
+    }
+}
+
 #[derive(Serialize)]
 struct ExploredView {
     calls: u64,
@@ -99,6 +107,9 @@ fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> View {
     let here = verdicts.iter().filter(|verdict| verdict.device == machine);
     let raced: BTreeSet<&str> = here.map(|verdict| verdict.problem.as_str()).collect();
     let problems: BTreeSet<&str> = facts.iter().map(|fact| fact.key.problem.as_str()).collect();
+    let asked = |of: Operation| {
+        operation.is_none_or(|wanted| wanted.split('.').next().is_some_and(|name| name == of.name()))
+    };
     let used = audit::used(&facts);
     let kernels = |used: audit::Used| {
         let audit::Used { device, kernel, calls, ns } = used;
@@ -118,11 +129,8 @@ fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> View {
         kernels: used.into_iter().map(kernels).collect(),
         speedup: speedup(runtime, &raced),
         regret: audit::regrets(&facts).into_iter().map(regret).collect(),
-        accuracy: audit::accuracy(&facts).map(|audit::Accuracy { compared, mape, covered }| AccuracyView {
-            compared,
-            mape,
-            covered,
-        }),
+        accuracy: audit::accuracy(&facts).map(AccuracyView::from),
+        predicted: runtime.planner().foretold(&asked).map(AccuracyView::from),
         explored: audit::explored(&facts).map(|spent| ExploredView {
             calls: spent.calls,
             extra_ns: spent.extra_ns,
@@ -181,6 +189,14 @@ fn show(session: &Session, view: &View) -> Result<()> {
             percent(accuracy.mape),
             accuracy.compared,
             percent(accuracy.covered)
+        ))?;
+    }
+    if let Some(predicted) = &view.predicted {
+        out.line(format!(
+            "times predicted from other problems are off by {} from measured ones ({} compared), {} within {COVERED_SPREADS} spreads",
+            percent(predicted.mape),
+            predicted.compared,
+            percent(predicted.covered)
         ))?;
     }
     if let Some(explored) = &view.explored {

@@ -43,6 +43,12 @@ impl Blend {
         }
     }
 
+    /// The same with so many trees: more of them cost time and know better how little is known.
+    #[must_use]
+    pub fn with_trees(self, count: usize) -> Blend {
+        Blend { trees: self.trees.with_trees(count), ..self }
+    }
+
     #[inline]
     fn corrected(&self, rival: usize, at: &[f64], neighbours: &Neighbours) -> (f64, f64) {
         let (correction, spread) =

@@ -1,8 +1,8 @@
 //! From a model's own doubt to the loss that was seen where it doubted as much.
 
 /// Offsets tried, as shares of the mean doubt, and powers.
-const OFFSETS: [f64; 5] = [0.1, 0.2, 0.5, 1.0, 10.0];
-const POWERS: [f64; 3] = [0.5, 0.75, 1.0];
+const OFFSETS: [f64; 7] = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 10.0];
+const POWERS: [f64; 5] = [0.5, 0.75, 1.0, 1.25, 1.5];
 
 /// Before anything was seen, a loss is expected to be this share of the doubt; that counts as much as so many pairs. Of three
 /// tables of times the share was 0.77, 0.90 and 0.93 once 400 problems had been seen.

@@ -1,6 +1,7 @@
 //! A model with its cross-validated errors: what it chooses comes with an expected loss.
 
-use super::{Calibration, Dice, Kind, Model, Table};
+use super::caution::{self, Case, Caution};
+use super::{Blend, Calibration, Dice, Kind, Model, Table};
 
 /// Parts the problems are split into: each is predicted by a model of the others.
 const FOLDS: usize = 4;
@@ -10,6 +11,8 @@ pub const FEWEST_PROBLEMS: usize = 5;
 const WORTH: f64 = 0.9;
 /// Rivals predicted further than this from the best do not count for a model's error, in doublings: nobody chooses them.
 const IN_THE_RUNNING: f64 = 1.0;
+/// Trees of a model that is asked for caution.
+const CAUTIOUS_TREES: usize = 64;
 /// The least error a model claims, in doublings.
 const LEAST_ERROR: f64 = 0.02;
 
@@ -20,7 +23,7 @@ pub struct Buffers {
     pub log2: Vec<f64>,
     /// How far off each is expected to be, after a choice.
     pub spread: Vec<f64>,
-    opinions: Vec<f64>,
+    pub(super) opinions: Vec<f64>,
 }
 
 impl Buffers {
@@ -50,6 +53,7 @@ impl Choice {
 pub struct Learned {
     model: Box<dyn Model>,
     calibration: Calibration,
+    caution: Option<Caution>,
     rivals: usize,
     problems: usize,
     error_log2: f64,
@@ -71,19 +75,25 @@ impl Learned {
         Learned::with(&|| kind.make(seed), table, seed)
     }
 
+    /// The default model with as many parts as it takes to [choose with caution](Learned::choose_with_caution): a disaster that
+    /// one part in thirty sees coming is not seen by sixteen.
+    pub fn cautious(table: &Table, seed: u64) -> Option<Learned> {
+        Learned::with(&|| Box::new(Blend::new(seed).with_trees(CAUTIOUS_TREES)), table, seed)
+    }
+
     /// A model of the caller's own: `make` returns one that has learned nothing.
     pub fn with(make: &dyn Fn() -> Box<dyn Model>, table: &Table, seed: u64) -> Option<Learned> {
         if table.len() < FEWEST_PROBLEMS || table.rivals() == 0 {
             return None;
         }
-        let order = Dice::new(seed).order(table.len());
+        let parts = parts(table, seed);
+        let steady = caution::steady(table);
         let mut pairs: Vec<(f64, f64)> = Vec::with_capacity(table.len());
+        let mut cases: Vec<Case> = Vec::with_capacity(table.len());
         let (mut squares, mut count) = (0.0, 0.0);
         for fold in 0..FOLDS {
-            let (mut others, mut left_out) = (Vec::new(), Vec::new());
-            for (nth, &row) in order.iter().enumerate() {
-                if nth % FOLDS == fold { left_out.push(row) } else { others.push(row) }
-            }
+            let (left_out, others): (Vec<usize>, Vec<usize>) =
+                (0..table.len()).partition(|row| parts[*row] == fold);
             let mut model = make();
             model.fit(&table.part(&others));
             let mut buffers = Buffers::new(table.rivals(), model.members());
@@ -94,6 +104,10 @@ impl Learned {
                     continue;
                 };
                 pairs.push((doubt, told[chosen]));
+                if let Some(steady) = steady {
+                    let dissent = caution::dissent(&buffers, model.members(), chosen, steady);
+                    cases.push(Case { dissent, losses: (told[chosen], told[steady]) });
+                }
                 let reach = buffers.log2[chosen] + IN_THE_RUNNING;
                 for (value, told) in buffers.log2.iter().zip(told) {
                     if !told.is_nan() && *value <= reach {
@@ -115,6 +129,7 @@ impl Learned {
             regret_log2: losses.iter().sum::<f64>() / losses.len().max(1) as f64,
             worst_log2: losses.get(losses.len() * 95 / 100).copied().unwrap_or(0.0),
             calibration: Calibration::new(&pairs),
+            caution: steady.map(|steady| Caution::new(steady, &cases)),
         })
     }
 
@@ -141,6 +156,29 @@ impl Learned {
     ) -> Option<Choice> {
         let (rival, doubt) = choose(self.model.as_ref(), at, eligible, buffers)?;
         Some(Choice { rival, expected_log2: self.calibration.expected(doubt) })
+    }
+
+    /// The same, with caution, where much is at stake, as between devices: where a single part of the model says that the
+    /// predicted rival may be far slower than the [`steady`](Learned::steady) one, that one is kept. How far is far was found on problems
+    /// left out of the model, so that caution costs next to nothing in the mean.
+    pub fn choose_with_caution(
+        &self,
+        at: &[f64],
+        eligible: impl Fn(usize) -> bool,
+        buffers: &mut Buffers,
+    ) -> Option<Choice> {
+        let choice = self.choose(at, &eligible, buffers)?;
+        let members = self.model.members();
+        let keeps =
+            |caution: &Caution| eligible(caution.steady) && caution.keeps(buffers, members, choice.rival);
+        let Some(caution) = self.caution.filter(keeps) else { return Some(choice) };
+        let doubt = doubt(buffers, members, caution.steady, eligible);
+        Some(Choice { rival: caution.steady, expected_log2: self.calibration.expected(doubt) })
+    }
+
+    /// The rival with the least summed time over all problems, of those that were measured on every one.
+    pub fn steady(&self) -> Option<usize> {
+        self.caution.map(|caution| caution.steady)
     }
 
     /// Learns one more problem, as [`Model::observe`]; its errors are looked at when it is fitted again.
@@ -210,7 +248,12 @@ fn choose(
         }
     }
     let chosen = chosen?;
-    let members = model.members();
+    let doubt = doubt(buffers, model.members(), chosen, eligible);
+    doubt.is_finite().then_some((chosen, doubt))
+}
+
+/// How much the parts of a model doubt a rival, in doublings.
+fn doubt(buffers: &Buffers, members: usize, chosen: usize, eligible: impl Fn(usize) -> bool) -> f64 {
     let mut doubt = 0.0;
     if members > 1 {
         // What each part thinks would have been gained by listening to it instead.
@@ -228,7 +271,19 @@ fn choose(
             }
         }
     }
-    doubt.is_finite().then_some((chosen, doubt))
+    doubt
+}
+
+/// The part each problem is left out with: those that are alike in one, the parts as even as chance makes them.
+fn parts(table: &Table, seed: u64) -> Vec<usize> {
+    let mut kin: Vec<u64> = (0..table.len()).map(|row| table.kin(row)).collect();
+    kin.sort_unstable();
+    kin.dedup();
+    let mut part = vec![0; kin.len()];
+    for (nth, at) in Dice::new(seed).order(kin.len()).into_iter().enumerate() {
+        part[at] = nth % FOLDS;
+    }
+    (0..table.len()).map(|row| kin.binary_search(&table.kin(row)).map_or(0, |at| part[at])).collect()
 }
 
 /// What a normal number of that mean and deviation one is above zero, in the mean: by the logistic curve, within 0.02.

@@ -7,6 +7,8 @@
 mod active;
 mod blend;
 mod calibration;
+mod caution;
+mod cost;
 mod dice;
 mod drift;
 mod forest;
@@ -27,6 +29,7 @@ mod words;
 pub use active::{ENOUGH_LOSS, FIRST, Next, k_centre, next};
 pub use blend::Blend;
 pub use calibration::Calibration;
+pub use cost::{Cost, Sample, tiles};
 pub use dice::Dice;
 pub use drift::{Change, NOTICED, Watch};
 pub use forest::Forest;

@@ -24,19 +24,29 @@ pub struct Table {
     rivals: usize,
     at: Vec<f64>,
     told: Vec<f64>,
+    ns: Vec<f64>,
     weights: Vec<f64>,
+    /// Problems of one number are alike and are left out together when a model is judged.
+    kin: Vec<u64>,
 }
 
 impl Table {
     /// An empty table of so many rivals.
     pub fn new(axes: Axes, rivals: usize) -> Table {
-        Table { axes, rivals, at: Vec::new(), told: Vec::new(), weights: Vec::new() }
+        Table { axes, rivals, ..Table::default() }
     }
 
     /// Adds a problem: where it lies, each rival's time in nanoseconds (not a number where it was not measured), and how
     /// much it counts, one for a fresh measurement. False, and nothing is added, if there is no usable time or a number
     /// that describes the problem is not finite.
     pub fn push(&mut self, at: &[f64], ns: &[f64], weight: f64) -> bool {
+        self.push_kin(at, ns, weight, self.len() as u64)
+    }
+
+    /// The same for problems that are alike, as one kernel at several sizes: those with the same `kin` are left out together
+    /// when a model is judged, so that it is judged by what it says of kernels it has not seen. All problems of a table should be
+    /// added in this way, or none.
+    pub fn push_kin(&mut self, at: &[f64], ns: &[f64], weight: f64, kin: u64) -> bool {
         let mut told = vec![f64::NAN; self.rivals];
         let fits = at.len() == self.width() && ns.len() == self.rivals && weight > 0.0 && weight.is_finite();
         if !fits || !at.iter().all(|value| value.is_finite()) || !relative(ns, &mut told) {
@@ -44,7 +54,9 @@ impl Table {
         }
         self.at.extend_from_slice(at);
         self.told.extend_from_slice(&told);
+        self.ns.extend(ns.iter().zip(&told).map(|(ns, told)| if told.is_nan() { f64::NAN } else { *ns }));
         self.weights.push(weight);
+        self.kin.push(kin);
         true
     }
 
@@ -54,6 +66,8 @@ impl Table {
         if fits {
             self.at.extend_from_slice(at);
             self.told.resize(self.told.len() + self.rivals, f64::NAN);
+            self.ns.resize(self.told.len(), f64::NAN);
+            self.kin.push(self.len() as u64);
             self.weights.push(1.0);
         }
         fits
@@ -94,6 +108,16 @@ impl Table {
         &self.told[row * self.rivals..(row + 1) * self.rivals]
     }
 
+    /// Each rival's time in nanoseconds; not a number where it was not measured.
+    pub fn ns(&self, row: usize) -> &[f64] {
+        &self.ns[row * self.rivals..(row + 1) * self.rivals]
+    }
+
+    /// The number a problem shares with those that are alike.
+    pub(super) fn kin(&self, row: usize) -> u64 {
+        self.kin[row]
+    }
+
     /// How much a problem counts.
     pub fn weight(&self, row: usize) -> f64 {
         self.weights[row]
@@ -105,6 +129,8 @@ impl Table {
         for &row in rows {
             part.at.extend_from_slice(self.at(row));
             part.told.extend_from_slice(self.told(row));
+            part.ns.extend_from_slice(self.ns(row));
+            part.kin.push(self.kin[row]);
             part.weights.push(self.weights[row]);
         }
         part

@@ -63,36 +63,37 @@ impl Grown {
     }
 }
 
-/// Sums over the problems of a node, rival by rival.
+/// Sums over the problems of a node: the weights rival by rival, then the weighted values.
 #[derive(Clone, Default)]
 struct Sums {
-    weight: Vec<f64>,
-    sum: Vec<f64>,
+    both: Vec<f64>,
 }
 
 impl Sums {
     fn clear(&mut self, rivals: usize) {
-        self.weight.clear();
-        self.weight.resize(rivals, 0.0);
-        self.sum.clear();
-        self.sum.resize(rivals, 0.0);
+        self.both.clear();
+        self.both.resize(2 * rivals, 0.0);
     }
 
-    fn add(&mut self, weights: &[f64], values: &[f64]) {
-        for (sum, weight) in self.weight.iter_mut().zip(weights) {
-            *sum += weight;
-        }
-        for (sum, value) in self.sum.iter_mut().zip(values) {
+    #[inline]
+    fn add(&mut self, both: &[f64]) {
+        for (sum, value) in self.both.iter_mut().zip(both) {
             *sum += value;
         }
     }
 
+    /// Weights and weighted values.
+    fn parts(&self) -> (&[f64], &[f64]) {
+        self.both.split_at(self.both.len() / 2)
+    }
+
     /// What splitting into these and the rest of `all` explains, up to a constant.
     fn explained(&self, all: &Sums) -> f64 {
+        let ((weights, sums), (all_weights, all_sums)) = (self.parts(), all.parts());
         let mut explained = 0.0;
-        for rival in 0..self.sum.len() {
-            let (weight, sum) = (self.weight[rival], self.sum[rival]);
-            let (other, rest) = (all.weight[rival] - weight, all.sum[rival] - sum);
+        for rival in 0..sums.len() {
+            let (weight, sum) = (weights[rival], sums[rival]);
+            let (other, rest) = (all_weights[rival] - weight, all_sums[rival] - sum);
             // What is left after subtracting all of a sum is rounding, not weight.
             let share = |sum: f64, weight: f64| if weight > 1e-9 { sum * sum / weight } else { 0.0 };
             explained += share(sum, weight) + share(rest, other);
@@ -105,9 +106,8 @@ impl Sums {
 pub(super) struct Grower<'a> {
     table: &'a Table,
     growth: Growth,
-    /// Per problem and rival, the weight, zero where it was not measured; and the weight times what was told.
-    weights: Vec<f64>,
-    values: Vec<f64>,
+    /// Per problem, the weight of each rival, zero where it was not measured, then the weight times what was told.
+    both: Vec<f64>,
     /// The numbers of all problems, axis by axis.
     columns: Vec<f64>,
     left: Sums,
@@ -117,27 +117,16 @@ pub(super) struct Grower<'a> {
 
 impl<'a> Grower<'a> {
     pub(super) fn new(table: &'a Table, growth: Growth) -> Grower<'a> {
-        let mut weights = Vec::with_capacity(table.len() * table.rivals());
-        let mut values = Vec::with_capacity(table.len() * table.rivals());
+        let mut both = Vec::with_capacity(2 * table.len() * table.rivals());
         for row in 0..table.len() {
-            for told in table.told(row) {
-                let weight = if told.is_nan() { 0.0 } else { table.weight(row) };
-                weights.push(weight);
-                values.push(if told.is_nan() { 0.0 } else { weight * told });
-            }
+            let weight = table.weight(row);
+            both.extend(table.told(row).iter().map(|told| if told.is_nan() { 0.0 } else { weight }));
+            both.extend(table.told(row).iter().map(|told| if told.is_nan() { 0.0 } else { weight * told }));
         }
         let axes = 0..table.width();
         let columns =
             axes.clone().flat_map(|axis| (0..table.len()).map(move |row| table.at(row)[axis])).collect();
-        Grower {
-            table,
-            growth,
-            weights,
-            values,
-            columns,
-            left: Sums::default(),
-            order_of_axes: axes.collect(),
-        }
+        Grower { table, growth, both, columns, left: Sums::default(), order_of_axes: axes.collect() }
     }
 
     fn column(&self, axis: usize) -> &[f64] {
@@ -160,15 +149,12 @@ impl<'a> Grower<'a> {
         let mut all = Sums::default();
         all.clear(rivals);
         for &row in rows.iter() {
-            let span = row * rivals..(row + 1) * rivals;
-            all.add(&self.weights[span.clone()], &self.values[span]);
+            all.add(&self.both[2 * row * rivals..2 * (row + 1) * rivals]);
         }
-        let means: Vec<f64> =
-            (0..rivals)
-                .map(|rival| {
-                    if all.weight[rival] > 0.0 { all.sum[rival] / all.weight[rival] } else { fallback[rival] }
-                })
-                .collect();
+        let (weights, sums) = all.parts();
+        let mean =
+            |rival: usize| if weights[rival] > 0.0 { sums[rival] / weights[rival] } else { fallback[rival] };
+        let means: Vec<f64> = (0..rivals).map(mean).collect();
         let parted = self.split(rows, &all, dice).and_then(|(axis, threshold)| {
             let column = self.column(axis);
             let mut below = 0;
@@ -239,17 +225,20 @@ impl<'a> Grower<'a> {
 
     fn at_threshold(&mut self, rows: &[usize], all: &Sums, axis: usize, threshold: f64) -> Option<f64> {
         let rivals = self.table.rivals();
+        let column = &self.columns[axis * self.table.len()..(axis + 1) * self.table.len()];
+        let below = rows.iter().filter(|&&row| column[row] <= threshold).count();
+        if below < self.growth.leaf || rows.len() - below < self.growth.leaf {
+            return None;
+        }
+        // Either side will do: the fewer problems are summed.
+        let lower = 2 * below <= rows.len();
         self.left.clear(rivals);
-        let mut below = 0;
         for &row in rows {
-            if self.columns[axis * self.table.len() + row] <= threshold {
-                let span = row * rivals..(row + 1) * rivals;
-                self.left.add(&self.weights[span.clone()], &self.values[span]);
-                below += 1;
+            if (column[row] <= threshold) == lower {
+                self.left.add(&self.both[2 * row * rivals..2 * (row + 1) * rivals]);
             }
         }
-        let enough = below >= self.growth.leaf && rows.len() - below >= self.growth.leaf;
-        enough.then(|| self.left.explained(all))
+        Some(self.left.explained(all))
     }
 
     fn all_thresholds(&mut self, rows: &[usize], all: &Sums, axis: usize) -> Option<(f64, f64)> {
@@ -261,8 +250,7 @@ impl<'a> Grower<'a> {
         let mut best: Option<(f64, f64)> = None;
         for at in 0..order.len() - 1 {
             let (value, row) = order[at];
-            let span = row * rivals..(row + 1) * rivals;
-            self.left.add(&self.weights[span.clone()], &self.values[span]);
+            self.left.add(&self.both[2 * row * rivals..2 * (row + 1) * rivals]);
             let next = order[at + 1].0;
             let enough = at + 1 >= self.growth.leaf && order.len() - at > self.growth.leaf;
             if enough && next > value {

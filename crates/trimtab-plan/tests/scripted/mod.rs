@@ -42,6 +42,9 @@ pub fn reference(ns: u64) -> Script {
     Script { class: VariantClass::Reference, ..kernel("reference", &[(1, ns)]) }
 }
 
+/// A time by name, point, problem and the number of the run.
+pub type Smooth = fn(&str, u32, &Problem, u32) -> f64;
+
 /// A device whose kernels have times written down.
 pub struct Scripted {
     facts: DeviceFacts,
@@ -57,6 +60,8 @@ pub struct Scripted {
     compiled_in: Option<Nanos>,
     /// Runs per kernel name.
     counts: Mutex<HashMap<&'static str, u32>>,
+    /// What a kernel takes at a point on a problem, in place of what is written down; it is run for the n-th time.
+    smooth: Option<Smooth>,
     /// How many times as long as written down kernels take, where that is not once.
     slower: Mutex<HashMap<&'static str, f64>>,
 }
@@ -114,8 +119,15 @@ impl Scripted {
             rated: AtomicU32::new(0),
             compiled_in: None,
             counts: Mutex::default(),
+            smooth: None,
             slower: Mutex::default(),
         }
+    }
+
+    /// A machine with these kernels, whose times depend on the problem.
+    #[allow(dead_code, reason = "not every test file has one")]
+    pub fn smooth(kernels: Vec<Script>, smooth: Smooth) -> Arc<Scripted> {
+        Arc::new(Scripted { smooth: Some(smooth), ..Scripted::device(kernels) })
     }
 
     /// How long a kernel takes at a point.
@@ -189,15 +201,15 @@ impl Device for Scripted {
             None => Ok(()),
         }
     }
-    fn bench(&self, _: &Problem, _: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+    fn bench(&self, problem: &Problem, _: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
         if self.refuses {
             return Err(Decline::because("kernels take too long to build"));
         }
-        Ok(Box::new(ScriptedBench(self)))
+        Ok(Box::new(ScriptedBench(self, *problem)))
     }
 }
 
-struct ScriptedBench<'a>(&'a Scripted);
+struct ScriptedBench<'a>(&'a Scripted, Problem);
 
 impl Bench for ScriptedBench<'_> {
     fn run(
@@ -208,12 +220,16 @@ impl Bench for ScriptedBench<'_> {
         timeout: Nanos,
     ) -> Result<Sample, Failure> {
         let script = &self.0.kernels[kernel.0 as usize];
-        self.0.runs.fetch_add(1, Ordering::Relaxed);
+        let run = self.0.runs.fetch_add(1, Ordering::Relaxed);
         *self.0.counts.lock().unwrap().entry(script.name).or_default() += 1;
         if let Some(kind) = script.fails {
             return Err(Failure::new(kind, "scripted"));
         }
-        let elapsed = Nanos(self.0.ns(kernel, point).saturating_mul(u64::from(iterations)));
+        let ns = match self.0.smooth {
+            Some(smooth) => smooth(script.name, point.values()[0], &self.1, run) as u64,
+            None => self.0.ns(kernel, point),
+        };
+        let elapsed = Nanos(ns.saturating_mul(u64::from(iterations)));
         if elapsed > timeout {
             return Err(Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")));
         }

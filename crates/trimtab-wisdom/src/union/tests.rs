@@ -159,15 +159,18 @@ fn live(kernel: &str, origin: &str, at_ms: u64, samples: &[f64]) -> Line {
 }
 
 #[test]
-fn live_times_of_a_week_before_the_newest_count_half_and_raced_ones_in_full() {
+fn times_of_a_week_before_the_newest_count_half_and_races_of_a_day_are_one() {
     let week = crate::fact::HALF_LIFE_MS;
     let union = union_of(&[live("k", "a", 1, &[100.0; 8]), live("k", "b", 1 + week, &[200.0; 4])]);
     let [only] = &union.all_facts()[..] else { panic!("one key") };
     let stats = only.outcome.stats().unwrap();
     assert_eq!((stats.n, stats.mean(), only.last_seen_ms), (8, 150.0, 1 + week));
     let raced = |origin, at_ms| fact("k", origin, at_ms, Outcome::Timed(Stats::of(&[100.0; 8]).unwrap()));
-    let union = union_of(&[raced("a", 1), raced("b", 1 + week)]);
-    assert_eq!(union.all_facts()[0].outcome.stats().unwrap().n, 16);
+    let counted = |apart_ms| {
+        let union = union_of(&[raced("a", 1), raced("b", 1 + apart_ms)]);
+        union.all_facts()[0].outcome.stats().unwrap().n
+    };
+    assert_eq!([0, week / 8, week, 2 * week, 9 * week].map(counted), [16, 16, 12, 10, 8]);
 }
 
 #[test]
