@@ -12,6 +12,7 @@ mod gpu_start;
 mod matmul;
 mod online;
 mod overhead;
+mod placement;
 mod recorded;
 mod regret;
 mod reload;
@@ -83,6 +84,11 @@ const BENCHES: [(&str, &str, Bench); 12] = [
         "online",
         "the first calls of a shape never measured, learning from live calls  [--csv FILE]",
         online::run,
+    ),
+    (
+        "placement",
+        "whole expressions on simulated machines against every placement and greedy rules",
+        placement::run,
     ),
     ("recorded", "the models on published recordings of other devices  --data DIR", recorded::run),
 ];

@@ -18,6 +18,7 @@ mod lessons;
 mod live;
 mod measure;
 mod offload;
+pub mod place;
 mod plan;
 mod planner;
 mod resize;

@@ -1,7 +1,9 @@
-//! Devices made of recordings: machines we do not own, replayed in virtual time, and the searches tried on them.
+//! Devices made of recordings: machines we do not own, replayed in virtual time, and the searches tried on them; and devices
+//! made of a few numbers ([`machine`]).
 #![forbid(unsafe_code)]
 
 mod expression;
+pub mod machine;
 mod reader;
 mod record;
 mod recorded_device;
