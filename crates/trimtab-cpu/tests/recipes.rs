@@ -261,7 +261,9 @@ fn agrees<T: Number>(device: &CpuDevice, recipe: &Fused) -> Result<u32, TestCase
         .map(|(place, &len)| {
             // A product is exact in every order where its operands are small whole numbers. None is zero: the sign of a
             // zero depends on how a sum begins.
-            let whole = |at: usize| T::from_f64([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0][mixed(at, place) as usize % 8]);
+            let whole = |at: usize| {
+                T::from_f64([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0][mixed(at, place) as usize % 8])
+            };
             (0..len as usize).map(|at| if place < own { whole(at) } else { T::element(at, place) }).collect()
         })
         .collect();

@@ -1,5 +1,6 @@
 //! Setting up a runtime: what the caller asks for, what the environment asks for, and which devices there are.
 
+use crate::calibrate;
 use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
 use crate::error::Error;
 use crate::gpu;
@@ -9,9 +10,12 @@ use std::sync::Arc;
 use trimtab_core::{Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
 use trimtab_operands::{Launch, Reference};
-use trimtab_plan::{Planner, Settings, StrategyName, TermsId};
+use trimtab_plan::{Offload, Planner, Settings, StrategyName, TermsId};
 use trimtab_tune::Rules;
 use trimtab_wisdom::Wisdom;
+
+/// Why there is no GPU where offload is off.
+const OFF: &str = "offload is off (TRIMTAB_OFFLOAD): no GPU was looked for";
 
 /// Sets up a [`Runtime`]. What is set here wins over the environment.
 #[derive(Default)]
@@ -79,6 +83,19 @@ impl Builder {
     /// Uses only the device of that short name (`cpu`, `gpu0`), only GPUs (`gpu`), or only the device with that in its name.
     pub fn device(mut self, name: &str) -> Self {
         self.environment.device = Some(name.to_ascii_lowercase());
+        self
+    }
+
+    /// Says which device to use by rule: off, thresholds by class, small batches. What is said here replaces all that the environment says.
+    ///
+    /// ```
+    /// use trimtab::plan::{Class, Offload};
+    /// let offload = Offload::default().with_threshold(Class::Matmul, 1 << 24);
+    /// let rt = trimtab::Runtime::builder().wisdom_in_memory().offload(offload).build()?;
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.environment.offload = Some(offload);
         self
     }
 
@@ -198,7 +215,10 @@ impl Builder {
         let mut devices: Vec<Place> = vec![(Arc::clone(&cpu) as Arc<dyn Device>, None)];
         let mut unusable = Vec::new();
         // Looking for GPUs costs tens of milliseconds; whoever wants the processor does not pay them.
-        if wanted.as_deref() != Some("cpu") {
+        let offload = asked.offload.or(outside.offload).unwrap_or_default();
+        if offload.off {
+            unusable.push(OFF.to_string());
+        } else if wanted.as_deref() != Some("cpu") {
             let reference = Arc::clone(&cpu) as Arc<dyn Reference>;
             let (gpus, problems) = gpu::find(reference, &self.gpu_kernels);
             devices.extend(gpus.into_iter().map(|(device, launcher)| (device, Some(launcher))));
@@ -232,6 +252,7 @@ impl Builder {
         settings.rules = self.rules.unwrap_or(settings.rules);
         settings.live_resize = self.live_resize.unwrap_or(settings.live_resize);
         settings.explore = self.explore.unwrap_or(settings.explore);
+        settings.offload = offload;
         if outside.log.unwrap_or(false) {
             warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
         }
@@ -245,7 +266,10 @@ impl Builder {
                 launcher.offer_speeds(&speeds);
             }
         }
+        // With one device there is nothing to choose between, and nothing is read.
+        let calibration = (devices.len() > 1).then(|| calibrate::kept(&devices, &wisdom)).flatten();
         let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);
+        calibration.into_iter().for_each(|calibration| planner.calibrate(calibration));
         let shared = Arc::new(Shared { planner, cpu, cpu_at, launchers, warnings, unusable });
         Ok(Runtime { shared, terms: TermsId::default(), given: terms })
     }

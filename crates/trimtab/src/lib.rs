@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod calibrate;
 mod choose;
 mod environment;
 mod error;

@@ -70,9 +70,10 @@ fn operand<T: Element>(slice: &[T]) -> Slice<'_> {
     if slice.is_empty() { Slice::None } else { T::erase(slice) }
 }
 
-/// What is kept of a device beside facts: kernels its driver built, and its speeds.
+/// What is kept of a device beside facts: kernels its driver built, its speeds, and what whole calls take.
 pub(crate) const BUILT: &str = "built";
 pub(crate) const SPEEDS: &str = "speeds";
+pub(crate) const CALIBRATION: &str = "calibration";
 
 /// The name under which something of a device is kept.
 pub(crate) fn blob_name(what: &str, device: &dyn Device) -> String {
@@ -271,7 +272,7 @@ impl Runtime {
     }
 
     #[inline]
-    fn launch_once<T: Element>(
+    pub(crate) fn launch_once<T: Element>(
         &self,
         plan: &Plan,
         problem: &Problem,
