@@ -325,7 +325,9 @@ impl Planner {
             decision.spent = made.spent;
             decision.runs = made.runs;
             decision.expected_loss = made.expected_loss;
-            decision.notes.extend(made.notes.iter().cloned());
+            let new = made.notes.iter().filter(|note| !decision.notes.contains(note)).cloned();
+            let new: Vec<String> = new.collect();
+            decision.notes.extend(new);
         }
         let device = decision.winner().and_then(|winner| self.devices().get(winner.device as usize));
         if self.inner.explores()

@@ -74,6 +74,8 @@ pub enum Why {
     Threshold,
     /// The guard against small batches.
     SmallBatch,
+    /// Other devices than the processor are switched off.
+    Disabled,
 }
 
 impl Why {
@@ -82,6 +84,7 @@ impl Why {
         match self {
             Why::Threshold => "threshold",
             Why::SmallBatch => "small batch",
+            Why::Disabled => "disabled",
         }
     }
 }
@@ -100,6 +103,10 @@ pub struct Said {
 impl Cold {
     /// Puts out the rivals the user's rules leave no place for, if others can do the problem, and notes that.
     pub(crate) fn overrule(&self, decision: &mut Decision) {
+        if self.offload.off {
+            decision.notes.push("disabled: offload is off, only the processor is looked at".to_string());
+            decision.overruled = Some(Why::Disabled);
+        }
         if self.devices.len() < 2 {
             return;
         }

@@ -174,14 +174,11 @@ fn a_graph_of_one_operation_costs_what_a_single_call_does() {
         for text in ["elementwise.add:f32:4096", "matmul:f32:512x512x512", "reduce.sum:f32:1000000"] {
             let problem: Problem = text.parse().unwrap();
             let mut graph = Graph::new(2);
-            let lens = problem.operand_lens();
-            let inputs: Vec<NodeId> = lens[..2]
-                .iter()
-                .filter(|&&len| len > 0)
-                .map(|len| graph.input(Bytes(len * 4), &[true, false]))
-                .collect();
+            let lens = problem.input_lens();
+            let inputs: Vec<NodeId> =
+                lens.as_slice().iter().map(|len| graph.input(Bytes(len * 4), &[true, false])).collect();
             let times = [machine.host.time(&problem), machine.gpu.time(&problem)];
-            let out = graph.node(&inputs, &times, Bytes(lens[2] * 4), Bytes(0));
+            let out = graph.node(&inputs, &times, Bytes(problem.out_len() * 4), Bytes(0));
             graph.sink(out);
             let mut device = vec![0; graph.len()];
             device[out.at()] = 1;
