@@ -10,6 +10,7 @@ mod fusion;
 mod gpu;
 mod gpu_start;
 mod matmul;
+mod offload;
 mod online;
 mod overhead;
 mod placement;
@@ -69,7 +70,7 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 12] = [
+const BENCHES: [(&str, &str, Bench); 14] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
@@ -90,6 +91,7 @@ const BENCHES: [(&str, &str, Bench); 12] = [
         "whole expressions on simulated machines against every placement and greedy rules",
         placement::run,
     ),
+    ("offload", "the device a call is given to against the better one, size by size", offload::run),
     ("recorded", "the models on published recordings of other devices  --data DIR", recorded::run),
 ];
 

@@ -53,6 +53,7 @@ impl Cold {
             Some(call) => {
                 estimate(&mut decision.rivals[range.clone()]);
                 self.level(&mut decision.rivals[range], call, &terms);
+                self.rule_out_calibrated(decision, device, call);
             }
             None if !self.rule_out(decision, device) => estimate(&mut decision.rivals[range]),
             None => (),
@@ -75,12 +76,35 @@ impl Cold {
         let Some(best) = rivals.iter().filter_map(kernel).min() else { return };
         for rival in rivals {
             let Some(estimate) = rival.estimate() else { continue };
-            // A call is never less than handing over: what was seen of the whole is believed more.
-            rival.handover = Nanos(rival.handover.0.min(call.time.0 - 1));
+            // What was seen of the whole is believed more than what handing over should take; kernels still differ.
+            rival.handover = Nanos(rival.handover.0.min(call.time.0 / 2));
             let least = (call.time.0 - rival.handover.0) as f64;
             let time = (least * estimate.time.0.max(1) as f64 / best as f64).round();
             let estimate = Estimate { time: Nanos(time as u64), ..call };
             rival.standing = self.experience.standing(rival, terms, estimate);
+        }
+    }
+
+    /// Puts a device's rivals out if whole calls on it were seen to take clearly longer than what was measured on another.
+    fn rule_out_calibrated(&self, decision: &mut Decision, device: usize, call: Estimate) {
+        let range = of_device(&decision.rivals, device);
+        if decision.rivals[range.clone()].iter().any(is_measured) {
+            return;
+        }
+        let others = decision.rivals.iter().filter(|rival| rival.device as usize != device);
+        let measured = others.filter(|rival| is_measured(rival));
+        let best =
+            measured.filter_map(|rival| Some((rival, rival.call_time()?))).min_by_key(|(_, time)| *time);
+        let optimistic = call.time.0 as f64 / (CLEARLY * call.spread_log2).exp2();
+        let Some((rival, time)) = best.filter(|(_, time)| optimistic > time.0 as f64) else { return };
+        let reason = format!(
+            "cannot win: calls of that size were seen to take about {}; {} does it in {time} (measured)",
+            call.time, rival.device_id
+        );
+        for rival in &mut decision.rivals[range] {
+            if is_open(rival) {
+                rival.standing = Standing::Outpaced(reason.clone());
+            }
         }
     }
 

@@ -136,6 +136,19 @@ fn a_measured_problem_is_decided_by_what_was_measured() {
 }
 
 #[test]
+fn a_device_seen_to_be_slower_is_not_measured_again() {
+    let machine = Machine::slow();
+    let planner = planner(&machine, Patience::Measure, Offload::default());
+    planner.calibrate(calibrated(&machine, 0.01, 2));
+    let decision = decided(&planner, "matmul:f32:700x700x700");
+    assert_eq!(device(&decision), "cpu");
+    let mut gpu = decision.rivals.iter().filter(|rival| &*rival.device_id == "gpu0");
+    let standing = &gpu.next().unwrap().standing;
+    assert!(matches!(standing, Standing::Outpaced(why) if why.contains("were seen to take")), "{standing:?}");
+    assert!(planner.wisdom().device_facts(&machine.gpu.facts().fingerprint.0).is_empty());
+}
+
+#[test]
 fn times_come_back_from_text_unless_driver_or_version_changed() {
     let machine = Machine::integrated();
     let calibration = calibrated(&machine, 0.02, 3);
