@@ -2,7 +2,7 @@
 //!
 //! Both sides are the runtime's own choice for each problem, tuned before; temporaries of the unfused side exist already.
 
-use crate::Printer;
+use crate::{Printer, fusion_gpu};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, json};
 use trimtab::Runtime;
@@ -43,6 +43,13 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     }
     totals.insert("cpu_fused_vs_single".to_string(), json!(chain.vs_single()));
     totals.insert("cpu_fused_vs_unfused".to_string(), json!(chain.vs_unfused()));
+    match fusion_gpu::fused_vs_unfused()? {
+        Some(line) => {
+            printer.line(&line);
+            totals.insert("gpu_fused_vs_unfused".to_string(), line["gpu_fused_vs_unfused"].clone());
+        }
+        None => eprintln!("there is no GPU: gpu_fused_vs_unfused is left out"),
+    }
     printer.line(&totals.into());
     Ok(())
 }

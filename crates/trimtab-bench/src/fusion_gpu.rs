@@ -1,7 +1,6 @@
 //! A chain of eight elementwise operations on the first GPU: as one kernel, and as eight with everything between them
 //! resident.
 
-use crate::Printer;
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -30,14 +29,6 @@ const TRIES: usize = 3;
 /// Rounds of the comparison, both chains in turn; the least times count.
 const ROUNDS: usize = 15;
 
-pub(crate) fn run(printer: &Printer) -> Result<()> {
-    match gpu_fused_vs_unfused(ELEMENTS)? {
-        Some(line) => printer.line(&line),
-        None => bail!("there is no GPU"),
-    }
-    Ok(())
-}
-
 /// A launch ready to be made again and again.
 struct Launch<'a> {
     kernel: KernelId,
@@ -55,12 +46,12 @@ impl Launch<'_> {
 }
 
 /// How many times as fast the chain is as one kernel, both with the best of their first settings; nothing without a GPU.
-pub(crate) fn gpu_fused_vs_unfused(elements: u64) -> Result<Option<Value>> {
+pub(crate) fn fused_vs_unfused() -> Result<Option<Value>> {
     let cpu = Arc::new(CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels: vec![] }));
     let (devices, _) = GpuDevice::all(GpuOptions { reference: cpu, kernels: vec![] });
     let Some(gpu) = devices.into_iter().next() else { return Ok(None) };
     let adapter = gpu.facts().adapter.as_deref().ok_or_else(|| anyhow!("no adapter"))?;
-    let elements = elements.min(adapter.max_binding.0 / 4);
+    let elements = ELEMENTS.min(adapter.max_binding.0 / 4);
     let input: Vec<f32> = (0..elements).map(|at| (at % 4093) as f32 / 2048.0 - 1.0).collect();
     let operand = gpu.upload(&bytes(&input))?;
     let buffers = [gpu.allocate(4 * elements)?, gpu.allocate(4 * elements)?];

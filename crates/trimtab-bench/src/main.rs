@@ -11,6 +11,7 @@ mod fusion_gpu;
 mod gpu;
 mod gpu_start;
 mod matmul;
+mod offload;
 mod online;
 mod overhead;
 mod placement;
@@ -80,7 +81,6 @@ const BENCHES: [(&str, &str, Bench); 14] = [
     ("search", "deciding the next setting among 10,000, and what a million take", search::run),
     ("gpu", "tuned against default and exhaustive on gpu0, and a launch against one by hand", gpu::run),
     ("gpu-start", "a process's first product on gpu0 against a program by hand", gpu_start::run),
-    ("fusion-gpu", "eight operations as one kernel on gpu0 against eight kernels", fusion_gpu::run),
     ("regret", "the learned choice against the oracle on shapes never measured  [--csv FILE]", regret::run),
     (
         "online",
@@ -92,6 +92,7 @@ const BENCHES: [(&str, &str, Bench); 14] = [
         "whole expressions on simulated machines against every placement and greedy rules",
         placement::run,
     ),
+    ("offload", "the device a call is given to against the better one, size by size", offload::run),
     ("recorded", "the models on published recordings of other devices  --data DIR", recorded::run),
 ];
 

@@ -57,6 +57,9 @@ pub enum Command {
     /// Measure problems and remember the best plan of each
     #[command(after_help = tune_examples())]
     Tune(Tune),
+    /// Measure what whole calls take on each device, and from which size on a GPU is worth it
+    #[command(after_help = CALIBRATE_EXAMPLES)]
+    Calibrate(Calibrate),
     /// Choose which problems to measure, so that others can be answered from them; the same as tune --active
     #[command(name = "calibrate-shapes", after_help = tune_examples())]
     CalibrateShapes(Tune),
@@ -117,6 +120,25 @@ pub struct Tune {
     /// Ends when the best reaches this share of the device's roofline: 0.9 or 90%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub good_enough: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+pub struct Calibrate {
+    /// Measure again what was calibrated earlier
+    #[arg(long)]
+    pub refresh: bool,
+    /// Fewer and smaller sizes
+    #[arg(long)]
+    pub quick: bool,
+    /// Take times from a profile file instead of measuring; `-` for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "refresh")]
+    pub from: Option<PathBuf>,
+    /// Show only; keep and change nothing [default with --from]
+    #[arg(long, conflicts_with = "commit")]
+    pub dry_run: bool,
+    /// Keep it and put it in force [default without --from]
+    #[arg(long)]
+    pub commit: bool,
 }
 
 #[derive(Args, Debug)]
@@ -402,6 +424,20 @@ fn record_examples() -> String {
          trimtab simulate --data recordings"
     )
 }
+
+const CALIBRATE_EXAMPLES: &str = "\
+Times are of whole calls: operands in the caller's memory, transfers and waiting included; the processor and GPUs take turns at \
+every size. Problems nobody measured are decided by it until they are. What repeats do not agree on is shown as unstable and \
+not used.
+
+A profile file is a JSON list of entries with category (unary, elementwise, reduction, transpose, matmul), input_shapes and \
+mean_time_us or mean_time_ns; device says which one, else the first GPU is meant.
+
+Examples:
+  trimtab calibrate
+  trimtab calibrate --quick --refresh --dry-run
+  trimtab calibrate --from profile.json --commit
+  trimtab calibrate --json | jq 'select(.crossover) | [.class, .device, .crossover.kind, .crossover.size]'";
 
 const RECORDING_EXAMPLES: &str = "\
 Examples:

@@ -7,8 +7,10 @@ mod features;
 mod fit;
 pub mod learn;
 mod linear;
+mod profile;
 mod roofline;
 
 pub use features::{FEATURES, features};
 pub use fit::{Fit, MAX_NEIGHBOURS, Observation};
+pub use profile::{Assumed, Profile, Step};
 pub use roofline::{ANALYTIC_SPREAD_LOG2, Roofline, analytic, roofline};

@@ -1,13 +1,15 @@
 //! The cold path: from the field of rivals to a decision. Remembered, else raced, else estimated, else the default.
 
+use crate::calibration::Calibration;
 use crate::experience::{Effort, Experience};
 use crate::field;
 use crate::guard::with_intent;
 use crate::learned::Foreseen;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
+use crate::thresholds::Offload;
 use crate::wanted::{PARTIAL, Wanted, found_by, how_found, remembered_as, satisfies};
 use rustc_hash::FxHashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use trimtab_core::{
     Basis, Device, DeviceKind, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem,
     Terms, VariantClass,
@@ -70,13 +72,23 @@ pub(crate) struct Cold {
     pub wisdom: Arc<Wisdom>,
     pub experience: Experience,
     pub switch_margin: f64,
+    /// What the user says about devices.
+    pub offload: Offload,
+    /// What whole calls take on each device, where that was calibrated.
+    pub calibration: RwLock<Arc<Calibration>>,
     verified: Mutex<FxHashSet<Verified>>,
 }
 
 impl Cold {
-    pub(crate) fn new(devices: Vec<Arc<dyn Device>>, wisdom: Arc<Wisdom>, switch_margin: f64) -> Cold {
+    pub(crate) fn new(
+        devices: Vec<Arc<dyn Device>>,
+        wisdom: Arc<Wisdom>,
+        switch_margin: f64,
+        offload: Offload,
+    ) -> Cold {
         let experience = Experience::default();
-        Cold { devices, wisdom, experience, switch_margin, verified: Mutex::default() }
+        let (calibration, verified) = (RwLock::default(), Mutex::default());
+        Cold { devices, wisdom, experience, switch_margin, offload, calibration, verified }
     }
 
     pub(crate) fn decide(&self, mut ask: Ask<'_>) -> Result<Decision, PlanError> {
@@ -90,8 +102,9 @@ impl Cold {
         }
         let mut budget = self.budget(&ask);
         let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms);
-        let signature = self.signature(&ask.problem, &rivals);
         let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
+        self.overrule(&mut decision);
+        let signature = self.signature(&ask.problem, &decision.rivals);
         let verdict = self.verdict(&ask);
         let remembered = verdict.as_ref().and_then(|verdict| self.find(&decision.rivals, verdict));
         // A verdict counts as long as the set of rivals is the same; in mode `off` as long as its winner exists.
@@ -173,8 +186,9 @@ impl Cold {
         }
         let stopwatch = Stopwatch::start();
         let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms);
-        let signature = self.signature(&ask.problem, &rivals);
         let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
+        self.overrule(&mut decision);
+        let signature = self.signature(&ask.problem, &decision.rivals);
         self.estimate(&mut decision, Effort::Model);
         let verdict = self.verdict(ask);
         let remembered = verdict.as_ref().and_then(|verdict| self.find(&decision.rivals, verdict));
@@ -230,7 +244,7 @@ impl Cold {
                 && *rival.version.0 == *verdict.version
                 && *rival.point_name == *verdict.point
                 && on(rival)
-                && !matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_))
+                && !is_barred(rival)
         })
     }
 
@@ -408,8 +422,13 @@ fn find_plan(rivals: &[Rival], plan: &Plan) -> Option<usize> {
         rival.device == plan.device
             && rival.kernel == plan.kernel
             && rival.point == plan.point
-            && !matches!(rival.standing, Standing::Declined(_))
+            && !matches!(rival.standing, Standing::Declined(_) | Standing::Overruled(_))
     })
+}
+
+/// Whether a rival is out whatever its time.
+pub(crate) fn is_barred(rival: &Rival) -> bool {
+    matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_) | Standing::Overruled(_))
 }
 
 /// The score for comparisons: rivals out of the running come last.

@@ -1,6 +1,7 @@
 //! What is known about times: facts of this very problem, fits over other problems, the analytic prior.
 
 use crate::audit::DRIFTED;
+use crate::cold::is_barred;
 use crate::field;
 use crate::lessons::{Belief, Lessons, Told};
 use crate::plan::{Rival, Standing};
@@ -321,7 +322,7 @@ impl Experience {
         // Asked for once, and only if a rival needs them.
         let mut rates: FxHashMap<u16, Rates> = FxHashMap::default();
         for rival in rivals {
-            if matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_)) {
+            if is_barred(rival) {
                 continue;
             }
             let device = rival.device as usize;

@@ -68,9 +68,9 @@ pub(crate) fn signature(
     for device in devices {
         signature.add(&device.facts().fingerprint.0);
     }
-    for rival in
-        rivals.iter().filter(|rival| !matches!(rival.standing, Standing::Declined(_)) && !is_out(rival))
-    {
+    for rival in rivals.iter().filter(|rival| {
+        !matches!(rival.standing, Standing::Declined(_) | Standing::Overruled(_)) && !is_out(rival)
+    }) {
         signature.add(&rival.name);
         signature.add(&rival.version.0);
         signature.add(&rival.point_name);

@@ -5,7 +5,10 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+pub mod calibration;
+mod class;
 mod cold;
+mod crossover;
 mod donors;
 mod drain;
 mod drift;
@@ -25,9 +28,13 @@ mod resize;
 mod search;
 mod strategy_name;
 mod table;
+mod thresholds;
 mod wanted;
+mod why;
 
+pub use class::Class;
 pub use cold::PlanError;
+pub use crossover::{Crossover, crossover};
 pub use field::sort_of;
 pub use guard::Guarded;
 pub use learned::{ENOUGH_PROBLEMS, Taught};
@@ -36,6 +43,9 @@ pub use plan::{Decision, Plan, Reason, Rival, Standing};
 pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
 pub use strategy_name::{StrategyName, TuneMode, UnknownMode, UnknownStrategy};
 pub use table::TermsId;
+pub use thresholds::{Offload, Place, Said};
 /// Models of which rival is fastest.
 pub use trimtab_model::learn;
 pub use trimtab_model::learn::Ledger;
+pub use trimtab_model::{Assumed, Profile, Step};
+pub use why::Why;

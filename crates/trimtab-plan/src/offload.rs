@@ -2,9 +2,10 @@
 
 use crate::cold::{Cold, is_measured};
 use crate::experience::Effort;
-use crate::plan::{Decision, Reason, Rival, Standing};
+use crate::field;
+use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use std::ops::Range;
-use trimtab_core::{DeviceKind, Nanos};
+use trimtab_core::{DeviceKind, Estimate, Nanos, Problem, Terms, VariantClass};
 
 /// How many standard deviations an estimate must be better than what was measured to be preferred unmeasured.
 const CLEARLY: f64 = 2.0;
@@ -47,9 +48,83 @@ impl Cold {
         }
         let handover = self.devices[device].handover(&problem);
         decision.rivals[range.clone()].iter_mut().for_each(|rival| rival.handover = handover);
-        if !self.rule_out(decision, device) {
-            estimate(&mut decision.rivals[range]);
+        let calibrated = self.calibrated(device, &problem).filter(|_| effort != Effort::Facts);
+        match calibrated {
+            Some(call) => {
+                estimate(&mut decision.rivals[range.clone()]);
+                self.level(&mut decision.rivals[range], call, &terms);
+                self.rule_out_calibrated(decision, device, call);
+            }
+            None if !self.rule_out(decision, device) => estimate(&mut decision.rivals[range]),
+            None => (),
         }
+    }
+
+    /// What a calibration expects of a whole call on a device; only where there is another to choose.
+    pub(crate) fn calibrated(&self, device: usize, problem: &Problem) -> Option<Estimate> {
+        let calibration = self.calibration.read().ok().filter(|_| self.devices.len() > 1)?;
+        calibration.expected(device, problem)
+    }
+
+    /// Puts estimates of a device's rivals, none of them measured, at the level of its calibration: the best of them takes what a
+    /// call was seen to take, the others keep their distance to it.
+    fn level(&self, rivals: &mut [Rival], call: Estimate, terms: &Terms) {
+        if rivals.iter().any(is_measured) {
+            return;
+        }
+        let kernel = |rival: &Rival| rival.estimate().map(|estimate| estimate.time.0.max(1));
+        let Some(best) = rivals.iter().filter_map(kernel).min() else { return };
+        for rival in rivals {
+            let Some(estimate) = rival.estimate() else { continue };
+            // What was seen of the whole is believed more than what handing over should take; kernels still differ.
+            rival.handover = Nanos(rival.handover.0.min(call.time.0 / 2));
+            let least = (call.time.0 - rival.handover.0) as f64;
+            let time = (least * estimate.time.0.max(1) as f64 / best as f64).round();
+            let estimate = Estimate { time: Nanos(time as u64), ..call };
+            rival.standing = self.experience.standing(rival, terms, estimate);
+        }
+    }
+
+    /// Puts a device's rivals out if whole calls on it were seen to take clearly longer than what was measured on another.
+    fn rule_out_calibrated(&self, decision: &mut Decision, device: usize, call: Estimate) {
+        let range = of_device(&decision.rivals, device);
+        if decision.rivals[range.clone()].iter().any(is_measured) {
+            return;
+        }
+        let others = decision.rivals.iter().filter(|rival| rival.device as usize != device);
+        let measured = others.filter(|rival| is_measured(rival));
+        let best =
+            measured.filter_map(|rival| Some((rival, rival.call_time()?))).min_by_key(|(_, time)| *time);
+        let optimistic = call.time.0 as f64 / (CLEARLY * call.spread_log2).exp2();
+        let Some((rival, time)) = best.filter(|(_, time)| optimistic > time.0 as f64) else { return };
+        let reason = format!(
+            "cannot win: calls of that size were seen to take about {}; {} does it in {time} (measured)",
+            call.time, rival.device_id
+        );
+        for rival in &mut decision.rivals[range] {
+            if is_open(rival) {
+                rival.standing = Standing::Outpaced(reason.clone());
+            }
+        }
+    }
+
+    /// The best rival of one device and what a call of it is expected to take, by what decisions use now. Nothing is run.
+    pub(crate) fn best_on(&self, problem: &Problem, terms: &Terms, device: usize) -> Option<(Plan, Nanos)> {
+        let rivals = field::enumerate(&self.devices, problem, terms);
+        let mut rivals: Vec<Rival> = rivals.into_iter().filter(|r| r.device as usize == device).collect();
+        let handover = self.devices.get(device)?.handover(problem);
+        rivals.iter_mut().for_each(|rival| rival.handover = handover);
+        self.experience.estimate(&self.devices, &self.wisdom, problem, terms, &mut rivals, Effort::Model);
+        if let Some(call) = self.calibrated(device, problem) {
+            self.level(&mut rivals, call, terms);
+        }
+        let best = rivals
+            .iter()
+            .filter_map(|rival| Some((rival, rival.call_time()?)))
+            .min_by_key(|(rival, time)| (*time, rival.class == VariantClass::Reference))?;
+        let (rival, time) = best;
+        let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
+        Some((Plan::new(rival.device, rival.kernel, rival.point, expected), time))
     }
 
     /// Puts a device's rivals out if handing the operands over takes longer than another device needs for it all.

@@ -2,6 +2,7 @@
 
 use crate::strategy_name::StrategyName;
 use crate::wanted::Wanted;
+use crate::why::Why;
 use std::fmt;
 use std::sync::Arc;
 use trimtab_core::{
@@ -59,6 +60,8 @@ pub enum Standing {
     Excluded(String),
     /// On its device it cannot win: handing the operands over alone takes longer than another device needs for it all.
     Outpaced(String),
+    /// What the user said about devices leaves no place for it.
+    Overruled(String),
     /// It failed, hung or lied before and is not tried.
     Quarantined(String),
     /// Not looked at: what is remembered, or the first in order of preference, was enough.
@@ -124,6 +127,7 @@ impl Rival {
             Standing::Declined(reason) => Some(reason.clone()),
             Standing::Excluded(reason) => Some(format!("excluded: {reason}")),
             Standing::Outpaced(reason) => Some(reason.clone()),
+            Standing::Overruled(reason) => Some(format!("overruled: {reason}")),
             Standing::Quarantined(reason) => Some(format!("quarantined: {reason}")),
             Standing::Unconsidered => Some("not considered".to_string()),
         }
@@ -203,6 +207,8 @@ pub struct Decision {
     pub chosen: usize,
     /// Why it was chosen.
     pub reason: Reason,
+    /// Which of the user's rules about devices left rivals out, if one did.
+    pub overruled: Option<Why>,
     /// How much effort was allowed.
     pub patience: Patience,
     /// Whether everything that patience asks for was measured.
@@ -233,6 +239,7 @@ impl Decision {
             rivals,
             chosen: 0,
             reason: Reason::Estimated,
+            overruled: None,
             patience,
             complete: true,
             spent: Nanos(0),
@@ -252,7 +259,9 @@ impl Decision {
 
     /// How many legal points the kernels that take the problem have together.
     pub fn space(&self) -> usize {
-        let legal = |rival: &&Rival| !matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_));
+        let legal = |rival: &&Rival| {
+            !matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_) | Standing::Overruled(_))
+        };
         self.rivals.iter().filter(legal).count()
     }
 

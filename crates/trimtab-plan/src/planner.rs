@@ -1,6 +1,7 @@
 //! The planner: known path without a lock, cold path behind one, feedback drained in the background.
 
 use crate::audit::{self, Accuracy, Audit, LiveStats};
+use crate::calibration::Calibration;
 use crate::cold::{Ask, Cold, PlanError};
 use crate::drift::Drifts;
 use crate::feedback::{self, Feedback};
@@ -10,6 +11,7 @@ use crate::plan::{Decision, Plan};
 use crate::resize::{Live, Resizes, is_resizable};
 use crate::strategy_name::StrategyName;
 use crate::table::{Table, TermsId};
+use crate::thresholds::Offload;
 use crate::wanted::Wanted;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -48,6 +50,8 @@ pub struct Settings {
     pub switch_margin: f64,
     /// The strategy for settings that are searched. With one named, kernels with few settings are searched too.
     pub strategy: Option<StrategyName>,
+    /// What the user says about which device to use.
+    pub offload: Offload,
     /// Whether a plan that rests on no measurement learns the width of its kernel from live calls. Never with
     /// [`Patience::Off`].
     pub live_resize: bool,
@@ -68,6 +72,7 @@ impl Default for Settings {
             rules: Rules::default(),
             switch_margin: DEFAULT_SWITCH_MARGIN,
             strategy: None,
+            offload: Offload::default(),
             live_resize: true,
             explore: true,
             watch: true,
@@ -153,7 +158,7 @@ impl Planner {
         settings: Settings,
         terms: Terms,
     ) -> Planner {
-        let cold = Cold::new(devices, wisdom, settings.switch_margin);
+        let cold = Cold::new(devices, wisdom, settings.switch_margin, settings.offload.clone());
         let inner = Inner {
             cold,
             settings,
@@ -320,7 +325,9 @@ impl Planner {
             decision.spent = made.spent;
             decision.runs = made.runs;
             decision.expected_loss = made.expected_loss;
-            decision.notes.extend(made.notes.iter().cloned());
+            let new = made.notes.iter().filter(|note| !decision.notes.contains(note)).cloned();
+            let new: Vec<String> = new.collect();
+            decision.notes.extend(new);
         }
         let device = decision.winner().and_then(|winner| self.devices().get(winner.device as usize));
         if self.inner.explores()
@@ -444,6 +451,24 @@ impl Planner {
             self.forget_plans();
         }
         Ok(report)
+    }
+
+    /// Puts a calibration in force: from the next call on it is what decisions between devices rest on where nobody measured.
+    pub fn calibrate(&self, calibration: Calibration) {
+        if let Ok(mut kept) = self.inner.cold.calibration.write() {
+            *kept = Arc::new(calibration);
+        }
+        self.forget_plans();
+    }
+
+    /// The calibration in force.
+    pub fn calibration(&self) -> Arc<Calibration> {
+        self.inner.cold.calibration.read().map(|kept| Arc::clone(&kept)).unwrap_or_default()
+    }
+
+    /// The best plan on one device, and what a whole call of it is expected to take by what decisions use now. Nothing is run.
+    pub fn best_on(&self, problem: &Problem, terms: TermsId, device: usize) -> Option<(Plan, Nanos)> {
+        self.inner.cold.best_on(problem, &self.given_terms(terms), device)
     }
 
     /// Forgets facts; what rested on them is planned anew at the next call.

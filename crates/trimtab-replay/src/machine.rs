@@ -271,7 +271,7 @@ fn efficiency(problem: &Problem, point: &Point) -> (f64, f64) {
 fn computed(problem: &Problem, tile: u64) -> u64 {
     match problem {
         Problem::Matmul(p) => p.batch * p.m.next_multiple_of(tile) * p.n.next_multiple_of(tile),
-        other => other.input_lens().as_slice().iter().copied().max().unwrap_or(0).max(other.out_len()),
+        other => other.input_lens().as_slice().iter().copied().fold(other.out_len(), u64::max),
     }
 }
 

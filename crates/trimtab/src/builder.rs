@@ -1,11 +1,11 @@
 //! Setting up a runtime: what the caller asks for, what the environment asks for, and which devices there are.
 
+use crate::calibrate;
 use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
 use crate::error::Error;
 use crate::expression::Schedules;
 use crate::gpu;
 use crate::journal::Journal;
-use crate::offload::Offload;
 use crate::residency::{Counts, Room};
 use crate::runtime::{BUILT, Runtime, SPEEDS, Shared, blob_name};
 use std::path::{Path, PathBuf};
@@ -13,9 +13,12 @@ use std::sync::{Arc, OnceLock};
 use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
 use trimtab_operands::{Launch, Reference};
-use trimtab_plan::{Planner, Settings, StrategyName, TermsId};
+use trimtab_plan::{Offload, Planner, Settings, StrategyName, TermsId};
 use trimtab_tune::Rules;
 use trimtab_wisdom::Wisdom;
+
+/// Why there is no GPU where offload is off.
+const OFF: &str = "offload is off (TRIMTAB_OFFLOAD): no GPU was looked for";
 
 /// Sets up a [`Runtime`]. What is set here wins over the environment.
 #[derive(Default)]
@@ -31,7 +34,6 @@ pub struct Builder {
     live_resize: Option<bool>,
     explore: Option<bool>,
     device_memory_max: Option<Bytes>,
-    offload: Offload,
 }
 
 impl std::fmt::Debug for Builder {
@@ -85,6 +87,20 @@ impl Builder {
     /// Uses only the device of that short name (`cpu`, `gpu0`), only GPUs (`gpu`), or only the device with that in its name.
     pub fn device(mut self, name: &str) -> Self {
         self.environment.device = Some(name.to_ascii_lowercase());
+        self
+    }
+
+    /// Says by rule which device to use: off, thresholds by class, small batches. What is said here replaces all that the
+    /// environment says.
+    ///
+    /// ```
+    /// use trimtab::{Offload, Runtime};
+    /// let large = Offload { matmul: Some(1 << 24), all: Some(u64::MAX), ..Offload::default() };
+    /// let rt = Runtime::builder().wisdom_in_memory().offload(large).build()?; // products only, and only large ones
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.environment.offload = Some(offload);
         self
     }
 
@@ -172,12 +188,6 @@ impl Builder {
         self
     }
 
-    /// Where expressions run, as far as the user wants to say: thresholds, a guard for small batches, an off switch.
-    pub fn offload(mut self, offload: Offload) -> Self {
-        self.offload = offload;
-        self
-    }
-
     /// The most memory values may take on each device beside the processor. What was used longest ago and is elsewhere too makes
     /// room; what does not fit is computed by the processor. Without this a device is filled until it says no.
     pub fn device_memory_max(mut self, bytes: Bytes) -> Self {
@@ -217,7 +227,10 @@ impl Builder {
         let mut devices: Vec<Place> = vec![(Arc::clone(&cpu) as Arc<dyn Device>, None)];
         let mut unusable = Vec::new();
         // Looking for GPUs costs tens of milliseconds; whoever wants the processor does not pay them.
-        if wanted.as_deref() != Some("cpu") {
+        let offload = asked.offload.or(outside.offload).unwrap_or_default();
+        if offload.off {
+            unusable.push(OFF.to_string());
+        } else if wanted.as_deref() != Some("cpu") {
             let reference = Arc::clone(&cpu) as Arc<dyn Reference>;
             let (gpus, problems) = gpu::find(reference, &self.gpu_kernels);
             devices.extend(gpus.into_iter().map(|(device, launcher)| (device, Some(launcher))));
@@ -251,6 +264,7 @@ impl Builder {
         settings.rules = self.rules.unwrap_or(settings.rules);
         settings.live_resize = self.live_resize.unwrap_or(settings.live_resize);
         settings.explore = self.explore.unwrap_or(settings.explore);
+        settings.offload = offload;
         if outside.log.unwrap_or(false) {
             warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
         }
@@ -271,7 +285,10 @@ impl Builder {
             Some(Arc::new(Room::new(launcher, name, self.device_memory_max, Arc::clone(&counts))))
         };
         let rooms = devices.iter().zip(&launchers).map(room).collect();
+        // With one device there is nothing to choose between, and nothing is read.
+        let calibration = (devices.len() > 1).then(|| calibrate::kept(&devices, &wisdom)).flatten();
         let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);
+        calibration.into_iter().for_each(|calibration| planner.calibrate(calibration));
         let alone = planner.devices().iter().map(|_| OnceLock::new()).collect();
         let shared = Arc::new(Shared {
             planner,
@@ -282,7 +299,6 @@ impl Builder {
             counts,
             alone,
             schedules: Schedules::default(),
-            offload: self.offload,
             journal: Journal::default(),
             warnings,
             unusable,

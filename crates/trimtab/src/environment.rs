@@ -3,13 +3,24 @@
 use crate::error::Error;
 use std::path::PathBuf;
 use trimtab_core::{Nanos, Patience};
-use trimtab_plan::{StrategyName, TuneMode};
+use trimtab_plan::{Class, Offload, StrategyName, TuneMode};
 
 /// Every variable trimtab reads, with what it does.
-pub const VARIABLES: [(&str, &str); 7] = [
+pub const VARIABLES: [(&str, &str); 15] = [
     ("TRIMTAB_TUNE", "effort for a new problem: off, estimate, measure, exhaustive, or a search strategy"),
     ("TRIMTAB_BUDGET", "foreground time a new problem may cost: 40ms, 2s"),
     ("TRIMTAB_DEVICE", "the device to use: cpu, gpu, gpu0, part of a name, or auto"),
+    ("TRIMTAB_OFFLOAD", "whether GPUs are used at all: auto, or off, which looks for none"),
+    (
+        "TRIMTAB_THRESHOLD_UNARY",
+        "elements from which on a unary operation runs on a GPU, below on the processor",
+    ),
+    ("TRIMTAB_THRESHOLD_ELEMENTWISE", "the same for two operands or a chain"),
+    ("TRIMTAB_THRESHOLD_REDUCTION", "the same for reductions"),
+    ("TRIMTAB_THRESHOLD_TRANSPOSE", "the same for transposes"),
+    ("TRIMTAB_THRESHOLD_MATMUL", "the same for products, in arithmetic operations (2 m n k)"),
+    ("TRIMTAB_THRESHOLD_ALL", "the same for every class without a threshold of its own"),
+    ("TRIMTAB_SMALL_BATCH", "batches of fewer small products than this stay on the processor"),
     ("TRIMTAB_WISDOM_DIR", "where measurements are kept, or off"),
     ("TRIMTAB_THREADS", "most threads a kernel may use"),
     ("TRIMTAB_BLAS", "BLAS libraries to try first, separated like PATH, or off"),
@@ -27,6 +38,7 @@ pub(crate) struct Environment {
     pub threads: Option<u32>,
     pub blas: Option<Blas>,
     pub log: Option<bool>,
+    pub offload: Option<Offload>,
 }
 
 /// Where wisdom is kept.
@@ -100,8 +112,42 @@ impl Environment {
             }
             environment.log = Some(on);
         }
+        environment.offload = offload(lookup)?;
         Ok(environment)
     }
+}
+
+/// The variables of thresholds, by [`Class::ALL`], and what each class counts.
+const THRESHOLDS: [&str; Class::ALL.len()] = [
+    "TRIMTAB_THRESHOLD_UNARY",
+    "TRIMTAB_THRESHOLD_ELEMENTWISE",
+    "TRIMTAB_THRESHOLD_REDUCTION",
+    "TRIMTAB_THRESHOLD_TRANSPOSE",
+    "TRIMTAB_THRESHOLD_MATMUL",
+];
+
+/// What is said about using GPUs, if anything is.
+fn offload(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Option<Offload>, Error> {
+    let mut said = Offload::default();
+    if let Some(value) = lookup("TRIMTAB_OFFLOAD") {
+        said.off = is_off(&value);
+        if !said.off && !matches!(value.trim().to_ascii_lowercase().as_str(), "auto" | "on" | "1" | "true") {
+            let valid = "use auto (also on, 1, true) or off (also 0, false)".to_string();
+            return Err(Error::Environment { variable: "TRIMTAB_OFFLOAD", value, valid });
+        }
+    }
+    let number = |variable: &'static str| -> Result<Option<u64>, Error> {
+        let Some(value) = lookup(variable) else { return Ok(None) };
+        let valid = "write a whole number such as 65536".to_string();
+        let parsed = value.trim().replace('_', "").parse::<u64>();
+        parsed.map(Some).map_err(|_| Error::Environment { variable, value, valid })
+    };
+    for (class, variable) in Class::ALL.into_iter().zip(THRESHOLDS) {
+        *said.own(class) = number(variable)?;
+    }
+    said.all = number("TRIMTAB_THRESHOLD_ALL")?;
+    said.small_batch = number("TRIMTAB_SMALL_BATCH")?;
+    Ok(Some(said).filter(|said| *said != Offload::default()))
 }
 
 /// `off`, `Off`, `0`, `false` and `no` all mean off.
@@ -155,6 +201,9 @@ mod tests {
             ("TRIMTAB_THREADS", "0", "1 to"),
             ("TRIMTAB_THREADS", "many", "1 to"),
             ("TRIMTAB_LOG", "loud", "on (also 1, true)"),
+            ("TRIMTAB_OFFLOAD", "maybe", "auto (also on, 1, true) or off"),
+            ("TRIMTAB_THRESHOLD_MATMUL", "large", "65536"),
+            ("TRIMTAB_SMALL_BATCH", "-1", "65536"),
         ] {
             let message = with(name, value).unwrap_err().to_string();
             assert!(message.contains(name) && message.contains(value) && message.contains(part), "{message}");
@@ -168,6 +217,21 @@ mod tests {
         let read = with("TRIMTAB_TUNE", "race").unwrap();
         assert_eq!(read.strategy.map(StrategyName::name), Some("halving"));
         assert_eq!(with("TRIMTAB_TUNE", "measure").unwrap().strategy, None);
+    }
+
+    #[test]
+    fn what_is_said_about_gpus_is_read_and_silence_is_nothing() {
+        assert_eq!(with("TRIMTAB_LOG", "on").unwrap().offload, None);
+        assert!(with("TRIMTAB_OFFLOAD", "Off").unwrap().offload.unwrap().off);
+        assert_eq!(with("TRIMTAB_OFFLOAD", "auto").unwrap().offload, None);
+        for (at, variable) in THRESHOLDS.into_iter().enumerate() {
+            let said = with(variable, "1_000").unwrap().offload.unwrap();
+            assert_eq!(said.threshold(Class::ALL[at]), Some(1000), "{variable}");
+            assert!(variable.ends_with(&Class::ALL[at].name().to_ascii_uppercase()), "{variable}");
+        }
+        let all = with("TRIMTAB_THRESHOLD_ALL", "7").unwrap().offload.unwrap();
+        assert!(Class::ALL.iter().all(|class| all.threshold(*class) == Some(7)));
+        assert_eq!(with("TRIMTAB_SMALL_BATCH", "8").unwrap().offload.unwrap().small_batch, Some(8));
     }
 
     #[test]

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod calibrate;
 mod choose;
 mod environment;
 mod error;
@@ -28,7 +29,6 @@ mod gpu;
 mod journal;
 #[cfg(feature = "ndarray")]
 mod ndarray;
-mod offload;
 mod ops;
 mod residency;
 mod runtime;
@@ -41,13 +41,13 @@ pub use choose::{Choice, ChoiceBuilder};
 pub use environment::{VARIABLES, default_wisdom_dir, parse_duration};
 pub use error::Error;
 pub use expression::{Explanation, Expression, Term};
-pub use journal::{Entry, Journal, MAX_ENTRIES, Why};
-pub use offload::Offload;
+pub use journal::{Entry, Journal, MAX_ENTRIES};
 pub use ops::{Axis, Float, Operand};
 pub use residency::Activity;
 pub use runtime::Runtime;
 pub use tensor::{MAX_TENSOR_RANK, Tensor};
 pub use trial::{Comparison, Trial};
+pub use trimtab_plan::{Class, Offload, Why};
 
 /// The nouns and the traits kernel authors implement.
 pub use trimtab_core as core;

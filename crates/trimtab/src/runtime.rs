@@ -4,7 +4,6 @@ use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
 use crate::expression::Schedules;
 use crate::journal::{Entry, Journal};
-use crate::offload::Offload;
 use crate::residency::{Activity, Counts, Room};
 use std::sync::{Arc, OnceLock};
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
@@ -47,7 +46,6 @@ pub(crate) struct Shared {
     /// A planner for each device alone, where there are several: what a device would take, whoever else there is.
     pub alone: Vec<OnceLock<Planner>>,
     pub schedules: Schedules,
-    pub offload: Offload,
     pub journal: Journal,
     pub warnings: Vec<String>,
     /// GPUs that could not be used, or why there is none.
@@ -82,9 +80,10 @@ fn operand<T: Element>(slice: &[T]) -> Slice<'_> {
     if slice.is_empty() { Slice::None } else { T::erase(slice) }
 }
 
-/// What is kept of a device beside facts: kernels its driver built, and its speeds.
+/// What is kept of a device beside facts: kernels its driver built, its speeds, and what whole calls take.
 pub(crate) const BUILT: &str = "built";
 pub(crate) const SPEEDS: &str = "speeds";
+pub(crate) const CALIBRATION: &str = "calibration";
 
 /// The name under which something of a device is kept.
 pub(crate) fn blob_name(what: &str, device: &dyn Device) -> String {
@@ -327,7 +326,7 @@ impl Runtime {
     }
 
     #[inline]
-    fn launch_once<T: Element>(
+    pub(crate) fn launch_once<T: Element>(
         &self,
         plan: &Plan,
         problem: &Problem,

@@ -185,7 +185,7 @@ fn thresholds_decide_where_operations_run() {
     let offload = Offload {
         matmul: Some(64 * 64 * 64),
         all: Some(u64::MAX),
-        smallest_batch: Some(3),
+        small_batch: Some(3),
         ..Offload::default()
     };
     let rt = builder().offload(offload).build().unwrap();

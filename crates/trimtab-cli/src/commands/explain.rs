@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use trimtab::core::{Basis, Estimate, Patience, Problem};
-use trimtab::plan::{Decision, Reason, Rival, Settings};
+use trimtab::plan::{Decision, Reason, Rival, Settings, Why};
 
 #[derive(Serialize)]
 struct Explanation<'a> {
@@ -22,6 +22,9 @@ struct Explanation<'a> {
     handover_ns: u64,
     rivals: Vec<RivalView>,
     reason: &'static str,
+    /// Which of the user's rules about devices left rivals out: `threshold`, `small batch` or `disabled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overruled: Option<&'static str>,
     /// What the choice is expected to lose against the best of all, as a share, where that can be said.
     expected_loss: Option<f64>,
     /// What a learned choice rests on, and where it would change.
@@ -152,6 +155,7 @@ fn view<'a>(
         handover_ns: winner.map_or(0, |winner| winner.handover.0),
         rivals: rivals.collect(),
         reason: decision.reason.name(),
+        overruled: decision.overruled.map(Why::name),
         expected_loss: decision.expected_loss,
         grounds: grounds(decision),
         complete: decision.complete,

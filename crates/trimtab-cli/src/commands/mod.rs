@@ -2,6 +2,7 @@
 
 mod active;
 mod bench;
+mod calibrate;
 mod devices;
 mod explain;
 mod models;
@@ -34,6 +35,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Devices => devices::run(&Session::measuring(&cli.global)?),
         Command::Tune(args) if args.active => active::command(&args, &cli.global),
+        Command::Calibrate(args) => calibrate::run(&Session::start(&cli.global)?, &args),
         Command::CalibrateShapes(args) => active::command(&args, &cli.global),
         Command::Tune(args) => {
             let plan = tune::Request::read(&args, &cli.global)?;

@@ -161,9 +161,11 @@ pub(super) fn tuned(session: &Session, decision: &Decision) -> Tuned {
     let times = winner.map(|winner| measured(runtime, &decision.problem, winner)).unwrap_or_default();
     // A remembered plan leaves the others unconsidered: only real failures are out.
     let default = default_rival(runtime, decision, |rival| match &rival.standing {
-        Standing::Declined(_) | Standing::Excluded(_) | Standing::Quarantined(_) | Standing::Outpaced(_) => {
-            true
-        }
+        Standing::Declined(_)
+        | Standing::Excluded(_)
+        | Standing::Quarantined(_)
+        | Standing::Outpaced(_)
+        | Standing::Overruled(_) => true,
         Standing::Estimated { .. } | Standing::Unconsidered => false,
     });
     let default = default.and_then(|index| decision.rivals.get(index));

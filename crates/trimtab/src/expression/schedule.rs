@@ -4,8 +4,7 @@ use super::flat::{At, Flat, Op};
 use super::fuse::{Feed, Group, Piece, groups};
 use super::sites::{Costs, Refusal};
 use crate::error::Error;
-use crate::journal::{Entry, Happened, Why};
-use crate::offload::Offload;
+use crate::journal::{Entry, Happened};
 use crate::residency::count;
 use crate::runtime::Runtime;
 use rustc_hash::FxHashMap;
@@ -13,8 +12,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trimtab_core::{Bytes, Estimate, Nanos, Patience, Transfers};
-use trimtab_plan::TermsId;
 use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, place};
+use trimtab_plan::{Offload, TermsId, Why};
 
 /// Schedules kept; the oldest go first.
 const MAX_SCHEDULES: usize = 512;
@@ -136,10 +135,11 @@ impl Runtime {
         }
         let previous = schedules.kept().divisions.get(&(key.0, Arc::clone(&key.1))).cloned();
         let (flat, resident) = (&key.1, &key.2);
-        let made = self.make_schedule(flat, resident, previous.clone(), Some(&self.shared.offload));
+        let made =
+            self.make_schedule(flat, resident, previous.clone(), Some(&self.planner().settings().offload));
         let (schedule, division) = match made {
             // What the user wants does not fit: what fits is better than nothing.
-            Err(Error::Place(_)) if self.shared.offload != Offload::OPEN => {
+            Err(Error::Place(_)) if self.planner().settings().offload != Offload::OPEN => {
                 self.make_schedule(flat, resident, previous, Some(&Offload::OPEN))?
             }
             made => made?,

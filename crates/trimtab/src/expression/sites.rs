@@ -1,14 +1,12 @@
 //! Where pieces of an expression can run: the processor and the devices beside it, each planned for by itself.
 
 use super::fuse::{Piece, Task};
-use crate::journal::Why;
-use crate::offload::{Offload, Wanted};
 use crate::residency::Room;
 use crate::runtime::Runtime;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use trimtab_core::{Basis, Device, Estimate, KernelId, Nanos, Patience, Problem, Transfers};
-use trimtab_plan::{Planner, TermsId};
+use trimtab_plan::{Offload, Place, Planner, Said, TermsId, Why};
 
 /// How far the time of copying a view may be off, in doublings.
 const COPY_SPREAD: f64 = 1.0;
@@ -109,17 +107,17 @@ impl<'a> Costs<'a> {
         if let Some(reason) = self.unable(&problem, site) {
             return Err((Why::Unsupported, reason));
         }
-        let wanted = self.offload.wants(&problem);
-        let here = matches!(wanted, Some((Wanted::Here, ..))) && self.out[0].is_none();
+        let said = self.offload.says(&problem);
+        let here = said.as_ref().is_some_and(|said| said.place == Place::Processor) && self.out[0].is_none();
         if let (Some(refusal), false) = (&self.out[site], here && site > 0) {
             return Err(refusal.clone());
         }
-        match wanted {
-            Some((Wanted::Here, why, note)) if here && site > 0 => Err((why, note)),
-            Some((Wanted::Elsewhere, why, note)) if site == 0 => {
+        match said {
+            Some(Said { place: Place::Processor, why, text }) if here && site > 0 => Err((why, text)),
+            Some(Said { place: Place::Elsewhere, why, text }) if site == 0 => {
                 let able = (1..self.sites.len())
                     .any(|other| self.out[other].is_none() && self.asked(&problem, other).is_ok());
-                if able { Err((why, note)) } else { self.asked(&problem, site) }
+                if able { Err((why, text)) } else { self.asked(&problem, site) }
             }
             _ => self.asked(&problem, site),
         }

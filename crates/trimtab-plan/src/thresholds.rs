@@ -1,0 +1,143 @@
+//! What the user says about which device to use: off, thresholds by class, small batches. It is obeyed and said, not weighed.
+
+use crate::class::Class;
+use crate::cold::Cold;
+use crate::plan::{Decision, Rival, Standing};
+use crate::why::Why;
+use trimtab_core::{DeviceKind, Problem};
+
+/// A product of a batch counts as small up to this many elements of its largest matrix.
+const SMALL_MATRIX: u64 = 128 * 128;
+
+/// What the user says about which device to use. What is not said is decided by costs.
+///
+/// A threshold decides alone: from that size on a problem runs on a device beside the processor that takes it, below it on the
+/// processor. The specific one beats `all`. Sizes are elements of the largest operand, for products arithmetic operations
+/// (2 m n k, over all of a batch).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// Only the processor is used; no other device is opened.
+    pub off: bool,
+    /// Threshold for functions of one element.
+    pub unary: Option<u64>,
+    /// Threshold for other elementwise operations, fused ones included.
+    pub elementwise: Option<u64>,
+    /// Threshold for reductions, fused ones included.
+    pub reduction: Option<u64>,
+    /// Threshold for transposes.
+    pub transpose: Option<u64>,
+    /// Threshold for products, fused ones included.
+    pub matmul: Option<u64>,
+    /// Threshold for classes that have none of their own.
+    pub all: Option<u64>,
+    /// A batch of fewer products than this, each small, stays on the processor.
+    pub small_batch: Option<u64>,
+}
+
+impl Offload {
+    /// Nothing is said.
+    pub const OPEN: Offload = Offload {
+        off: false,
+        unary: None,
+        elementwise: None,
+        reduction: None,
+        transpose: None,
+        matmul: None,
+        all: None,
+        small_batch: None,
+    };
+
+    /// The threshold set for a class alone.
+    pub fn own(&mut self, class: Class) -> &mut Option<u64> {
+        match class {
+            Class::Unary => &mut self.unary,
+            Class::Elementwise => &mut self.elementwise,
+            Class::Reduction => &mut self.reduction,
+            Class::Transpose => &mut self.transpose,
+            Class::Matmul => &mut self.matmul,
+        }
+    }
+
+    /// The threshold of a class: its own, else the general one.
+    pub fn threshold(&self, class: Class) -> Option<u64> {
+        let own = match class {
+            Class::Unary => self.unary,
+            Class::Elementwise => self.elementwise,
+            Class::Reduction => self.reduction,
+            Class::Transpose => self.transpose,
+            Class::Matmul => self.matmul,
+        };
+        own.or(self.all)
+    }
+
+    /// What it says about a problem.
+    pub fn says(&self, problem: &Problem) -> Option<Said> {
+        if let (Some(least), Problem::Matmul(p)) = (self.small_batch, problem) {
+            let largest = (p.m * p.k).max(p.k * p.n).max(p.m * p.n);
+            if p.batch > 1 && p.batch < least && largest <= SMALL_MATRIX {
+                return Some(Said {
+                    place: Place::Processor,
+                    why: Why::SmallBatch,
+                    text: format!("a batch of {} small products, fewer than {least}", p.batch),
+                });
+            }
+        }
+        let (class, size) = Class::of(problem)?;
+        let least = self.threshold(class)?;
+        let (place, than) =
+            if size < least { (Place::Processor, "below") } else { (Place::Elsewhere, "not below") };
+        let text =
+            format!("{size} {} are {than} the {class} threshold of {least} that was set", class.unit());
+        Some(Said { place, why: Why::Threshold, text })
+    }
+}
+
+/// Where a problem is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the processor.
+    Processor,
+    /// On another device that takes it, if there is one.
+    Elsewhere,
+}
+
+/// What the user's rules say about a problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Where it is to run.
+    pub place: Place,
+    /// By which rule.
+    pub why: Why,
+    /// In words.
+    pub text: String,
+}
+
+impl Cold {
+    /// Puts out the rivals the user's rules leave no place for, if others can do the problem, and notes that.
+    pub(crate) fn overrule(&self, decision: &mut Decision) {
+        if self.offload.off {
+            decision.notes.push("disabled: offload is off, only the processor is looked at".to_string());
+            decision.overruled = Some(Why::Disabled);
+        }
+        if self.devices.len() < 2 {
+            return;
+        }
+        let Some(said) = self.offload.says(&decision.problem) else { return };
+        let is_here = |rival: &Rival| {
+            let device = self.devices.get(rival.device as usize);
+            device.is_some_and(|device| device.facts().kind == DeviceKind::Cpu)
+        };
+        let stays = |rival: &Rival| is_here(rival) == (said.place == Place::Processor);
+        let open = |rival: &Rival| rival.standing == Standing::Unconsidered;
+        if !decision.rivals.iter().any(|rival| stays(rival) && open(rival)) {
+            let note = format!("{}, but no device there takes it", said.text);
+            decision.notes.push(note);
+            return;
+        }
+        for rival in decision.rivals.iter_mut().filter(|rival| open(rival) && !stays(rival)) {
+            rival.standing = Standing::Overruled(said.text.clone());
+        }
+        decision.notes.push(format!("{}: {}", said.why.name(), said.text));
+        decision.overruled = Some(said.why);
+    }
+}

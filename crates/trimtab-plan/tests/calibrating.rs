@@ -1,0 +1,239 @@
+//! Calibrating on machines that do not exist: crossovers are found again, what is reported is what decides, and rules are obeyed.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
+
+use std::sync::Arc;
+use trimtab_core::{Basis, Device, Nanos, Patience, Problem, Terms};
+use trimtab_plan::calibration::{Calibration, DeviceTimes, Ladder, Origin, measure};
+use trimtab_plan::learn::Dice;
+use trimtab_plan::{Class, Crossover, Decision, Offload, Planner, Reason, Settings, Standing, TermsId, Why};
+use trimtab_replay::machine::Machine;
+use trimtab_wisdom::Wisdom;
+
+/// What a whole call takes on a device of a machine.
+fn call(machine: &Machine, device: usize, problem: &Problem) -> f64 {
+    let device = [&machine.host, &machine.gpu][device];
+    device.time(problem).unwrap() + device.handover(problem).0 as f64
+}
+
+fn calibrated(machine: &Machine, noise: f64, seed: u64) -> Calibration {
+    let mut dice = Dice::new(seed);
+    let mut time = |device: usize, problem: &Problem| {
+        Some(Nanos((call(machine, device, problem) * (1.0 + noise * dice.normal().abs())) as u64))
+    };
+    let ladder = Ladder { quick: false, rounds: 4 };
+    let times = measure(&machine.devices(), ladder, &mut time, &mut |_, _| ());
+    Calibration::new(times.into_iter().map(Some).collect(), 0)
+}
+
+fn planner(machine: &Machine, patience: Patience, offload: Offload) -> Planner {
+    let settings = Settings { patience, offload, ..Settings::default() };
+    Planner::new(machine.devices(), Arc::new(Wisdom::in_memory()), settings, Terms::default())
+}
+
+fn decided(planner: &Planner, text: &str) -> Decision {
+    let problem = text.parse().unwrap();
+    planner.plan(&problem, TermsId::default()).unwrap();
+    planner.explain(&problem, TermsId::default()).unwrap()
+}
+
+fn device(decision: &Decision) -> &str {
+    &decision.winner().unwrap().device_id
+}
+
+#[test]
+fn eight_calibrations_agree_within_a_step_or_say_that_they_do_not() {
+    let mut found = 0;
+    for machine in Machine::all() {
+        for class in Class::ALL {
+            let runs = (0..8).map(|seed| calibrated(&machine, 0.03, seed).crossover(1, class).unwrap());
+            let places: Vec<f64> = runs
+                .filter_map(|crossover| match crossover {
+                    Crossover::At { size, .. } => Some(size as f64),
+                    Crossover::NeverUpTo(size) => Some(size as f64 * class.step()),
+                    Crossover::Always => Some(1.0),
+                    Crossover::Unstable { .. } => None,
+                })
+                .collect();
+            let (least, most) = places.iter().fold((f64::MAX, 0.0f64), |(a, b), p| (a.min(*p), b.max(*p)));
+            assert!(places.is_empty() || most <= least * class.step(), "{} {class} {places:?}", machine.name);
+            found += usize::from(places.len() == 8);
+        }
+    }
+    // Saying "unstable" everywhere would satisfy the above.
+    assert!(found >= 10, "only {found} of 15 are stable");
+}
+
+#[test]
+fn a_slow_device_is_never_better_and_the_size_it_was_tried_to_is_said() {
+    let calibration = calibrated(&Machine::slow(), 0.01, 1);
+    for class in Class::ALL {
+        let largest = class.ladder(false).last().and_then(Class::calibrated).unwrap().1;
+        assert_eq!(calibration.crossover(1, class), Some(Crossover::NeverUpTo(largest)), "{class}");
+    }
+}
+
+#[test]
+fn what_is_reported_is_what_decides() {
+    let machine = Machine::discrete();
+    let calibration = calibrated(&machine, 0.01, 5);
+    let Some(Crossover::At { size, .. }) = calibration.crossover(1, Class::Matmul) else {
+        unreachable!("{:?}", calibration.crossover(1, Class::Matmul))
+    };
+    let planner = planner(&machine, Patience::Estimate, Offload::default());
+    let before = decided(&planner, "matmul:f32:96x96x96");
+    assert_eq!(before.winner().unwrap().estimate().unwrap().basis, Basis::Analytic);
+    planner.calibrate(calibration.clone());
+    let side = (size as f64 / 2.0).cbrt();
+    for (share, expected) in [(0.25, "cpu"), (0.97, "cpu"), (1.03, "gpu0"), (4.0, "gpu0")] {
+        let n = if share < 1.0 { (side * share).floor() } else { (side * share).ceil() } as u64;
+        let text = format!("matmul:f32:{n}x{n}x{n}");
+        let decision = decided(&planner, &text);
+        assert_eq!(device(&decision), expected, "{text}, crossover {size} flops");
+        let problem: Problem = text.parse().unwrap();
+        for at in 0..2 {
+            let best = decision.rivals.iter().filter(|rival| usize::from(rival.device) == at);
+            let best = best.filter_map(|rival| rival.call_time()).min().unwrap();
+            let said = calibration.expected(at, &problem).unwrap();
+            assert_eq!(best, said.time, "{text} on {at}");
+            assert_eq!(planner.best_on(&problem, TermsId::default(), at).unwrap().1, said.time);
+        }
+        assert!(matches!(decision.winner().unwrap().estimate().unwrap().basis, Basis::Fitted(n) if n >= 24));
+    }
+}
+
+#[test]
+fn at_every_size_of_a_ladder_the_calibrated_choice_is_within_five_per_cent_of_the_better() {
+    for machine in Machine::all() {
+        let planner = planner(&machine, Patience::Estimate, Offload::default());
+        let calibration = calibrated(&machine, 0.01, 9);
+        planner.calibrate(calibration.clone());
+        for class in Class::ALL.into_iter().filter(|class| calibration.is_used(*class)) {
+            for problem in class.ladder(false) {
+                let decision = decided(&planner, &problem.to_string());
+                let chosen = usize::from(decision.winner().unwrap().device);
+                let times = [0, 1].map(|at| call(&machine, at, &problem));
+                assert!(
+                    times[chosen] <= 1.05 * times[0].min(times[1]),
+                    "{} {problem} {times:?}",
+                    machine.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_measured_problem_is_decided_by_what_was_measured() {
+    let machine = Machine::discrete();
+    let planner = planner(&machine, Patience::Measure, Offload::default());
+    // A calibration that says the GPU takes no time at all.
+    let mut times = calibrated(&machine, 0.0, 0).into_times();
+    let gpu = times[1].as_mut().unwrap();
+    gpu.steps.values_mut().flatten().for_each(|step| step.ns.fill(1.0));
+    planner.calibrate(Calibration::new(times, 0));
+    let decision = decided(&planner, "elementwise.add:f32:4096");
+    assert_eq!((device(&decision), decision.reason), ("cpu", Reason::Raced), "{:?}", decision.notes);
+}
+
+#[test]
+fn a_device_seen_to_be_slower_is_not_measured_again() {
+    let machine = Machine::slow();
+    let planner = planner(&machine, Patience::Measure, Offload::default());
+    planner.calibrate(calibrated(&machine, 0.01, 2));
+    let decision = decided(&planner, "matmul:f32:700x700x700");
+    assert_eq!(device(&decision), "cpu");
+    let mut gpu = decision.rivals.iter().filter(|rival| &*rival.device_id == "gpu0");
+    let standing = &gpu.next().unwrap().standing;
+    assert!(matches!(standing, Standing::Outpaced(why) if why.contains("were seen to take")), "{standing:?}");
+    assert!(planner.wisdom().device_facts(&machine.gpu.facts().fingerprint.0).is_empty());
+}
+
+#[test]
+fn times_come_back_from_text_unless_driver_or_version_changed() {
+    let machine = Machine::integrated();
+    let calibration = calibrated(&machine, 0.02, 3);
+    let times = calibration.times(1).unwrap();
+    let text = times.to_text();
+    let read = DeviceTimes::read(&text, machine.gpu.as_ref());
+    assert_eq!(read.as_ref(), Some(times));
+    assert_eq!(times.origin, Origin::Measured);
+    for damaged in [
+        text.replace("calibration 1", "calibration 0"),
+        text.replace("made_with trimtab", "made_with another"),
+        text.replace("matmul ", "matmul x"),
+        String::new(),
+    ] {
+        assert_eq!(DeviceTimes::read(&damaged, machine.gpu.as_ref()), None);
+    }
+    assert_eq!(DeviceTimes::read(&text, machine.host.as_ref()), None, "another driver");
+}
+
+#[test]
+fn thresholds_are_obeyed_the_specific_before_the_general_and_explain_says_so() {
+    let machine = Machine::slow();
+    let offload = Offload { all: Some(1 << 30), elementwise: Some(1000), ..Offload::default() };
+    let planner = planner(&machine, Patience::Measure, offload);
+    let up = decided(&planner, "elementwise.add:f32:1000");
+    assert_eq!((device(&up), up.overruled), ("gpu0", Some(Why::Threshold)), "{:?}", up.notes);
+    assert!(up.notes.iter().any(|note| note.contains("not below the elementwise threshold of 1000")));
+    let down = decided(&planner, "elementwise.add:f32:999");
+    assert_eq!((device(&down), down.overruled), ("cpu", Some(Why::Threshold)));
+    assert!(down.rivals.iter().any(|rival| matches!(rival.standing, Standing::Overruled(_))));
+    let general = decided(&planner, "reduce.sum:f32:5000");
+    assert_eq!((device(&general), general.overruled), ("cpu", Some(Why::Threshold)));
+    // 64-bit floats are not narrowed to please a threshold.
+    let wide = decided(&planner, "elementwise.add:f64:5000");
+    assert_eq!((device(&wide), wide.overruled), ("cpu", None));
+    assert!(wide.notes.iter().any(|note| note.contains("no device there takes it")), "{:?}", wide.notes);
+}
+
+#[test]
+fn what_a_rule_forced_is_not_remembered_as_won() {
+    let machine = Machine::slow();
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let planner = |offload: Offload| {
+        let settings = Settings { offload, ..Settings::default() };
+        Planner::new(machine.devices(), Arc::clone(&wisdom), settings, Terms::default())
+    };
+    let forced = planner(Offload { all: Some(1), ..Offload::default() });
+    assert_eq!(device(&decided(&forced, "reduce.sum:f32:100000")), "gpu0");
+    drop(forced);
+    let free = planner(Offload::default());
+    assert_eq!(device(&decided(&free, "reduce.sum:f32:100000")), "cpu");
+}
+
+#[test]
+fn a_small_batch_of_small_products_stays_on_the_processor() {
+    let machine = Machine::discrete();
+    let offload = Offload { small_batch: Some(8), all: Some(1), ..Offload::default() };
+    let planner = planner(&machine, Patience::Estimate, offload);
+    let small = decided(&planner, "matmul:f32:7x64x64x64");
+    assert_eq!((device(&small), small.overruled), ("cpu", Some(Why::SmallBatch)));
+    for text in ["matmul:f32:8x64x64x64", "matmul:f32:7x512x512x512", "matmul:f32:64x64x64"] {
+        assert_eq!(device(&decided(&planner, text)), "gpu0", "{text}");
+    }
+}
+
+#[test]
+fn limits_bind_on_gpus_too() {
+    use trimtab_core::{Bytes, Constraints};
+    let machine = Machine::discrete();
+    let planner = planner(&machine, Patience::Estimate, Offload::default());
+    let problem: Problem = "matmul:f32:1024x1024x1024".parse().unwrap();
+    let under = |constraints: Constraints| {
+        let terms = planner.terms(&Terms { constraints, ..Terms::default() }).unwrap();
+        planner.explain(&problem, terms)
+    };
+    let free = under(Constraints::default()).unwrap();
+    assert_eq!(device(&free), "gpu0");
+    let tight = Constraints { latency_max: Some(Nanos(1_000)), ..Constraints::default() };
+    assert!(under(tight).is_err(), "nothing is that fast, handing over included");
+    let sum: Problem = "reduce.sum:f32:1000000".parse().unwrap();
+    let constraints = Constraints { memory_max: Some(Bytes(0)), ..Constraints::default() };
+    let terms = planner.terms(&Terms { constraints, ..Terms::default() }).unwrap();
+    let decision = planner.explain(&sum, terms).unwrap();
+    let gpu = decision.rivals.iter().filter(|rival| &*rival.device_id == "gpu0");
+    assert!(gpu.clone().count() > 0);
+    gpu.for_each(|rival| assert!(matches!(rival.standing, Standing::Excluded(_)), "{:?}", rival.standing));
+    assert_eq!(machine.devices()[0].facts().id, "cpu");
+}

@@ -1,0 +1,158 @@
+//! Calibrating: whole calls of each class on each device, from operands in the caller's memory to the result there.
+
+use crate::runtime::{CALIBRATION, Runtime, blob_name};
+use std::sync::Arc;
+use trimtab_core::{Bytes, Device, DeviceKind, Nanos, Patience, Problem};
+use trimtab_operands::{Data, Operands, Slice};
+use trimtab_plan::calibration::{Calibration, DeviceTimes, Ladder, Origin, measure};
+use trimtab_plan::{Class, Plan, TuneRequest};
+use trimtab_tune::{Rules, Stopwatch};
+
+/// Time for choosing the kernels of a size of the ladder.
+const TUNE: Nanos = Nanos::from_millis(200);
+const TUNE_QUICK: Nanos = Nanos::from_millis(40);
+/// Calls are repeated within one measurement until they take this long, but no more often than that.
+const ENOUGH: Nanos = Nanos(200_000);
+const MOST_CALLS: u64 = 64;
+
+/// A size of the ladder made ready: its operands, and the plan of each device with how many calls are timed at once.
+struct Ready {
+    problem: Problem,
+    operands: Operands,
+    plans: Vec<Option<(Plan, u64)>>,
+}
+
+impl Runtime {
+    /// The calibration in force: what decisions between devices rest on where nobody measured the problem.
+    pub fn calibration(&self) -> Arc<Calibration> {
+        self.shared.planner.calibration()
+    }
+
+    /// Measures whole calls of every class on every device, transfers included, in turns. Puts nothing in force: see
+    /// [`Runtime::commit_calibration`]. `told` hears of every size.
+    pub fn measure_calibration(
+        &self,
+        ladder: Ladder,
+        told: &mut dyn FnMut(Class, &Problem),
+    ) -> Vec<DeviceTimes> {
+        let mut ready: Option<Ready> = None;
+        let mut time = |device: usize, problem: &Problem| {
+            if ready.as_ref().is_none_or(|ready| ready.problem != *problem) {
+                // The operands before go first: two of the largest need not fit.
+                ready = None;
+                ready = self.make_ready(problem, ladder.quick);
+            }
+            let ready = ready.as_mut()?;
+            let (plan, calls) = (*ready.plans.get(device)?)?;
+            self.time_calls(&plan, problem, &mut ready.operands, calls)
+        };
+        measure(self.devices(), ladder, &mut time, told)
+    }
+
+    /// What decisions rest on now, as times of the same ladder: estimates, nothing measured.
+    pub fn expected_calibration(&self, quick: bool) -> Vec<DeviceTimes> {
+        let of = |(at, device): (usize, &Arc<dyn Device>)| {
+            let mut times = DeviceTimes::new(device.as_ref(), Origin::Measured);
+            for (class, problem) in Class::ALL
+                .into_iter()
+                .flat_map(|class| class.ladder(quick).into_iter().map(move |p| (class, p)))
+            {
+                let expected = self.shared.planner.best_on(&problem, self.terms, at);
+                if let (Some((_, time)), Some((_, size))) = (expected, Class::calibrated(&problem)) {
+                    times.note(class, size, time.0.max(1) as f64);
+                }
+            }
+            times
+        };
+        self.devices().iter().enumerate().map(of).collect()
+    }
+
+    /// A calibration of what is in force and these times; where both speak of a class on a device, these count.
+    pub fn calibration_with(&self, times: &[DeviceTimes]) -> Calibration {
+        let kept = self.calibration();
+        let merged = self.devices().iter().enumerate().map(|(at, device)| {
+            let fingerprint = &device.facts().fingerprint.0;
+            let new = times.iter().find(|times| times.fingerprint == *fingerprint);
+            match (kept.times(at).cloned(), new) {
+                (Some(mut kept), Some(new)) => {
+                    kept.origin = new.origin;
+                    kept.steps.extend(new.steps.iter().map(|(class, steps)| (*class, steps.clone())));
+                    Some(kept)
+                }
+                (kept, new) => new.cloned().or(kept),
+            }
+        });
+        Calibration::new(merged.collect(), self.host())
+    }
+
+    /// Keeps a calibration for later processes and puts it in force from the next call on. An error says why it could not be kept; it is
+    /// in force all the same.
+    pub fn commit_calibration(&self, calibration: Calibration) -> Result<(), String> {
+        let mut outcome = Ok(());
+        for (at, device) in self.devices().iter().enumerate() {
+            if let Some(times) = calibration.times(at) {
+                let name = blob_name(CALIBRATION, device.as_ref());
+                let kept = self.wisdom().keep_blob(&name, times.to_text().as_bytes());
+                outcome = outcome.and(kept);
+            }
+        }
+        self.shared.planner.calibrate(calibration);
+        outcome
+    }
+
+    fn host(&self) -> usize {
+        let is_host = |device: &Arc<dyn Device>| device.facts().kind == DeviceKind::Cpu;
+        self.devices().iter().position(is_host).unwrap_or(usize::MAX)
+    }
+
+    /// Chooses the kernels of a problem on each device and makes its operands; nothing if they do not fit.
+    fn make_ready(&self, problem: &Problem, quick: bool) -> Option<Ready> {
+        let needed = Bytes(problem.operand_bytes().0.saturating_mul(2));
+        if self.cpu().state().memory_free.is_some_and(|free| needed > free) {
+            return None;
+        }
+        let budget = if quick { TUNE_QUICK } else { TUNE };
+        let request = TuneRequest { rules: Rules::default(), ..TuneRequest::new(Patience::Measure, budget) };
+        // What cannot be tuned is timed as it is planned.
+        let _ = self.tune(problem, &request, &mut |_| ());
+        let mut operands = Operands::new(problem);
+        let plans = (0..self.devices().len()).map(|device| {
+            let (plan, _) = self.shared.planner.best_on(problem, self.terms, device)?;
+            // The first call builds and warms.
+            self.time_calls(&plan, problem, &mut operands, 1)?;
+            let once = self.time_calls(&plan, problem, &mut operands, 1)?;
+            Some((plan, (ENOUGH.0 / once.0.max(1)).clamp(1, MOST_CALLS)))
+        });
+        let plans = plans.collect();
+        Some(Ready { problem: *problem, operands, plans })
+    }
+
+    /// What one of so many whole calls takes on average; nothing if one fails.
+    fn time_calls(
+        &self,
+        plan: &Plan,
+        problem: &Problem,
+        operands: &mut Operands,
+        calls: u64,
+    ) -> Option<Nanos> {
+        let Operands { inputs, out: Data::F32(out) } = operands else { return None };
+        let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
+        let watch = Stopwatch::start();
+        for _ in 0..calls {
+            self.launch_once::<f32>(plan, problem, &inputs, out).ok()?;
+        }
+        Some(Nanos(watch.elapsed().0 / calls.max(1)))
+    }
+}
+
+/// The times of each device that an earlier process kept.
+pub(crate) fn kept(devices: &[Arc<dyn Device>], wisdom: &trimtab_wisdom::Wisdom) -> Option<Calibration> {
+    let read = |device: &Arc<dyn Device>| {
+        let bytes = wisdom.blob(&blob_name(CALIBRATION, device.as_ref()))?;
+        DeviceTimes::read(&String::from_utf8(bytes).ok()?, device.as_ref())
+    };
+    let times: Vec<Option<DeviceTimes>> = devices.iter().map(read).collect();
+    let host = devices.iter().position(|device| device.facts().kind == DeviceKind::Cpu);
+    let any = times.iter().any(Option::is_some);
+    any.then(|| Calibration::new(times, host.unwrap_or(usize::MAX)))
+}
