@@ -2,15 +2,17 @@
 
 mod flat;
 mod fuse;
+mod kept;
 mod node;
 mod operators;
 mod run;
 mod schedule;
 mod sites;
+mod there;
 
+pub(crate) use kept::Schedules;
 pub use operators::Term;
 pub use schedule::Explanation;
-pub(crate) use schedule::Schedules;
 
 use crate::error::Error;
 use crate::ops::{Axis, Float};
@@ -173,18 +175,27 @@ impl<T: Element> Expression<T> {
         if let Some(value) = self.node.value.get() {
             return Ok(value.clone());
         }
-        let value = self.rt.evaluate(&flat::flatten(&self.node)?)?;
+        let value = self.rt.evaluate(flat::flatten(&self.node)?, false)?;
         Ok(self.node.value.get_or_init(|| value).clone())
+    }
+
+    /// Computes it for someone who reads it at once: the value comes back with what computes it.
+    fn read(&self) -> Result<&Tensor<T>, Error> {
+        if let Some(value) = self.node.value.get() {
+            return value.fetched();
+        }
+        let value = self.rt.evaluate(flat::flatten(&self.node)?, true)?;
+        self.node.value.get_or_init(|| value).fetched()
     }
 
     /// Computes it; the elements in row-major order.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
-        Ok(self.eval()?.fetched()?.to_vec())
+        Ok(self.read()?.to_vec())
     }
 
     /// Computes it; the only element.
     pub fn item(&self) -> Result<T, Error> {
-        self.eval()?.item()
+        self.read()?.item()
     }
 
     /// How it will be computed, and why: which operations run as one, and where. Plans, and computes nothing.
@@ -207,9 +218,7 @@ impl<T: Element> Expression<T> {
         if let flat::Op::Input(_) = flattened.flat.value(flattened.flat.root()).op {
             return Ok(none);
         }
-        let resident = run::resident(&self.rt.sites(), &flattened.inputs);
-        let schedule = self.rt.schedule(&(self.rt.terms, flattened.flat, resident))?;
-        Ok(schedule.explanation.clone())
+        Ok(self.rt.schedule(self.rt.key(flattened.flat, &flattened.inputs))?.explanation.clone())
     }
 }
 
@@ -228,7 +237,7 @@ impl<T: Float> Expression<T> {
 impl<T: Element> fmt::Display for Expression<T> {
     /// Computes it and shows the value, or what is wrong.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.eval() {
+        match self.read() {
             Ok(value) => write!(f, "{value:?}"),
             Err(error) => write!(f, "{error}"),
         }
