@@ -487,7 +487,10 @@ impl Maker<'_> {
         let other = times.min_by_key(|(_, estimate)| estimate.time);
         let other = other.map(|(site, estimate)| (self.costs.sites[site].name().to_string(), estimate));
         let apart = self.apart(piece, site);
-        let (why, note) = reason(piece, site, &all);
+        let (mut why, mut note) = reason(piece, site, &all);
+        if self.costs.offload.off && piece.operations == 1 {
+            (why, note) = (Why::Disabled, "offload is off".to_string());
+        }
         Entry {
             number: 0,
             what: piece.shown(),

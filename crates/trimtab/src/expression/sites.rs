@@ -73,7 +73,7 @@ pub(crate) struct Costs<'a> {
     firm: FxHashSet<(Problem, usize)>,
     unable: FxHashMap<(Problem, usize), Option<String>>,
     patience: Patience,
-    offload: &'a Offload,
+    pub offload: &'a Offload,
 }
 
 impl<'a> Costs<'a> {
