@@ -20,12 +20,13 @@ use crate::runtime::Runtime;
 use crate::tensor::Tensor;
 use node::Node;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use trimtab_core::{BinaryOp, ReduceOp, UnaryOp};
 use trimtab_cpu::Element;
 
 /// A computation that is written down and not yet made. [`Runtime::lazy`] begins one; operators and methods go on; reading
-/// it ([`eval`](Expression::eval), [`to_vec`](Expression::to_vec), [`item`](Expression::item), printing) computes it.
+/// it ([`eval`](Expression::eval), [`to_vec`](Expression::to_vec), [`item`](Expression::item), [`save`](Expression::save), printing) computes it.
 ///
 /// The whole is planned at once: elementwise operations run in one pass with each other, with the product before and the
 /// reduction behind them, where that is faster; and each part runs on the device where everything together, moving
@@ -196,6 +197,11 @@ impl<T: Element> Expression<T> {
     /// Computes it; the only element.
     pub fn item(&self) -> Result<T, Error> {
         self.read()?.item()
+    }
+
+    /// Computes it and writes it to a file, as [`Tensor::save`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        self.read()?.save(path)
     }
 
     /// How it will be computed, and why: which operations run as one, and where. Plans, and computes nothing.
