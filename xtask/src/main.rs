@@ -11,7 +11,7 @@ usage: cargo xtask COMMAND
 
   test            everything a change must pass: format, lints, tidy rules, tests, doc tests
   tidy            the rules no compiler checks: dependency direction, file length, banned calls
-  bench NAME…     figures of one run: overhead, matmul, bandwidth, fusion, placement, offload, cold, reload, search, gpu, gpu-start,
+  bench NAME…     figures of one run: overhead, matmul, bandwidth, fusion, expressions, placement, offload, cold, reload, search, gpu, gpu-start,
                   regret, online, recorded, or all  [--json]
                   regret and online take --csv FILE (m,n,k,<variant>… in nanoseconds), --shapes N, --save FILE;
                   recorded takes --data DIR

@@ -97,6 +97,7 @@ impl Runtime {
             }
         }
         self.shared.planner.calibrate(calibration);
+        self.shared.schedules.clear();
         outcome
     }
 

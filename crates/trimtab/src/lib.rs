@@ -29,6 +29,7 @@ mod gpu;
 mod journal;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+mod npy;
 mod ops;
 mod residency;
 mod runtime;

@@ -42,6 +42,28 @@ impl<T: Element> Storage<T> {
         self.host.get().is_some()
     }
 
+    /// Whether the elements are in the processor's memory and nowhere else.
+    pub(crate) fn is_only_here(&self) -> bool {
+        self.copies.get().is_none()
+    }
+
+    /// Whether the elements are in that memory of a device, and were never anywhere else.
+    pub(crate) fn lies_in(&self, resident: &Arc<Resident>) -> bool {
+        let copies = self.copies.get().filter(|_| !self.is_here());
+        let found = copies.and_then(|copies| copies.anywhere(&(0..self.len)));
+        found.is_some_and(|found| Arc::ptr_eq(&found, resident))
+    }
+
+    /// Elements that are on a device only, brought by someone else.
+    pub(crate) fn receive(&self, bring: impl FnOnce(&mut [T]) -> Result<(), Error>) -> Result<(), Error> {
+        let _alone = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut data = allocate(self.len)?;
+        bring(&mut data)?;
+        let _ = self.host.set(data);
+        self.copies.get().into_iter().for_each(|copies| copies.came_home());
+        Ok(())
+    }
+
     /// The elements, fetched from a device if need be.
     #[inline]
     pub(crate) fn elements(&self) -> Result<&[T], Error> {

@@ -38,6 +38,14 @@ impl<N: Copy + Default> Dims<N> {
     }
 }
 
+impl<N: Copy + Default> std::ops::Deref for Dims<N> {
+    type Target = [N];
+
+    fn deref(&self) -> &[N] {
+        self.as_slice()
+    }
+}
+
 /// Numbers with a shape. Cloning and taking views share the data; writing to shared data copies it first.
 ///
 /// The data of a result may be on a device. It is fetched once, when it is first read: by [`Tensor::as_slice`],
@@ -307,6 +315,21 @@ impl<T: Element> Tensor<T> {
     /// Whether the elements are in the processor's memory.
     pub(crate) fn is_here(&self) -> bool {
         self.data.is_here()
+    }
+
+    /// Whether the elements are in the processor's memory and nowhere else.
+    pub(crate) fn is_only_here(&self) -> bool {
+        self.data.is_only_here()
+    }
+
+    /// Whether the elements are all that is in that memory of a device, and nowhere else.
+    pub(crate) fn lies_in(&self, resident: &Arc<Resident>) -> bool {
+        self.data.lies_in(resident)
+    }
+
+    /// Elements that are on a device only, brought by someone else.
+    pub(crate) fn receive(&self, bring: impl FnOnce(&mut [T]) -> Result<(), Error>) -> Result<(), Error> {
+        self.data.receive(bring)
     }
 
     /// Whether the elements are on a device, in row-major order.
