@@ -57,7 +57,12 @@ fn sizes(class: Class, largest: (u32, u32)) -> Vec<Problem> {
 fn simulated(printer: &Printer, machine: &Machine) -> Result<f64> {
     let planner = |patience| {
         let wisdom = Arc::new(Wisdom::in_memory());
-        Planner::new(machine.devices(), wisdom, Settings { patience, ..Settings::default() }, Terms::default())
+        Planner::new(
+            machine.devices(),
+            wisdom,
+            Settings { patience, ..Settings::default() },
+            Terms::default(),
+        )
     };
     let (raced, calibrated) = (planner(Patience::Measure), planner(Patience::Estimate));
     let devices = [&machine.host, &machine.gpu];
@@ -189,14 +194,7 @@ fn expressions(
     Ok(worst)
 }
 
-fn line(
-    printer: &Printer,
-    pair: &str,
-    how: &str,
-    problem: &Problem,
-    times: [f64; 2],
-    chosen: usize,
-) -> f64 {
+fn line(printer: &Printer, pair: &str, how: &str, problem: &Problem, times: [f64; 2], chosen: usize) -> f64 {
     let vs_better = times[chosen.min(1)] / times[0].min(times[1]);
     printer.line(&json!({
         "pair": pair,
