@@ -240,7 +240,7 @@ fn launches_in_a_row_are_handed_over_together_and_the_result_comes_with_them() {
     let chain = || products(&rt, &x, &w, 5).max(Axis::All);
     let launches = chain().explain().unwrap().launches.len();
     assert!(launches >= 5);
-    let expected = products(&cpu, &x, &w, 5).max(Axis::All).item().unwrap();
+    let expected = products(cpu, &x, &w, 5).max(Axis::All).item().unwrap();
     assert!((chain().item().unwrap() - expected).abs() < 1e-4);
     let first = rt.activity();
     assert_eq!((first.together, first.downloads, first.downloaded), (1, 1, Bytes(4)));
@@ -273,7 +273,7 @@ fn an_answer_that_does_not_exist_is_told_by_whichever_launch_finds_out() {
 fn an_expression_larger_than_the_device_is_handed_over_in_parts() {
     let rt = builder().device("gpu0").device_memory_max(Bytes(4 * BYTES)).build().unwrap();
     let (x, w) = (numbers::<f32>(&[64, 64]), Tensor::full(&[64, 64], 1.0f32 / 64.0).unwrap());
-    let expected = products(&support::runtime(), &x, &w, 8).eval().unwrap();
+    let expected = products(support::runtime(), &x, &w, 8).eval().unwrap();
     for _ in 0..3 {
         let made = products(&rt, &x, &w, 8).eval().unwrap();
         let off = made.to_vec().iter().zip(expected.to_vec()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);

@@ -22,7 +22,7 @@ const ROUNDS: usize = 6;
 /// How many times longer than the chosen way another may be expected to take and still be measured.
 const CLOSE: f64 = 1.5;
 /// Share by which an expected time must change before a schedule that rests on it is made anew.
-const NEWS: f64 = 0.02;
+const NEWS: f64 = 0.1;
 /// Pieces measured at most for the sake of ways that were not chosen.
 const MOST_ASIDE: usize = 12;
 
@@ -269,7 +269,8 @@ impl Runtime {
 
 /// What a piece takes at a site. Launches in a row are handed over together, which is part of moving their results.
 fn piece_ns(costs: &mut Costs<'_>, flat: &Flat, piece: &Piece, site: usize) -> Option<f64> {
-    Some(costs.of(piece, flat.bytes(piece.out), site).ok()?.time.0 as f64)
+    let estimate = costs.of(piece, flat.bytes(piece.out), site).ok()?;
+    Some(estimate.time.0 as f64 + costs.beside_ns())
 }
 
 fn way_ns(costs: &mut Costs<'_>, flat: &Flat, way: &[Piece], site: usize) -> Option<f64> {
