@@ -254,6 +254,28 @@ fn launches_in_a_row_are_handed_over_together_and_the_result_comes_with_them() {
     let large = numbers::<f32>(&[1100, 2000]);
     let twice = (rt.lazy(&large) + &large).to_vec().unwrap();
     assert_eq!(twice, large.to_vec().iter().map(|x| x + x).collect::<Vec<_>>());
+    let counts = Tensor::from_fn(&[1100, 2000], |at| at as i32 - 1_000_000).unwrap();
+    let thirds = (rt.lazy(&counts) / 3).to_vec().unwrap();
+    assert_eq!(thirds, counts.to_vec().iter().map(|x| x / 3).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_expected_counts_handing_over_once_for_all_launches_in_a_row() {
+    let rt = gpu();
+    let (x, w) = (numbers::<f32>(&[64, 64]), Tensor::full(&[64, 64], 1.0f32 / 64.0).unwrap());
+    let transfers = rt.devices()[0].transfers().unwrap();
+    for count in [1, 6] {
+        let explained = products(&rt, &x, &w, count).explain().unwrap();
+        assert_eq!(explained.launches.len(), count);
+        let kernels = explained.launches.iter().map(|launch| launch.other.as_ref().unwrap().1.time.0);
+        let moving = |latency: u64, rate: f64| latency as f64 + BYTES as f64 / rate * 1e9;
+        let up = moving(transfers.upload_latency.0, transfers.upload_bytes_per_s);
+        let down = moving(transfers.download_latency.0, transfers.download_bytes_per_s);
+        let expected = kernels.sum::<u64>() as f64 + 2.0 * up + down + transfers.submit.0 as f64;
+        // Beside that, what finding the plan takes.
+        let beside = explained.expected.0 as f64 - expected;
+        assert!((-2.0..1_000.0 * count as f64).contains(&beside), "{beside} {explained}");
+    }
 }
 
 #[test]
