@@ -1,5 +1,6 @@
 //! Shaped data: owned, row-major, with views that share it.
 
+use crate::buffers;
 use crate::error::Error;
 use crate::residency::{Resident, Room};
 use crate::storage::Storage;
@@ -427,6 +428,14 @@ pub(crate) fn element_count<T: Element>(shape: &[usize]) -> Result<usize, Error>
 pub(crate) fn allocate<T: Element>(count: usize) -> Result<Vec<T>, Error> {
     can_allocate::<T>(count)?;
     Ok(vec![T::default(); count])
+}
+
+/// A place for that many results: what it holds is to be overwritten.
+pub(crate) fn allocate_result<T: Element>(count: usize) -> Result<Vec<T>, Error> {
+    match buffers::take(count) {
+        Some(buffer) => Ok(buffer),
+        None => allocate(count),
+    }
 }
 
 /// Whether memory for that many elements is to be had.

@@ -8,7 +8,7 @@ use super::there::Waiting;
 use crate::error::Error;
 use crate::residency::count;
 use crate::runtime::Runtime;
-use crate::tensor::{Tensor, allocate, element_count};
+use crate::tensor::{Tensor, allocate_result, element_count};
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use trimtab_core::{LaunchError, MAX_INPUTS, Problem};
@@ -150,7 +150,7 @@ impl Runtime {
         for (input, operand) in inputs.iter_mut().zip(&operands[..used]).filter(|(_, own)| !own.is_empty()) {
             *input = T::erase(operand);
         }
-        let mut out = allocate(element_count::<T>(shape)?)?;
+        let mut out = allocate_result(element_count::<T>(shape)?)?;
         let planner = self.planner_for(step.device);
         let launch = |plan: &Plan, out: &mut Vec<T>| {
             let (cpu, inputs) = (&self.shared.cpu, &inputs[..used]);

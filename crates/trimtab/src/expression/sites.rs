@@ -11,10 +11,6 @@ use trimtab_plan::{Offload, Place, Planner, Said, TermsId, Why};
 /// How far the time of copying a view may be off, in doublings.
 const COPY_SPREAD: f64 = 1.0;
 
-/// What a launch takes beside its kernel wherever it runs, in nanoseconds: finding the plan, memory for the result. About right is
-/// enough: it tells one launch from several that are as short together, and is nothing beside longer ones.
-const BESIDE_NS: f64 = 150.0;
-
 /// A place where pieces can run.
 pub(crate) struct Site<'a> {
     /// Nothing where the device may not be used: the processor when another is pinned.
@@ -135,11 +131,6 @@ impl<'a> Costs<'a> {
             }
             _ => self.asked(&problem, site),
         }
-    }
-
-    /// What every launch takes beside its kernel; nothing where nothing is expected.
-    pub(crate) fn beside_ns(&self) -> f64 {
-        if self.patience == Patience::Off { 0.0 } else { BESIDE_NS }
     }
 
     /// Why a device cannot do a problem at all.
