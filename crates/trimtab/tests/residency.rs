@@ -317,3 +317,19 @@ fn numbers_are_moved_again_only_when_they_are_others() {
     assert_eq!(scaled(3.0), x.to_vec().iter().map(|x| x * 3.0 + 1.0).collect::<Vec<_>>());
     assert!(rt.activity().uploads > uploads);
 }
+
+#[test]
+fn expressions_that_nobody_reads_are_not_waited_for_and_still_follow_each_other() {
+    let rt = gpu();
+    let (x, w) = (numbers::<f32>(&[64, 64]), Tensor::full(&[64, 64], 1.0f32 / 64.0).unwrap());
+    let mut value = x.clone();
+    // More than may be under way at a time.
+    for _ in 0..40 {
+        value = (rt.lazy(&value).matmul(&w) + &x).eval().unwrap();
+    }
+    assert_eq!(rt.activity().downloads, 0);
+    let cpu = support::runtime();
+    let expected = (0..40).fold(x.clone(), |value, _| cpu.add(&cpu.matmul(&value, &w).unwrap(), &x).unwrap());
+    let off = value.to_vec().iter().zip(expected.to_vec()).map(|(a, b)| (a - b).abs() / b.abs().max(1.0));
+    assert!(off.fold(0.0, f32::max) < 1e-3);
+}
