@@ -174,10 +174,10 @@ impl<T: Element> Expression<T> {
     /// Computes it. The value is kept, so that a second time costs nothing, and stays where it was computed until it is read.
     pub fn eval(&self) -> Result<Tensor<T>, Error> {
         if let Some(value) = self.node.value.get() {
-            return Ok(value.clone());
+            return Ok(Tensor::clone(value));
         }
         let value = self.rt.evaluate(flat::flatten(&self.node)?, false)?;
-        Ok(self.node.value.get_or_init(|| value).clone())
+        Ok(Tensor::clone(self.node.value.get_or_init(|| Box::new(value))))
     }
 
     /// Computes it for someone who reads it at once: the value comes back with what computes it.
@@ -186,7 +186,7 @@ impl<T: Element> Expression<T> {
             return value.fetched();
         }
         let value = self.rt.evaluate(flat::flatten(&self.node)?, true)?;
-        self.node.value.get_or_init(|| value).fetched()
+        self.node.value.get_or_init(|| Box::new(value)).fetched()
     }
 
     /// Computes it; the elements in row-major order.

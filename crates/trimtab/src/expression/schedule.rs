@@ -22,7 +22,7 @@ const ROUNDS: usize = 6;
 /// How many times longer than the chosen way another may be expected to take and still be measured.
 const CLOSE: f64 = 1.5;
 /// Share by which an expected time must change before a schedule that rests on it is made anew.
-const NEWS: f64 = 0.02;
+const NEWS: f64 = 0.1;
 /// What a launch on the processor takes beside its kernel: its plan is looked up, its result gets a place. Seen on one machine; it
 /// only tips near ties between one launch and several.
 const BESIDE_NS: f64 = 150.0;
