@@ -31,6 +31,36 @@ impl Origin {
     }
 }
 
+/// What decisions about a class rested on before its times were measured or imported.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Before {
+    /// What a call of no size was expected to take, in nanoseconds.
+    pub start_ns: f64,
+    /// What one element or arithmetic operation was expected to add, in nanoseconds.
+    pub unit_ns: f64,
+    /// Whether that was an earlier calibration, and not the built-in model.
+    pub calibrated: bool,
+}
+
+impl Before {
+    /// One word for people, programs and files.
+    pub const fn name(self) -> &'static str {
+        if self.calibrated { "calibrated" } else { "built-in" }
+    }
+
+    /// What a line says after its class.
+    fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Before> {
+        let mut number = || words.next()?.parse().ok().filter(|ns: &f64| ns.is_finite() && *ns >= 0.0);
+        let (start_ns, unit_ns) = (number()?, number()?);
+        let calibrated = match words.next()? {
+            "calibrated" => true,
+            "built-in" => false,
+            _ => return None,
+        };
+        Some(Before { start_ns, unit_ns, calibrated })
+    }
+}
+
 /// What whole calls take on one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceTimes {
@@ -42,13 +72,16 @@ pub struct DeviceTimes {
     pub origin: Origin,
     /// Times by class, smallest size first.
     pub steps: BTreeMap<Class, Vec<Step>>,
+    /// What decisions rested on before, by class, where that is known.
+    pub before: BTreeMap<Class, Before>,
 }
 
 impl DeviceTimes {
     /// Of that device, nothing measured yet.
     pub fn new(device: &dyn Device, origin: Origin) -> DeviceTimes {
         let fingerprint = device.facts().fingerprint.0.clone();
-        DeviceTimes { fingerprint, made_with: made_with(device), origin, steps: BTreeMap::new() }
+        let (steps, before) = (BTreeMap::new(), BTreeMap::new());
+        DeviceTimes { fingerprint, made_with: made_with(device), origin, steps, before }
     }
 
     /// Notes what a size took.
@@ -69,6 +102,10 @@ impl DeviceTimes {
                 text.push_str(&format!("{class} {} {}\n", step.size, times.join(" ")));
             }
         }
+        for (class, before) in &self.before {
+            let Before { start_ns, unit_ns, .. } = before;
+            text.push_str(&format!("before {class} {start_ns} {unit_ns} {}\n", before.name()));
+        }
         text
     }
 
@@ -85,8 +122,12 @@ impl DeviceTimes {
         };
         let mut times = DeviceTimes::new(device, origin);
         for line in lines {
-            let mut words = line.split(' ');
+            let mut words = line.strip_prefix("before ").unwrap_or(line).split(' ');
             let class = Class::parse(words.next()?)?;
+            if line.starts_with("before ") {
+                times.before.insert(class, Before::read(words)?);
+                continue;
+            }
             let size = words.next()?.parse().ok()?;
             for word in words {
                 let ns = word.parse().ok().filter(|ns: &f64| ns.is_finite() && *ns > 0.0)?;

@@ -42,8 +42,7 @@ fn a_plan_that_live_calls_replaced_is_told_with_its_reason_and_so_is_every_timed
         reference(900_000),
     ]);
     let devices = vec![Arc::clone(&device) as Arc<dyn Device>];
-    let planner =
-        Planner::new(devices, Arc::new(Wisdom::in_memory()), Settings::default(), Terms::default());
+    let planner = Planner::new(devices, Arc::new(Wisdom::in_memory()), Settings::default(), Terms::default());
     let heard = Arc::<Heard>::default();
     planner.tell(Arc::clone(&heard) as Arc<dyn Witness>);
     let problem: Problem = Custom::new("op", &[8]).unwrap().into();
@@ -54,7 +53,9 @@ fn a_plan_that_live_calls_replaced_is_told_with_its_reason_and_so_is_every_timed
     assert!(heard.changes.lock().unwrap().is_empty());
     let counted: u64 = heard.calls.lock().unwrap().iter().map(|(_, calls, _)| calls).sum();
     assert_eq!(counted, 30);
-    assert!(heard.calls.lock().unwrap().iter().all(|&(plan, n, ns)| plan == first.number() && ns == n * 100_000));
+    assert!(
+        heard.calls.lock().unwrap().iter().all(|&(plan, n, ns)| plan == first.number() && ns == n * 100_000)
+    );
     device.slow_down("fast", 1.5);
     calls(&planner, &device, &problem, 20);
     let changes = heard.changes.lock().unwrap().clone();

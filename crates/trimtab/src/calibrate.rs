@@ -77,6 +77,7 @@ impl Runtime {
                 (Some(mut kept), Some(new)) => {
                     kept.origin = new.origin;
                     kept.steps.extend(new.steps.iter().map(|(class, steps)| (*class, steps.clone())));
+                    kept.before.extend(&new.before);
                     Some(kept)
                 }
                 (kept, new) => new.cloned().or(kept),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use support::numbers;
 use trimtab::core::{Basis, Constraints, Nanos, Patience, Problem};
 use trimtab::plan::calibration::Calibration;
-use trimtab::plan::{Reason, TuneRequest};
+use trimtab::plan::{Reason, Rival, TuneRequest};
 use trimtab::wisdom::{FactKey, Filter, Outcome, Stats};
 use trimtab::{Axis, Builder, Entry, MAX_ENTRIES, Offload, Runtime, Why};
 
@@ -22,6 +22,10 @@ fn builder() -> Builder {
 
 /// Writes down what every kernel takes for a problem on the processor and on the others.
 fn measured(rt: &Runtime, problem: &str, here: Nanos, elsewhere: Nanos) {
+    write_down(rt, problem, &|rival| if &*rival.device_id == "cpu" { here } else { elsewhere });
+}
+
+fn write_down(rt: &Runtime, problem: &str, takes: &dyn Fn(&Rival) -> Nanos) {
     let problem: Problem = problem.parse().unwrap();
     for rival in rt.explain(&problem).unwrap().rivals {
         let device = rt.devices()[rival.device as usize].facts();
@@ -33,7 +37,7 @@ fn measured(rt: &Runtime, problem: &str, here: Nanos, elsewhere: Nanos) {
             point: rival.point_name.clone(),
             condition: "quiet".to_string(),
         };
-        let ns = if device.id == "cpu" { here } else { elsewhere }.0 as f64;
+        let ns = takes(&rival).0 as f64;
         rt.wisdom().record(key, Outcome::Timed(Stats::of(&[ns; 5]).unwrap()));
     }
     // Plans go, and what was read of wisdom so far.
@@ -195,11 +199,13 @@ fn timed_calls_are_counted_for_the_decision_in_force() {
 #[test]
 fn a_kernel_that_fails_is_followed_by_the_decision_for_the_next() {
     let fails = Arc::<AtomicBool>::default();
-    let rt = builder().device("cpu").kernel(Worn(Arc::clone(&fails))).patience(Patience::Off).build().unwrap();
+    let rt = builder().device("cpu").kernel(Worn(Arc::clone(&fails))).build().unwrap();
+    let neg = "elementwise.neg:f32:100";
+    write_down(&rt, neg, &|rival| Nanos(if &*rival.name == "worn" { 10 } else { 10_000 }));
     let x = numbers::<f32>(&[100]);
     let expected = rt.neg(&x).unwrap();
     let chosen = |rt: &Runtime| {
-        let decision = rt.explain(&"elementwise.neg:f32:100".parse().unwrap()).unwrap();
+        let decision = rt.explain(&neg.parse().unwrap()).unwrap();
         (decision.winner().unwrap().name.to_string(), decision.reason)
     };
     assert_eq!(chosen(&rt).0, "worn");
