@@ -29,6 +29,11 @@ impl Origin {
             Origin::Imported => "imported",
         }
     }
+
+    /// The origin of that name.
+    fn parse(name: &str) -> Option<Origin> {
+        [Origin::Measured, Origin::Imported].into_iter().find(|origin| origin.name() == name)
+    }
 }
 
 /// What decisions about a class rested on before its times were measured or imported.
@@ -70,6 +75,8 @@ pub struct DeviceTimes {
     pub made_with: String,
     /// Where they come from.
     pub origin: Origin,
+    /// Classes whose times come from elsewhere: kept from an earlier calibration.
+    pub older: BTreeMap<Class, Origin>,
     /// Times by class, smallest size first.
     pub steps: BTreeMap<Class, Vec<Step>>,
     /// What decisions rested on before, by class, where that is known.
@@ -80,8 +87,25 @@ impl DeviceTimes {
     /// Of that device, nothing measured yet.
     pub fn new(device: &dyn Device, origin: Origin) -> DeviceTimes {
         let fingerprint = device.facts().fingerprint.0.clone();
-        let (steps, before) = (BTreeMap::new(), BTreeMap::new());
-        DeviceTimes { fingerprint, made_with: made_with(device), origin, steps, before }
+        let made_with = made_with(device);
+        let (older, steps, before) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        DeviceTimes { fingerprint, made_with, origin, older, steps, before }
+    }
+
+    /// Where the times of a class come from.
+    pub fn origin_of(&self, class: Class) -> Origin {
+        self.older.get(&class).copied().unwrap_or(self.origin)
+    }
+
+    /// Takes in newer times of the same device; where both speak of a class, those count.
+    pub fn renew(&mut self, newer: &DeviceTimes) {
+        let kept: Vec<Class> =
+            self.steps.keys().copied().filter(|class| !newer.steps.contains_key(class)).collect();
+        self.older = kept.into_iter().map(|class| (class, self.origin_of(class))).collect();
+        self.origin = newer.origin;
+        self.older.retain(|_, origin| *origin != newer.origin);
+        self.steps.extend(newer.steps.iter().map(|(class, steps)| (*class, steps.clone())));
+        self.before.extend(&newer.before);
     }
 
     /// Notes what a size took.
@@ -102,6 +126,9 @@ impl DeviceTimes {
                 text.push_str(&format!("{class} {} {}\n", step.size, times.join(" ")));
             }
         }
+        for (class, origin) in &self.older {
+            text.push_str(&format!("from {class} {}\n", origin.name()));
+        }
         for (class, before) in &self.before {
             let Before { start_ns, unit_ns, .. } = before;
             text.push_str(&format!("before {class} {start_ns} {unit_ns} {}\n", before.name()));
@@ -115,19 +142,21 @@ impl DeviceTimes {
         if lines.next() != Some(HEAD) || lines.next()?.strip_prefix("made_with ")? != made_with(device) {
             return None;
         }
-        let origin = match lines.next()?.strip_prefix("origin ")? {
-            "measured" => Origin::Measured,
-            "imported" => Origin::Imported,
-            _ => return None,
-        };
+        let origin = Origin::parse(lines.next()?.strip_prefix("origin ")?)?;
         let mut times = DeviceTimes::new(device, origin);
         for line in lines {
-            let mut words = line.strip_prefix("before ").unwrap_or(line).split(' ');
-            let class = Class::parse(words.next()?)?;
-            if line.starts_with("before ") {
-                times.before.insert(class, Before::read(words)?);
+            if let Some((what @ ("before" | "from"), rest)) = line.split_once(' ') {
+                let mut words = rest.split(' ');
+                let class = Class::parse(words.next()?)?;
+                if what == "before" {
+                    times.before.insert(class, Before::read(words)?);
+                } else {
+                    times.older.insert(class, Origin::parse(words.next()?)?);
+                }
                 continue;
             }
+            let mut words = line.split(' ');
+            let class = Class::parse(words.next()?)?;
             let size = words.next()?.parse().ok()?;
             for word in words {
                 let ns = word.parse().ok().filter(|ns: &f64| ns.is_finite() && *ns > 0.0)?;

@@ -219,7 +219,7 @@ pub(super) fn rows(runtime: &Runtime, calibration: &Calibration) -> Vec<Row> {
                 class: class.name(),
                 device: device.facts().id.clone(),
                 unit: class.unit(),
-                origin: kept.origin.name(),
+                origin: kept.origin_of(class).name(),
                 samples: profile.samples,
                 after,
                 before: old,

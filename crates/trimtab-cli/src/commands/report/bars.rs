@@ -17,7 +17,12 @@ const LEAST_END: f64 = 1.1;
 /// Draws the regrets; nothing if there are none.
 pub(super) fn regrets(markup: &mut Markup, regrets: &[RegretView]) -> Option<()> {
     let most = regrets.iter().map(|regret| regret.p95.max(regret.geomean)).reduce(f64::max)?;
-    let end = most.clamp(LEAST_END, 100.0);
+    // Four or five round steps.
+    let wanted = (most.clamp(LEAST_END, 100.0) - 1.0) / 4.0;
+    let power = 10f64.powf(wanted.log10().floor());
+    let step = [1.0, 2.0, 2.5, 5.0].map(|nice| nice * power).into_iter().find(|step| *step >= wanted);
+    let step = step.unwrap_or(10.0 * power);
+    let end = 1.0 + step * ((most.clamp(LEAST_END, 100.0) - 1.0) / step - 1e-9).ceil();
     let at = |ratio: f64| LEFT + ((ratio - 1.0) / (end - 1.0)).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
     let bottom = TOP + ROW * regrets.len() as f64;
     let told: Vec<String> = regrets
@@ -34,8 +39,8 @@ pub(super) fn regrets(markup: &mut Markup, regrets: &[RegretView]) -> Option<()>
     let title = "What was chosen over the best that calls tried";
     let size = (WIDTH, bottom + BOTTOM);
     drawing(markup, size, "plot-regret", (title, &told.join(" ")), |svg| {
-        for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
-            let ratio = 1.0 + share * (end - 1.0);
+        for nth in 0..=((end - 1.0) / step).round() as u32 {
+            let ratio = 1.0 + f64::from(nth) * step;
             line(svg, (at(ratio), TOP), (at(ratio), bottom), "grid");
             label(svg, (at(ratio), bottom + 17.0), "tick", "middle", &format!("+{}", percent(ratio - 1.0)));
         }

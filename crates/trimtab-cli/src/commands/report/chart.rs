@@ -1,14 +1,15 @@
 //! Plots over two logarithmic axes as SVG within the page: times by size with crossovers, and one device against another.
 
 use super::markup::Markup;
+use super::page::crossed;
 use super::view::{Curve, Curves, DecisionView};
-use crate::commands::calibrate::{CrossoverView, count, words};
+use crate::commands::calibrate::{CrossoverView, count};
 use crate::output::{time, times};
 
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 310.0;
-const LEFT: f64 = 62.0;
-const RIGHT: f64 = 16.0;
+const LEFT: f64 = 74.0;
+const RIGHT: f64 = 12.0;
 const TOP: f64 = 36.0;
 const BOTTOM: f64 = 46.0;
 /// Fewer decades than this on an axis get lines at 2 and 5 as well.
@@ -179,8 +180,7 @@ pub(super) fn crossovers(
     let (class, unit) = (curves.class.name(), curves.class.unit());
     let title = format!("{class}: time of a whole call by size");
     let told: Vec<String> = curves.lines.iter().map(|line| told(line, unit)).collect();
-    let crossed = found.iter().map(|(device, view)| format!("{device} is faster {}.", words(view, unit)));
-    let told = told.into_iter().chain(crossed).collect::<Vec<_>>().join(" ");
+    let told = told.into_iter().chain([crossed(found, unit)]).collect::<Vec<_>>().join(" ");
     drawing(markup, (WIDTH, HEIGHT), &format!("plot-{class}"), (&title, &told), |svg| {
         for (_, view) in found {
             band(svg, &x, view);
@@ -293,8 +293,9 @@ pub(super) fn decisions(markup: &mut Markup, decisions: &[DecisionView], devices
         );
         let equal = y.at(1.0);
         line(svg, (LEFT, equal), (WIDTH - RIGHT, equal), "crossing");
-        label(svg, (WIDTH - RIGHT - 4.0, equal - 6.0), "told", "end", "processor faster ↑");
-        label(svg, (WIDTH - RIGHT - 4.0, equal + 15.0), "told", "end", "other device faster ↓");
+        // Small problems, on the left, are far above: here is room.
+        label(svg, (LEFT + 6.0, equal - 6.0), "told", "start", "↑ processor faster");
+        label(svg, (LEFT + 6.0, equal + 15.0), "told", "start", "↓ other device faster");
         for (decision, (own, ratio, known)) in &dots {
             let colour = devices.iter().position(|device| *device == decision.device).unwrap_or(0);
             let class = format!("{} c{}", if *known { "mark" } else { "bound" }, colour % COLOURS);

@@ -4,7 +4,7 @@ use super::markup::Markup;
 use super::text::{date, expected, one, other, rules, source, standing, tally, transfer, wisdom};
 use super::view::{DecisionView, View};
 use super::{bars, chart};
-use crate::commands::calibrate::{count, unit_time, words};
+use crate::commands::calibrate::{CrossoverView, count, unit_time, words};
 use crate::commands::devices::DeviceView;
 use crate::output::{percent, time, times};
 use trimtab::core::{Bytes, Nanos};
@@ -89,7 +89,7 @@ fn figures(view: &View) -> Vec<(String, String)> {
     let measured = view.decisions.iter().filter(|decision| decision.measured_ns.is_some()).count();
     let all = view.decisions.len();
     let mut figures = vec![
-        (format!("{elsewhere} of {all}"), "problems run beside the processor".to_string()),
+        (format!("{elsewhere} of {all}"), "problems run on another device".to_string()),
         (format!("{measured} of {all}"), "decisions rest on a measurement".to_string()),
     ];
     if let Some(speedup) = &view.stats.speedup {
@@ -134,13 +134,13 @@ fn card(page: &mut Markup, device: &DeviceView) {
     rows.extend(device.download.as_ref().map(|way| ("download", transfer(way))));
     rows.extend(device.submit_ns.map(|ns| ("hand-over", Nanos(ns).to_string())));
     rows.push(("kernels", device.kernels.len().to_string()));
-    rows.push(("fingerprint", device.fingerprint.clone()));
     page.within("dl", &[], |page| {
         for (name, value) in rows {
             page.leaf("dt", &[], name);
             page.leaf("dd", &[], &value);
         }
     });
+    page.leaf("p", &[("class", "print")], &device.fingerprint);
 }
 
 fn crossovers(page: &mut Markup, view: &View) {
@@ -170,12 +170,14 @@ fn crossovers(page: &mut Markup, view: &View) {
 }
 
 /// Where devices cross, in words.
-fn crossed(found: &[(String, crate::commands::calibrate::CrossoverView)], unit: &str) -> String {
+pub(super) fn crossed(found: &[(String, CrossoverView)], unit: &str) -> String {
     let each = found.iter().map(|(device, view)| {
         let words = words(view, unit);
-        match view.kind {
-            "unstable" => format!("{device}: {words}"),
-            _ => format!("{device} is faster {words}"),
+        match (view.kind, view.tried_to) {
+            (_, Some(size)) => format!("{device} is never faster, tried up to {} {unit}", count(size)),
+            ("at", _) => format!("{device} is faster {words}"),
+            ("always", _) => format!("{device} is faster at every size tried"),
+            _ => format!("{device}: {words}"),
         }
     });
     let each: Vec<String> = each.collect();
@@ -216,8 +218,7 @@ fn number(page: &mut Markup, words: &str) {
 }
 
 fn calibration(page: &mut Markup, view: &View) {
-    let headings =
-        [">start", ">per unit", ">before", ">ratio", ">samples", "from", "faster than the processor"];
+    let headings = [">start", ">per unit", ">before", ">ratio", ">samples", "from", "note"];
     let headings: Vec<&str> = ["class", "device"].into_iter().chain(headings).collect();
     table(page, "What a call costs by class and device", &headings, |page| {
         let mut last = "";
@@ -232,9 +233,8 @@ fn calibration(page: &mut Markup, view: &View) {
                 number(page, &row.before.map(|before| unit_time(before.unit_ns)).unwrap_or_default());
                 number(page, &row.ratio.map(times).unwrap_or_default());
                 number(page, &if row.samples > 0 { row.samples.to_string() } else { String::new() });
-                cell(page, cost.origin);
-                let crossover = row.crossover.as_ref().map(|view| words(view, row.unit));
-                cell(page, &crossover.or_else(|| row.assumed.clone()).unwrap_or_default());
+                cell(page, row.origin);
+                page.leaf("td", &[("class", "note")], row.assumed.as_deref().unwrap_or_default());
             });
             last = row.class;
         }
@@ -300,11 +300,10 @@ fn decisions_of(page: &mut Markup, operation: &str, group: &[DecisionView]) {
         let elsewhere = group.iter().filter(|decision| decision.device != "cpu").count();
         page.within("summary", &[], |page| {
             page.leaf("b", &[], operation);
-            let away =
-                if elsewhere > 0 { format!(", {elsewhere} beside the processor") } else { String::new() };
+            let away = if elsewhere > 0 { format!(", {elsewhere} on another device") } else { String::new() };
             page.words(&format!(" {} problems{away}", group.len()));
         });
-        let headings = ["problem", "runs on", "why", ">processor", ">other", ">measured", "kernel", "note"];
+        let headings = ["problem", "runs on", "why", ">processor", ">other", ">measured", "kernel"];
         table(page, &format!("Decisions about {operation}"), &headings, |page| {
             group.iter().for_each(|decision| page.within("tr", &[], |page| row(page, operation, decision)));
         });
@@ -315,7 +314,13 @@ fn row(page: &mut Markup, operation: &str, decision: &DecisionView) {
     // The operation stands above.
     let problem = decision.problem.strip_prefix(operation).unwrap_or(&decision.problem);
     let problem = problem.trim_start_matches([':', '.']);
-    page.within("td", &[], |page| page.leaf("code", &[("title", &decision.problem)], problem));
+    page.within("td", &[], |page| {
+        page.leaf("code", &[("title", &decision.problem)], problem);
+        // Where both times are known they say it.
+        if decision.other.is_none() && !decision.note.is_empty() {
+            page.leaf("span", &[("class", "note")], &decision.note);
+        }
+    });
     page.within("td", &[], |page| page.leaf("code", &[], &decision.device));
     page.within("td", &[], |page| {
         page.leaf("span", &[("class", &format!("why {}", decision.why))], decision.why);
@@ -327,7 +332,6 @@ fn row(page: &mut Markup, operation: &str, decision: &DecisionView) {
         let point = if decision.point == "-" { "" } else { &decision.point };
         page.leaf("code", &[("title", point)], &decision.kernel);
     });
-    page.leaf("td", &[("class", "note")], &decision.note);
 }
 
 fn quality(page: &mut Markup, view: &View) {

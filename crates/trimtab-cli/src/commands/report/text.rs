@@ -108,7 +108,7 @@ fn costs(view: &View) -> Table {
         table.row(vec![
             row.class.to_string(),
             row.device.clone(),
-            cost.origin.to_string(),
+            row.origin.to_string(),
             time(row.after.start_ns),
             unit_time(row.after.unit_ns),
             one(row.unit).to_string(),

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use trimtab::core::{DeviceKind, Operation, Problem};
 use trimtab::plan::calibration::Calibration;
-use trimtab::plan::{Class, Decision, Offload, Profile, Rival};
+use trimtab::plan::{Class, Decision, Offload, Profile, Rival, Standing};
 use trimtab::{Entry, Runtime};
 
 /// Most problems decided for a report: the typical ones, then those measured last.
@@ -52,8 +52,9 @@ pub(super) struct View {
 /// What a class costs on a device.
 #[derive(Serialize)]
 pub(super) struct CostView {
-    /// What decides: `override` (a threshold that was set), `measured`, `imported` or `built-in`.
-    pub origin: &'static str,
+    /// Where the times come from that the costs were fitted to: `measured`, `imported`, or `built-in` where there are none.
+    pub times_from: &'static str,
+    /// Its `origin` is what decides: `override` (a threshold that was set), `measured`, `imported` or `built-in`.
     #[serde(flatten)]
     pub row: calibrate::Row,
 }
@@ -109,8 +110,9 @@ pub(super) struct DecisionView {
 #[derive(Serialize)]
 pub(super) struct SideView {
     pub device: String,
+    /// Empty where the device is known by its calibration only.
     pub kernel: String,
-    /// The kernel's time.
+    /// The kernel's time; that of a whole call where a calibration says no more.
     pub estimate: EstimateView,
     /// Moving operands and result; nothing on the processor.
     pub handover_ns: u64,
@@ -218,7 +220,7 @@ fn costs(runtime: &Runtime, calibration: &Calibration, expected: &Calibration) -
             _ if !row.used => "built-in",
             _ => row.origin,
         };
-        CostView { origin, row }
+        CostView { times_from: row.origin, row: calibrate::Row { origin, ..row } }
     };
     all.into_iter().map(cost).collect()
 }
@@ -291,7 +293,12 @@ fn decision(runtime: &Runtime, problem: &Problem) -> Option<DecisionView> {
     let seen = measured(runtime, problem, winner);
     let (measured_ns, measured_when) =
         seen.iter().zip(CONDITIONS).find_map(|(ns, when)| Some((Some((*ns)?), Some(when)))).unzip();
-    let least = decision.rivals.iter().filter(|rival| !is_host(runtime, rival) && rival.handover.0 > 0);
+    let processor = side(runtime, &decision, true);
+    let other = side(runtime, &decision, false).or_else(|| calibrated(runtime, problem, &decision));
+    // Only where that alone is more than the processor takes does it say anything.
+    let own = processor.as_ref().map_or(0, |side| side.estimate.ns);
+    let handovers = decision.rivals.iter().filter(|rival| !is_host(runtime, rival));
+    let least = handovers.map(|rival| rival.handover.0).filter(|ns| *ns > own && other.is_none()).min();
     Some(DecisionView {
         problem: problem.to_string(),
         operation: problem.operation().name(),
@@ -301,9 +308,9 @@ fn decision(runtime: &Runtime, problem: &Problem) -> Option<DecisionView> {
         why: entry.why.name(),
         reason: decision.reason.name(),
         note: entry.note,
-        processor: side(runtime, &decision, true),
-        other: side(runtime, &decision, false),
-        other_at_least_ns: least.map(|rival| rival.handover.0).min(),
+        processor,
+        other,
+        other_at_least_ns: least,
         measured_ns: measured_ns.flatten(),
         measured_when: measured_when.flatten(),
         expected_loss: decision.expected_loss,
@@ -313,6 +320,24 @@ fn decision(runtime: &Runtime, problem: &Problem) -> Option<DecisionView> {
 fn is_host(runtime: &Runtime, rival: &Rival) -> bool {
     let device = runtime.devices().get(rival.device as usize);
     device.is_some_and(|device| device.facts().kind == DeviceKind::Cpu)
+}
+
+/// What a calibration expects of the best other device, where that has put all its kernels out of the running.
+fn calibrated(runtime: &Runtime, problem: &Problem, decision: &Decision) -> Option<SideView> {
+    let calibration = runtime.calibration();
+    let out = |rival: &&Rival| !is_host(runtime, rival) && matches!(rival.standing, Standing::Outpaced(_));
+    let expected = decision.rivals.iter().filter(out).filter_map(|rival| {
+        let estimate = calibration.expected(rival.device as usize, problem)?;
+        Some((rival, estimate))
+    });
+    let (rival, estimate) = expected.min_by_key(|(_, estimate)| estimate.time)?;
+    Some(SideView {
+        device: rival.device_id.to_string(),
+        kernel: String::new(),
+        estimate: EstimateView::from(estimate),
+        // It is in the time of the whole call.
+        handover_ns: 0,
+    })
 }
 
 /// The best rival of the processor, or of all other devices.
