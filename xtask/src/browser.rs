@@ -14,7 +14,7 @@ const SECTIONS: usize = 7;
 const PLOTS: usize = 5;
 
 /// Asks the page within a frame of that width, and writes the answer where `--dump-dom` shows it.
-const QUESTIONS: &str = "
+const QUESTIONS: &str = r##"
 const frame = document.querySelector('iframe');
 frame.addEventListener('load', () => {
   const page = frame.contentDocument, view = frame.contentWindow;
@@ -22,13 +22,14 @@ frame.addEventListener('load', () => {
     sections: page.querySelectorAll('main > section > h2').length,
     plots: page.querySelectorAll('svg').length,
     loaded: view.performance.getEntriesByType('resource').length,
-    wider: page.documentElement.scrollWidth - view.innerWidth,
+    wider: page.documentElement.scrollWidth - page.documentElement.clientWidth,
     scripts: page.scripts.length,
+    outside: page.querySelectorAll('[src], [srcset], link, object, embed, iframe, image, [href]:not([href^="#"])').length,
     dark: view.matchMedia('(prefers-color-scheme: dark)').matches,
     paper: view.getComputedStyle(page.documentElement).backgroundColor,
   };
   document.body.textContent = 'TOLD ' + Object.entries(told).map(([name, value]) => name + '=' + value).join(';') + ' END';
-});";
+});"##;
 
 /// Checks a page, or one that is made now.
 pub fn check(root: &Path, file: Option<&str>) -> Result<()> {
@@ -77,6 +78,7 @@ fn look(root: &Path, browser: &str, file: Option<&str>, dir: &Path) -> Result<()
                 (number("loaded") != Some(0), "something was loaded from outside"),
                 (number("wider") != Some(0), "it is wider than the window"),
                 (number("scripts") != Some(0), "it has scripts"),
+                (number("outside") != Some(0), "it asks for something outside"),
                 (
                     told.get("dark").map(String::as_str) != Some(if dark { "true" } else { "false" }),
                     "wrong colours",

@@ -15,7 +15,7 @@ const BOTTOM: f64 = 46.0;
 /// Fewer decades than this on an axis get lines at 2 and 5 as well.
 const FEW_DECADES: usize = 3;
 /// More labels than this on an axis would touch.
-const MOST_LABELS: usize = 7;
+const MOST_LABELS: usize = 6;
 /// Space around what is drawn, as a share of the axis.
 const SPACE: f64 = 0.05;
 /// Colours there are for devices; more come again.
@@ -378,7 +378,7 @@ mod tests {
         for (from, to) in [(1.0, 10.0), (3.0, 2e9), (1e3, 1e5), (0.9, 1.1)] {
             let axis = Axis::over([from, to].into_iter(), 0.0, 100.0).unwrap();
             let ticks = axis.ticks();
-            assert!((1..=7).contains(&ticks.len()), "{ticks:?}");
+            assert!((1..=6).contains(&ticks.len()), "{ticks:?}");
         }
         assert_eq!([1e3, 1e4, 2e6, 1e9].map(axis_time), ["1 µs", "10 µs", "2 ms", "1 s"]);
         assert_eq!([500.0, 1e3, 1e6, 1e10].map(axis_count), ["500", "1 k", "1 M", "10 G"]);

@@ -218,14 +218,15 @@ fn number(page: &mut Markup, words: &str) {
 }
 
 fn calibration(page: &mut Markup, view: &View) {
-    let headings = [">start", ">per unit", ">before", ">ratio", ">samples", "from", "note"];
-    let headings: Vec<&str> = ["class", "device"].into_iter().chain(headings).collect();
+    let mut headings =
+        vec!["class", "device", ">start", ">per unit", ">before", ">ratio", ">samples", "from"];
+    let noted = view.calibration.iter().any(|cost| cost.row.assumed.is_some());
+    headings.extend(noted.then_some("note"));
     table(page, "What a call costs by class and device", &headings, |page| {
         let mut last = "";
         for cost in &view.calibration {
             let row = &cost.row;
-            let class = if row.class == last { &[][..] } else { &[("class", "first")][..] };
-            page.within("tr", class, |page| {
+            page.within("tr", &[], |page| {
                 cell(page, if row.class == last { "" } else { row.class });
                 page.within("td", &[], |page| page.leaf("code", &[], &row.device));
                 number(page, &time(row.after.start_ns));
@@ -234,7 +235,9 @@ fn calibration(page: &mut Markup, view: &View) {
                 number(page, &row.ratio.map(times).unwrap_or_default());
                 number(page, &if row.samples > 0 { row.samples.to_string() } else { String::new() });
                 cell(page, row.origin);
-                page.leaf("td", &[("class", "note")], row.assumed.as_deref().unwrap_or_default());
+                if noted {
+                    page.leaf("td", &[("class", "note")], row.assumed.as_deref().unwrap_or_default());
+                }
             });
             last = row.class;
         }
@@ -251,7 +254,7 @@ fn thresholds(page: &mut Markup, view: &View) {
             page.within("tr", &[], |page| {
                 cell(page, row.class);
                 cell(page, source(row.source));
-                cell(page, &row.words);
+                page.leaf("td", &[("class", "wrap")], &row.words);
             });
         }
     });
