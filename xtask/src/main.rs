@@ -14,7 +14,7 @@ usage: cargo xtask COMMAND
   tidy            the rules no compiler checks: dependency direction, file length, banned calls
   browser-check [FILE]
                   the page of `trimtab report`, or that file, in a browser of this machine; fails where there is none
-  bench NAME…     figures of one run: overhead, matmul, bandwidth, fusion, placement, offload, cold, reload, search, gpu, gpu-start,
+  bench NAME…     figures of one run: overhead, matmul, bandwidth, fusion, expressions, placement, offload, cold, reload, search, gpu, gpu-start,
                   regret, online, recorded, or all  [--json]
                   regret and online take --csv FILE (m,n,k,<variant>… in nanoseconds), --shapes N, --save FILE;
                   recorded takes --data DIR

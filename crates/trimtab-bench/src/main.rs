@@ -6,6 +6,7 @@ mod allocations;
 mod bandwidth;
 mod by_hand;
 mod cold;
+mod expressions;
 mod fusion;
 mod fusion_gpu;
 mod gpu;
@@ -71,11 +72,16 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 14] = [
+const BENCHES: [(&str, &str, Bench); 15] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
     ("fusion", "several operations as one against one by one, and against a single one", fusion::run),
+    (
+        "expressions",
+        "deciding at every size, and expressions against the same operations one by one",
+        expressions::run,
+    ),
     ("cold", "the first call of a new problem, nothing remembered", cold::run),
     ("reload", "opening 10,000 facts and choosing again without measuring", reload::run),
     ("search", "deciding the next setting among 10,000, and what a million take", search::run),

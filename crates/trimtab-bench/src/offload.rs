@@ -1,18 +1,33 @@
 //! The device a call is given to against the better one, size by size: on simulated machines and on the devices here.
+//!
+//! Sizes lie on and between those a calibration measures. `measured` problems were raced as a first call does; `calibrated` ones
+//! were not, and are decided by a calibration alone; an `expression` is placed as a whole.
 
 use crate::Printer;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::sync::Arc;
-use trimtab::core::{Device, Problem, Terms};
-use trimtab::plan::calibration::Ladder;
-use trimtab::plan::{Class, Planner, Settings, TermsId};
+use trimtab::core::{Device, Nanos, Patience, Problem, Terms};
+use trimtab::cpu::Slice;
+use trimtab::operands::{Data, Operands};
+use trimtab::plan::calibration::{Calibration, Ladder, measure};
+use trimtab::plan::{Class, Planner, Settings, TermsId, TuneRequest};
+use trimtab::tune::{Rules, Stopwatch};
 use trimtab::wisdom::Wisdom;
-use trimtab::{Builder, Runtime};
+use trimtab::{Axis, Builder, Expression, Runtime, Tensor};
 use trimtab_replay::machine::{Machine, SimulatedDevice};
 
-/// Times each size is measured on the devices here.
-const ROUNDS: u32 = 5;
+/// The largest sizes as powers of two: elements, and the side of a product.
+const LARGEST: (u32, u32) = (26, 12);
+const LARGEST_HERE: (u32, u32) = (22, 10);
+/// Times each size is measured on each device here, in turns; the least counts.
+const ROUNDS: u32 = 7;
+/// Least time of a measurement: short calls are repeated.
+const LEAST: Nanos = Nanos(300_000);
+/// Time for tuning a problem on a device here.
+const TUNE: Nanos = Nanos::from_millis(100);
+/// Sides of the operands of expressions.
+const SIDES: [usize; 5] = [16, 64, 256, 512, 1024];
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let mut worst = 0.0f64;
@@ -24,17 +39,46 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     Ok(())
 }
 
-/// Every size of every class on a simulated machine, each planned as a call would be.
+/// Problems of a class by growing size, two for each doubling of the side or of the elements.
+fn sizes(class: Class, largest: (u32, u32)) -> Vec<Problem> {
+    let powers = if class == Class::Matmul { 3..=largest.1 } else { 6..=largest.0 };
+    let grown = powers.flat_map(|power| [1u64 << power, (1u64 << power) * 3 / 2]);
+    let text = |size: u64| match class {
+        Class::Unary => format!("elementwise.exp:f32:{size}"),
+        Class::Elementwise => format!("elementwise.add:f32:{size}"),
+        Class::Reduction => format!("reduce.sum:f32:{size}"),
+        Class::Transpose => format!("transpose:f32:{}x32", size / 32),
+        Class::Matmul => format!("matmul:f32:{size}x{size}x{size}"),
+    };
+    grown.filter_map(|size| text(size).parse().ok()).collect()
+}
+
+/// Every size of every class on a simulated machine: raced as a call would be, and by a calibration alone.
 fn simulated(printer: &Printer, machine: &Machine) -> Result<f64> {
-    let wisdom = Arc::new(Wisdom::in_memory());
-    let planner = Planner::new(machine.devices(), wisdom, Settings::default(), Terms::default());
+    let planner = |patience| {
+        let wisdom = Arc::new(Wisdom::in_memory());
+        Planner::new(
+            machine.devices(),
+            wisdom,
+            Settings { patience, ..Settings::default() },
+            Terms::default(),
+        )
+    };
+    let (raced, calibrated) = (planner(Patience::Measure), planner(Patience::Estimate));
+    let devices = [&machine.host, &machine.gpu];
+    let mut time = |device: usize, problem: &Problem| {
+        whole(devices.get(device)?, problem).map(|ns| Nanos(ns.round() as u64))
+    };
+    let ladder = Ladder { quick: false, rounds: 3 };
+    let times = measure(&machine.devices(), ladder, &mut time, &mut |_, _| ());
+    calibrated.calibrate(Calibration::new(times.into_iter().map(Some).collect(), 0));
     let mut worst = 0.0f64;
-    for class in Class::ALL {
-        for problem in class.ladder(false) {
-            let chosen = planner.plan(&problem, TermsId::default())?.device;
-            let times = [whole(&machine.host, &problem), whole(&machine.gpu, &problem)];
-            let times = [times[0].context("no time")?, times[1].context("no time")?];
-            worst = worst.max(line(printer, machine.name, &problem, times, usize::from(chosen)));
+    for problem in Class::ALL.into_iter().flat_map(|class| sizes(class, LARGEST)) {
+        let times = [whole(&machine.host, &problem), whole(&machine.gpu, &problem)];
+        let times = [times[0].context("no time")?, times[1].context("no time")?];
+        for (how, planner) in [("measured", &raced), ("calibrated", &calibrated)] {
+            let chosen = usize::from(planner.plan(&problem, TermsId::default())?.device);
+            worst = worst.max(line(printer, machine.name, how, &problem, times, chosen));
         }
     }
     Ok(worst)
@@ -45,41 +89,116 @@ fn whole(device: &SimulatedDevice, problem: &Problem) -> Option<f64> {
     device.time(problem).map(|ns| ns + device.handover(problem).0 as f64)
 }
 
-/// The processor and the first GPU here, if there is one: whole calls in turns, then the plan of a call.
+/// The processor and the first GPU here, if there is one: each pinned and tuned, whole calls in turns; against what a runtime
+/// that may use both decides.
 fn here(printer: &Printer) -> Result<f64> {
-    let runtime = Builder::default().wisdom_in_memory().build()?;
-    if runtime.devices().len() < 2 {
-        eprintln!("nothing to choose between here: {}", runtime.unusable().join("; "));
+    let new = || Builder::default().ignore_environment().wisdom_in_memory();
+    let free = new().build()?;
+    if free.devices().len() < 2 {
+        eprintln!("nothing to choose between here: {}", free.unusable().join("; "));
         return Ok(0.0);
     }
-    let times = runtime.measure_calibration(Ladder { quick: true, rounds: ROUNDS }, &mut |_, _| ());
-    let pair = pair_name(&runtime);
+    let estimating = new().patience(Patience::Estimate).build()?;
+    let pinned = [new().device("cpu").build()?, new().device("gpu0").build()?];
+    let times = new().build()?.measure_calibration(Ladder { quick: true, rounds: 3 }, &mut |_, _| ());
+    let calibration = estimating.calibration_with(&times);
+    estimating.commit_calibration(calibration).map_err(anyhow::Error::msg)?;
+    let names: Vec<&str> = free.devices().iter().take(2).map(|device| device.facts().name.as_str()).collect();
+    let pair = names.join(" + ");
     let mut worst = 0.0f64;
-    for class in Class::ALL {
-        for problem in class.ladder(true) {
-            let seen = |at: usize| {
-                let (_, size) = Class::calibrated(&problem)?;
-                let step = times.get(at)?.steps.get(&class)?.iter().find(|step| step.size == size)?;
-                step.time()
-            };
-            let (Some(cpu), Some(gpu)) = (seen(0), seen(1)) else { continue };
-            let chosen = runtime.plan(&problem)?.device;
-            worst = worst.max(line(printer, &pair, &problem, [cpu, gpu], usize::from(chosen)));
+    for problem in Class::ALL.into_iter().flat_map(|class| sizes(class, LARGEST_HERE)) {
+        let times = turns(&pinned, &problem)?;
+        for (how, runtime) in [("measured", &free), ("calibrated", &estimating)] {
+            let chosen = usize::from(runtime.plan(&problem)?.device);
+            worst = worst.max(line(printer, &pair, how, &problem, times, chosen));
         }
+    }
+    for side in SIDES {
+        worst = worst.max(expressions(printer, &pair, &free, &pinned, side)?);
     }
     Ok(worst)
 }
 
-fn pair_name(runtime: &Runtime) -> String {
-    let names: Vec<&str> =
-        runtime.devices().iter().take(2).map(|device| device.facts().name.as_str()).collect();
-    names.join(" + ")
+/// Least times of a whole call with each of two runtimes, in turns.
+fn turns(runtimes: &[Runtime; 2], problem: &Problem) -> Result<[f64; 2]> {
+    let request = TuneRequest { rules: Rules::default(), ..TuneRequest::new(Patience::Measure, TUNE) };
+    for runtime in runtimes {
+        runtime.tune(problem, &request, &mut |_| ())?;
+    }
+    let mut operands = Operands::new(problem);
+    let Operands { inputs, out: Data::F32(out) } = &mut operands else { anyhow::bail!("{problem}: not f32") };
+    let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
+    fastest(|which| Ok(runtimes[which].execute_inputs(problem, &inputs, out)?))
 }
 
-fn line(printer: &Printer, pair: &str, problem: &Problem, times: [f64; 2], chosen: usize) -> f64 {
+/// Least times of two things in turns, each repeated until it is long enough to be timed.
+fn fastest(mut call: impl FnMut(usize) -> Result<()>) -> Result<[f64; 2]> {
+    let (mut best, mut repeats) = ([f64::INFINITY; 2], [1u32; 2]);
+    for round in 0..2 * ROUNDS {
+        for which in 0..2 {
+            let watch = Stopwatch::start();
+            for _ in 0..repeats[which] {
+                call(which)?;
+            }
+            let elapsed = watch.elapsed();
+            // The first rounds only find out how often to repeat.
+            if elapsed < LEAST && round < ROUNDS {
+                repeats[which] = (repeats[which] * 2).min(1 << 12);
+            }
+            best[which] = best[which].min(elapsed.0 as f64 / f64::from(repeats[which]));
+        }
+    }
+    Ok(best)
+}
+
+/// Some expressions with operands of that side, read at the end.
+fn expressions(
+    printer: &Printer,
+    pair: &str,
+    free: &Runtime,
+    pinned: &[Runtime; 2],
+    side: usize,
+) -> Result<f64> {
+    let x = Tensor::from_fn(&[side, side], |at| (at % 13) as f32 / 13.0)?;
+    let bias = Tensor::from_fn(&[side], |at| (at % 7) as f32 / 7.0)?;
+    type Build<'a> = &'a dyn Fn(&Runtime) -> Expression<f32>;
+    let chain: Build<'_> = &|rt| (((rt.lazy(&x) * 1.5 + 0.25).relu() * 0.75 - 0.5).abs()).tanh() * 2.0;
+    let layer: Build<'_> = &|rt| (rt.lazy(&x).matmul(&x) + &bias).relu();
+    let norm: Build<'_> = &|rt| (rt.lazy(&x) - &bias).exp().sum(Axis::All);
+    let mut worst = 0.0f64;
+    for (name, build) in [("chain", chain), ("layer", layer), ("norm", norm)] {
+        let times = fastest(|which| {
+            build(&pinned[which]).to_vec()?;
+            Ok(())
+        })?;
+        build(free).to_vec()?;
+        let explanation = build(free).explain()?;
+        let used: Vec<&str> = explanation.launches.iter().map(|launch| launch.device.as_str()).collect();
+        let all = |device: &str| used.iter().all(|used| *used == device);
+        // Spread over both, only the clock can say what it takes.
+        let ns = match (all("cpu"), all("gpu0")) {
+            (true, _) => times[0],
+            (_, true) => times[1],
+            _ => fastest(|_| {
+                build(free).to_vec()?;
+                Ok(())
+            })?[0],
+        };
+        let vs_better = ns / times[0].min(times[1]);
+        worst = worst.max(vs_better);
+        printer.line(&json!({
+            "pair": pair, "how": "expression", "operation": name, "size": side * side,
+            "cpu_ns": times[0], "gpu_ns": times[1], "chosen": used.join(","), "vs_better": vs_better,
+        }));
+    }
+    Ok(worst)
+}
+
+fn line(printer: &Printer, pair: &str, how: &str, problem: &Problem, times: [f64; 2], chosen: usize) -> f64 {
     let vs_better = times[chosen.min(1)] / times[0].min(times[1]);
     printer.line(&json!({
         "pair": pair,
+        "how": how,
         "operation": problem.operation().name(),
         "size": Class::of(problem).map(|(_, size)| size),
         "problem": problem.to_string(),

@@ -53,7 +53,10 @@ fn a_profile_is_shown_first_and_decides_once_committed() {
     assert_eq!(before["estimate"]["basis"], "analytic", "{before}");
     let shown = lines(&mut command(&wisdom, &["calibrate", "--from", file, "--quick", "--json"]));
     assert_eq!(shown.last().unwrap()["committed"], false);
-    assert_eq!(explained(&wisdom, problem)["estimate"], before["estimate"], "a dry run changes nothing");
+    // The machine's speeds are measured anew in each process, so times differ a little.
+    let still = explained(&wisdom, problem);
+    assert_eq!(still["estimate"]["basis"], "analytic", "a dry run changes nothing: {still}");
+    assert_eq!(still["device"], before["device"]);
     let done = lines(&mut command(&wisdom, &["calibrate", "--from", file, "--quick", "--commit", "--json"]));
     assert_eq!(done.last().unwrap()["committed"], true);
     let gpu = done.iter().find(|row| row["device"] == "gpu0").unwrap();

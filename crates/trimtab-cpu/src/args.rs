@@ -1,7 +1,7 @@
 //! What the CPU hands to its kernels: typed slices and the thread pool.
 
 use crate::pool::Pool;
-use trimtab_core::{Context, DType, InputLens, LaunchError, MAX_INPUTS};
+use trimtab_core::{Context, DType, Fused, LaunchError, MAX_INPUTS, Problem};
 use trimtab_operands::{Element, Slice, SliceMut};
 
 /// The CPU as a kernel context.
@@ -55,20 +55,21 @@ impl<'a> Args<'a> {
         Err(wrong_operand(T::DTYPE, types, found, lens))
     }
 
-    /// The operands of a recipe as slices of `T` with exactly these lengths.
+    /// The operands of a recipe as slices of `T` with exactly the lengths it needs.
     #[inline]
-    pub(crate) fn recipe<T: Element>(
-        self,
-        lens: &InputLens,
-        out_len: u64,
-    ) -> Result<Inputs<'a, T>, LaunchError> {
+    pub(crate) fn recipe<T: Element>(self, recipe: &Fused) -> Result<Inputs<'a, T>, LaunchError> {
+        let (lens, out_len) = (Problem::from(*recipe).input_lens(), recipe.out_len());
+        let numbers = (recipe.numbers() > 0).then(|| lens.as_slice().len() - 1);
         let Args { inputs, out, pool } = self;
         let mut slices: [&[T]; MAX_INPUTS + 1] = [&[]; MAX_INPUTS + 1];
         for (place, (slice, &needed)) in slices.iter_mut().zip(lens.as_slice()).enumerate() {
             let input = inputs.get(place).copied().unwrap_or(Slice::None);
             match T::slice(input) {
                 Some(found) if found.len() as u64 == needed => *slice = found,
-                _ => return Err(wrong(RECIPE_NAMES[place], input.dtype(), input.len() as u64, needed)),
+                _ => {
+                    let name = if numbers == Some(place) { "numbers" } else { INPUT_NAMES[place] };
+                    return Err(wrong(name, input.dtype(), input.len() as u64, needed));
+                }
             }
         }
         let (dtype, found) = (out.dtype(), out.len() as u64);
@@ -79,8 +80,8 @@ impl<'a> Args<'a> {
     }
 }
 
-/// What the operands of a recipe are called, by place; behind the last input come the numbers.
-const RECIPE_NAMES: [&str; MAX_INPUTS + 1] = ["a", "b", "c", "d", "e", "f", "numbers"];
+/// What the operands of a recipe are called, by place, as in its text; numbers lie behind the last.
+const INPUT_NAMES: [&str; MAX_INPUTS + 1] = ["a", "b", "c", "d", "e", "f", "numbers"];
 
 /// The operands of a recipe once their element type and lengths were checked against the problem.
 #[derive(Debug)]

@@ -116,7 +116,7 @@ macro_rules! floats {
                     UnaryOp::Abs => a.abs(),
                     UnaryOp::Relu => if a < 0.0 { 0.0 } else { a },
                     UnaryOp::Sqrt => a.sqrt(),
-                    other => panic!("{other:?} is not exact"),
+                    other => unreachable!("{other:?} is not exact"),
                 }
             }
             fn binary(op: BinaryOp, a: $type, b: $type) -> $type {
@@ -127,7 +127,7 @@ macro_rules! floats {
                     BinaryOp::Div => a / b,
                     BinaryOp::Min => if a.is_nan() || a < b { a } else { b },
                     BinaryOp::Max => if a.is_nan() || a > b { a } else { b },
-                    BinaryOp::Pow => panic!("not exact"),
+                    BinaryOp::Pow => unreachable!("not exact"),
                 }
             }
             fn same(a: $type, b: $type) -> bool {
@@ -154,7 +154,7 @@ impl Number for i32 {
             UnaryOp::Neg => a.wrapping_neg(),
             UnaryOp::Abs => a.wrapping_abs(),
             UnaryOp::Relu => a.max(0),
-            other => panic!("{other:?} is not of integers"),
+            other => unreachable!("{other:?} is not of integers"),
         }
     }
     fn binary(op: BinaryOp, a: i32, b: i32) -> i32 {
@@ -164,7 +164,7 @@ impl Number for i32 {
             BinaryOp::Mul => a.wrapping_mul(b),
             BinaryOp::Min => a.min(b),
             BinaryOp::Max => a.max(b),
-            other => panic!("{other:?} is not of integers"),
+            other => unreachable!("{other:?} is not of integers"),
         }
     }
     fn same(a: i32, b: i32) -> bool {
@@ -359,7 +359,7 @@ fn wrong_operands_and_wrong_settings_are_refused_with_their_name() {
             ] {
                 match launch(rest, &point) {
                     Err(LaunchError::Operand { operand, .. }) => assert_eq!(operand, wrong, "{}", info.name),
-                    other => panic!("{}: {other:?}", info.name),
+                    other => unreachable!("{}: {other:?}", info.name),
                 }
             }
             if info.class != VariantClass::Reference {

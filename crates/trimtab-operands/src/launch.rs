@@ -10,6 +10,21 @@ pub trait Held: Any + Send + Sync {
     fn bytes(&self) -> Bytes;
 }
 
+/// A launch on values that are on the device; the result stays there.
+#[derive(Clone)]
+pub struct HeldLaunch<'a> {
+    /// The kernel,
+    pub kernel: KernelId,
+    /// what it computes
+    pub problem: &'a Problem,
+    /// and its setting.
+    pub point: &'a Point,
+    /// The operands.
+    pub inputs: Vec<&'a dyn Held>,
+    /// Memory for the result.
+    pub out: &'a dyn Held,
+}
+
 /// A device that runs kernels on operands in the caller's memory. What every device beside the processor offers callers.
 pub trait Launch: Send + Sync {
     /// Computes; moves operands and result as needed. With `timed` the kernel's own time on the device, where it can tell.
@@ -42,6 +57,14 @@ pub trait Launch: Send + Sync {
         out: &dyn Held,
         timed: bool,
     ) -> Result<Option<Nanos>, LaunchError>;
+
+    /// Makes several launches in this order, each seeing the results of those before, and waits once; copies the last result to
+    /// the processor's memory where asked. After an error nobody knows which of them were made.
+    fn launch_together(
+        &self,
+        launches: &[HeldLaunch<'_>],
+        result: Option<SliceMut<'_>>,
+    ) -> Result<(), LaunchError>;
 
     /// Memory of the device this process holds, over all its runtimes.
     fn memory_used(&self) -> Bytes;

@@ -11,7 +11,7 @@ mod standin;
 
 pub use check::{Expected, Reference, tolerance};
 pub use half::f16;
-pub use launch::{Held, Launch};
+pub use launch::{Held, HeldLaunch, Launch};
 pub use operands::{Data, Operands, making_takes};
 pub use slice::{Element, Slice, SliceMut};
 pub use standin::stand_ins;

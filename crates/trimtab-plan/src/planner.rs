@@ -234,6 +234,12 @@ impl Planner {
         self.inner.table.get(problem, terms)
     }
 
+    /// Grows whenever a plan that was in force ceases to be: something was learned, or forgotten. No lock.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.inner.table.generation()
+    }
+
     /// The plan for a call that is made now, if there is one: that in force, or for one call another that is to be tried. Its
     /// report says how that went, so it is to be run with [`run`](Planner::run) and not to be kept. No lock, no allocation, no
     /// system call.

@@ -6,7 +6,7 @@
 
 use crate::plan::Plan;
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, RwLock};
 use trimtab_core::{Lookup, Problem};
 
@@ -48,6 +48,8 @@ pub(crate) struct Table {
     used: AtomicUsize,
     writing: Mutex<()>,
     overflowing: AtomicBool,
+    /// How often a plan in force was replaced by another.
+    replaced: AtomicU64,
     overflow: RwLock<FxHashMap<(Problem, TermsId), Plan>>,
 }
 
@@ -58,6 +60,7 @@ impl Table {
             used: AtomicUsize::new(0),
             writing: Mutex::new(()),
             overflowing: AtomicBool::new(false),
+            replaced: AtomicU64::new(0),
             overflow: RwLock::default(),
         }
     }
@@ -218,7 +221,7 @@ impl Table {
         if let Some(earlier) = earlier {
             earlier.state.store(IN_FORCE, Ordering::Release);
             if let Some(older) = older {
-                older.state.store(OVER, Ordering::Release);
+                self.end(older);
             }
             return earlier.plan;
         }
@@ -244,9 +247,20 @@ impl Table {
         }
         // Only now: whoever looks meanwhile finds the old plan, or the new one behind it.
         if let Some(older) = older {
-            older.state.store(OVER, Ordering::Release);
+            self.end(older);
         }
         plan
+    }
+
+    /// Another plan takes this one's place.
+    fn end(&self, older: &Slot) {
+        older.state.store(OVER, Ordering::Release);
+        self.replaced.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often a plan that was in force ceased to be: what rests on such plans may have to be thought over.
+    pub(crate) fn generation(&self) -> u64 {
+        self.replaced.load(Ordering::Relaxed)
     }
 
     /// Forgets every plan: the next call of each problem plans anew.
@@ -254,6 +268,7 @@ impl Table {
         for slot in self.slots.iter().filter_map(OnceLock::get) {
             slot.state.store(OVER, Ordering::Release);
         }
+        self.replaced.fetch_add(1, Ordering::Relaxed);
         if let Ok(mut map) = self.overflow.write() {
             map.clear();
         }

@@ -174,6 +174,22 @@ impl GpuDevice {
         out: &GpuBuffer,
         timed: bool,
     ) -> Result<Option<Nanos>, LaunchError> {
+        let prepared = self.ready(kernel, problem, point, inputs, out)?;
+        let clock = if timed { self.engine.clock() } else { None };
+        let (status, elapsed) =
+            self.engine.run(&prepared, (inputs, out), None, clock, LONGEST_LAUNCH, self.engine.path())?;
+        status_error(status, problem).map(|()| elapsed)
+    }
+
+    /// The program of a kernel, ready to run on these buffers.
+    pub(crate) fn ready(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        inputs: &[&GpuBuffer],
+        out: &GpuBuffer,
+    ) -> Result<Arc<Prepared>, LaunchError> {
         if let Some(dtype) = problem.dtype() {
             let lens = problem.input_lens();
             for place in 0..lens.as_slice().len().max(inputs.len()) {
@@ -183,11 +199,7 @@ impl GpuDevice {
             }
             fits_bytes(OUT, out.bytes(), problem.out_len(), dtype)?;
         }
-        let prepared = self.prepare(kernel, problem, point).map_err(|refused| refused.error)?;
-        let clock = if timed { self.engine.clock() } else { None };
-        let (status, elapsed) =
-            self.engine.run(&prepared, (inputs, out), None, clock, LONGEST_LAUNCH, self.engine.path())?;
-        status_error(status, problem).map(|()| elapsed)
+        self.prepare(kernel, problem, point).map_err(|refused| refused.error)
     }
 
     /// Memory on the device. Its contents are whatever an earlier user of this process left.

@@ -22,7 +22,7 @@ pub(crate) const GRACE: Nanos = Nanos::from_millis(200);
 /// Bytes of the pattern results are overwritten with before a run that is checked.
 const POISON_BYTES: u64 = 1 << 20;
 /// The status' share of a staging buffer; the result follows.
-const STATUS_BYTES: usize = 16;
+pub(crate) const STATUS_BYTES: usize = 16;
 
 /// An adapter of this machine.
 pub(crate) struct Engine {

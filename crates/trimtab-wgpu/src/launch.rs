@@ -1,11 +1,13 @@
 //! What a GPU offers callers: launches on operands in their memory or on the device, and what to keep of it.
 
 use crate::device::{GpuDevice, bytes, bytes_mut};
+use crate::engine::{LONGEST_LAUNCH, status_error};
 use crate::memory::GpuBuffer;
+use crate::together::Ready;
 use crate::tolerance::tolerance;
 use std::any::Any;
 use trimtab_core::{Bytes, KernelId, LaunchError, Nanos, Point, Problem};
-use trimtab_operands::{Held, Launch, Slice, SliceMut};
+use trimtab_operands::{Held, HeldLaunch, Launch, Slice, SliceMut};
 
 impl Held for GpuBuffer {
     fn bytes(&self) -> Bytes {
@@ -56,6 +58,22 @@ impl Launch for GpuDevice {
     ) -> Result<Option<Nanos>, LaunchError> {
         let inputs = inputs.iter().map(|input| buffer(*input)).collect::<Result<Vec<&GpuBuffer>, _>>()?;
         self.run_on(kernel, problem, point, &inputs, buffer(out)?, timed)
+    }
+
+    fn launch_together(
+        &self,
+        launches: &[HeldLaunch<'_>],
+        result: Option<SliceMut<'_>>,
+    ) -> Result<(), LaunchError> {
+        let mut ready = Vec::with_capacity(launches.len());
+        for HeldLaunch { kernel, problem, point, inputs, out } in launches {
+            let inputs = inputs.iter().map(|input| buffer(*input)).collect::<Result<Vec<_>, _>>()?;
+            let out = buffer(*out)?;
+            let prepared = self.ready(*kernel, problem, point, &inputs, out)?;
+            ready.push(Ready { prepared, inputs, out });
+        }
+        let statuses = self.engine.run_together(&ready, result.map(bytes_mut), LONGEST_LAUNCH)?;
+        statuses.iter().zip(launches).try_for_each(|(&status, launch)| status_error(status, launch.problem))
     }
 
     fn memory_used(&self) -> Bytes {

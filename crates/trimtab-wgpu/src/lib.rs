@@ -15,6 +15,7 @@ mod program;
 mod run;
 mod speed;
 mod strategy;
+mod together;
 mod tolerance;
 mod transfer;
 

@@ -96,6 +96,7 @@ impl Runtime {
             }
         }
         self.shared.planner.calibrate(calibration);
+        self.shared.schedules.clear();
         outcome
     }
 

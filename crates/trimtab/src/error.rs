@@ -103,6 +103,14 @@ pub enum Error {
         /// How much was asked for.
         bytes: Bytes,
     },
+    /// A file that cannot be written, or read as a tensor.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// An environment variable with a value that means nothing.
     #[error("{variable}=`{value}` is not understood; {valid}")]
     Environment {

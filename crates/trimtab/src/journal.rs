@@ -54,7 +54,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Launches since that were timed: those of expressions all, those of single operations as often as live calls are timed, and
+    /// Launches since that were timed: of expressions those made one by one, of single operations as many as live calls are timed,
     /// taken in twice a second.
     pub fn runs(&self) -> u64 {
         self.happened.runs.load(Ordering::Relaxed)
@@ -96,7 +96,10 @@ impl Entry {
     pub fn of(decision: &Decision) -> Entry {
         let is_here = |rival: &&Rival| &*rival.device_id == "cpu";
         let best = |here: bool| {
+            // What is chosen stands for its device, though another may be expected to be faster by something nobody measured.
+            let chosen = decision.winner().filter(|winner| is_here(winner) == here);
             let rivals = decision.rivals.iter().filter(|rival| is_here(rival) == here);
+            let rivals = rivals.filter(|rival| chosen.is_none_or(|chosen| std::ptr::eq(chosen, *rival)));
             // Nothing is known of one that was taken for its place in the order.
             let known = rivals.filter_map(|rival| Some((rival, rival.estimate()?)));
             let known = known.filter(|(_, estimate)| estimate.spread_log2.is_finite());

@@ -19,6 +19,7 @@
 //! - [`Runtime::explain`] shows every rival with its time or its reason for standing back.
 #![forbid(unsafe_code)]
 
+mod buffers;
 mod builder;
 mod calibrate;
 mod choose;
@@ -29,6 +30,7 @@ mod gpu;
 mod journal;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+mod npy;
 mod ops;
 mod residency;
 mod runtime;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use trimtab_core::{Bytes, LaunchError};
-use trimtab_operands::{Held, Launch, Slice, SliceMut};
+use trimtab_operands::{Held, HeldLaunch, Launch, Slice, SliceMut};
 
 /// Tenants of a room before those that are gone are first looked for.
 const FEW_TENANTS: usize = 64;
@@ -25,6 +25,8 @@ pub struct Activity {
     pub reused: u64,
     /// Copies that had to make room for others.
     pub evictions: u64,
+    /// Times several launches of an expression were handed to a device together and waited for once.
+    pub together: u64,
     /// Expressions evaluated.
     pub evaluated: u64,
     /// Expressions whose kernels and devices had to be chosen first.
@@ -42,6 +44,7 @@ pub(crate) struct Counts {
     pub downloaded: AtomicU64,
     pub reused: AtomicU64,
     pub evictions: AtomicU64,
+    pub together: AtomicU64,
     pub evaluated: AtomicU64,
     pub placed: AtomicU64,
     pub recovered: AtomicU64,
@@ -62,6 +65,7 @@ impl Counts {
             downloaded: Bytes(read(&self.downloaded)),
             reused: read(&self.reused),
             evictions: read(&self.evictions),
+            together: read(&self.together),
             evaluated: read(&self.evaluated),
             placed: read(&self.placed),
             recovered: read(&self.recovered),
@@ -104,6 +108,11 @@ impl Resident {
         self.held.as_ref()
     }
 
+    /// Whether it is in the memory of that device.
+    pub(crate) fn is_in(&self, room: &Arc<Room>) -> bool {
+        Arc::ptr_eq(&self.room, room)
+    }
+
     /// Copies the value to the processor's memory.
     pub(crate) fn fetch(&self, out: SliceMut<'_>) -> Result<(), LaunchError> {
         self.room.launcher.fetch(self.held(), out)?;
@@ -138,6 +147,30 @@ impl Room {
         count(&self.counts.uploads, 1);
         count(&self.counts.uploaded, bytes);
         Ok(resident)
+    }
+
+    /// Moves a few numbers there. They take no room worth counting.
+    pub(crate) fn hold_numbers(self: &Arc<Room>, numbers: Slice<'_>) -> Result<Arc<Resident>, LaunchError> {
+        let resident = self.admit(0, || self.launcher.hold(numbers))?;
+        count(&self.counts.uploads, 1);
+        count(&self.counts.uploaded, resident.held.bytes().0);
+        Ok(resident)
+    }
+
+    /// Makes launches in a row; copies the last result to the processor's memory where asked.
+    pub(crate) fn launch_together(
+        &self,
+        launches: &[HeldLaunch<'_>],
+        result: Option<SliceMut<'_>>,
+    ) -> Result<(), LaunchError> {
+        let is_read = result.is_some();
+        self.launcher.launch_together(launches, result)?;
+        count(&self.counts.together, 1);
+        if let Some(last) = launches.last().filter(|_| is_read) {
+            count(&self.counts.downloads, 1);
+            count(&self.counts.downloaded, last.out.bytes().0);
+        }
+        Ok(())
     }
 
     /// Makes room for a result.

@@ -1,8 +1,9 @@
 //! The data behind tensors: in the processor's memory, on devices, or both.
 
+use crate::buffers;
 use crate::error::Error;
 use crate::residency::{Copies, Resident, Room};
-use crate::tensor::allocate;
+use crate::tensor::allocate_result;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use trimtab_core::LaunchError;
@@ -16,20 +17,31 @@ pub(crate) struct Storage<T> {
     copies: OnceLock<Arc<Copies>>,
     /// Held while elements are fetched, so that they are fetched once.
     fetching: Mutex<()>,
+    /// Who gets the elements in the end: [`buffers::give`], which knows no other types than elements.
+    give: fn(Vec<T>),
+}
+
+impl<T> Drop for Storage<T> {
+    fn drop(&mut self) {
+        self.host.take().into_iter().for_each(self.give);
+    }
 }
 
 impl<T: Element> Storage<T> {
     /// Elements in the processor's memory.
     pub(crate) fn new(data: Vec<T>) -> Storage<T> {
-        let len = data.len();
-        Storage { len, host: OnceLock::from(data), copies: OnceLock::new(), fetching: Mutex::new(()) }
+        Storage::of(data.len(), OnceLock::from(data), OnceLock::new())
     }
 
     /// Elements that are on a device only.
     pub(crate) fn on_device(len: usize, resident: &Arc<Resident>) -> Storage<T> {
         let copies = Arc::new(Copies::new(false));
         copies.add(0..len, resident);
-        Storage { len, host: OnceLock::new(), copies: OnceLock::from(copies), fetching: Mutex::new(()) }
+        Storage::of(len, OnceLock::new(), OnceLock::from(copies))
+    }
+
+    fn of(len: usize, host: OnceLock<Vec<T>>, copies: OnceLock<Arc<Copies>>) -> Storage<T> {
+        Storage { len, host, copies, fetching: Mutex::new(()), give: buffers::give }
     }
 
     /// Elements there are.
@@ -40,6 +52,28 @@ impl<T: Element> Storage<T> {
     /// Whether the elements are in the processor's memory.
     pub(crate) fn is_here(&self) -> bool {
         self.host.get().is_some()
+    }
+
+    /// Whether the elements are in the processor's memory and nowhere else.
+    pub(crate) fn is_only_here(&self) -> bool {
+        self.copies.get().is_none()
+    }
+
+    /// Whether the elements are in that memory of a device, and were never anywhere else.
+    pub(crate) fn lies_in(&self, resident: &Arc<Resident>) -> bool {
+        let copies = self.copies.get().filter(|_| !self.is_here());
+        let found = copies.and_then(|copies| copies.anywhere(&(0..self.len)));
+        found.is_some_and(|found| Arc::ptr_eq(&found, resident))
+    }
+
+    /// Elements that are on a device only, brought by someone else.
+    pub(crate) fn receive(&self, bring: impl FnOnce(&mut [T]) -> Result<(), Error>) -> Result<(), Error> {
+        let _alone = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut data = allocate_result(self.len)?;
+        bring(&mut data)?;
+        let _ = self.host.set(data);
+        self.copies.get().into_iter().for_each(|copies| copies.came_home());
+        Ok(())
     }
 
     /// The elements, fetched from a device if need be.
@@ -59,7 +93,7 @@ impl<T: Element> Storage<T> {
             let copies = self.copies.get();
             let resident =
                 copies.and_then(|copies| copies.anywhere(&(0..self.len))).ok_or_else(|| lost().into());
-            let mut data = allocate(self.len)?;
+            let mut data = allocate_result(self.len)?;
             resident.and_then(|resident| resident.fetch(T::erase_mut(&mut data)).map_err(Error::Fetch))?;
             let _ = self.host.set(data);
             copies.into_iter().for_each(|copies| copies.came_home());

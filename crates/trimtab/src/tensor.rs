@@ -1,5 +1,6 @@
 //! Shaped data: owned, row-major, with views that share it.
 
+use crate::buffers;
 use crate::error::Error;
 use crate::residency::{Resident, Room};
 use crate::storage::Storage;
@@ -35,6 +36,14 @@ impl<N: Copy + Default> Dims<N> {
 
     pub(crate) fn as_slice(&self) -> &[N] {
         &self.values[..self.rank as usize]
+    }
+}
+
+impl<N: Copy + Default> std::ops::Deref for Dims<N> {
+    type Target = [N];
+
+    fn deref(&self) -> &[N] {
+        self.as_slice()
     }
 }
 
@@ -309,6 +318,21 @@ impl<T: Element> Tensor<T> {
         self.data.is_here()
     }
 
+    /// Whether the elements are in the processor's memory and nowhere else.
+    pub(crate) fn is_only_here(&self) -> bool {
+        self.data.is_only_here()
+    }
+
+    /// Whether the elements are all that is in that memory of a device, and nowhere else.
+    pub(crate) fn lies_in(&self, resident: &Arc<Resident>) -> bool {
+        self.data.lies_in(resident)
+    }
+
+    /// Elements that are on a device only, brought by someone else.
+    pub(crate) fn receive(&self, bring: impl FnOnce(&mut [T]) -> Result<(), Error>) -> Result<(), Error> {
+        self.data.receive(bring)
+    }
+
     /// Whether the elements are on a device, in row-major order.
     pub(crate) fn is_on(&self, room: &Arc<Room>) -> bool {
         self.is_contiguous() && self.data.is_on(room, &(self.offset..self.offset + self.len()))
@@ -404,6 +428,14 @@ pub(crate) fn element_count<T: Element>(shape: &[usize]) -> Result<usize, Error>
 pub(crate) fn allocate<T: Element>(count: usize) -> Result<Vec<T>, Error> {
     can_allocate::<T>(count)?;
     Ok(vec![T::default(); count])
+}
+
+/// A place for that many results: what it holds is to be overwritten.
+pub(crate) fn allocate_result<T: Element>(count: usize) -> Result<Vec<T>, Error> {
+    match buffers::take(count) {
+        Some(buffer) => Ok(buffer),
+        None => allocate(count),
+    }
 }
 
 /// Whether memory for that many elements is to be had.

@@ -5,9 +5,14 @@ mod support;
 
 use std::ops::Range;
 use support::{message, numbers};
-use trimtab::core::{Nanos, Patience};
+use trimtab::core::{Basis, Nanos, Patience};
 use trimtab::operands::f16;
+use trimtab::plan::TuneRequest;
+use trimtab::tune::Rules;
 use trimtab::{Axis, Error, Expression, Runtime, Tensor};
+
+/// Enough for a race on a busy machine.
+const LONG: Nanos = Nanos::from_millis(5_000);
 
 fn runtime() -> Runtime {
     let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu");
@@ -262,4 +267,61 @@ fn decisions_about_single_operations_are_in_the_journal_too() {
     assert_eq!(entries.len(), 1);
     assert_eq!((entries[0].what.as_str(), entries[0].device.as_str()), ("elementwise.exp:f32:50", "cpu"));
     assert!(entries[0].processor.is_some() && entries[0].other.is_none(), "{}", entries[0]);
+}
+
+#[test]
+fn what_is_learned_of_an_operation_reaches_the_expressions_that_use_it() {
+    let rt = runtime();
+    let (x, other) = (numbers::<f32>(&[300, 200]), numbers::<f32>(&[9, 9]));
+    let made = || rt.lazy(&x).exp().explain().unwrap();
+    let before = made();
+    assert_eq!(before.launches.len(), 1);
+    assert!(!matches!(before.launches[0].processor.unwrap().basis, Basis::Measured(_)), "{before}");
+    // Plans of other operations change nothing.
+    rt.exp(&other).unwrap();
+    made();
+    assert_eq!(rt.activity().placed, 1);
+    // As a race in the background ends: the planner knows, nobody told the runtime.
+    let problem = before.launches[0].what.parse().unwrap();
+    let request = TuneRequest { rules: Rules::default(), ..TuneRequest::new(Patience::Measure, LONG) };
+    rt.planner().tune(&problem, Default::default(), &request, &mut |_| ()).unwrap();
+    let after = made();
+    assert!(matches!(after.launches[0].processor.unwrap().basis, Basis::Measured(_)), "{after}");
+    assert_eq!(rt.activity().placed, 2);
+    made();
+    assert_eq!(rt.activity().placed, 2);
+}
+
+#[test]
+fn a_warm_expression_gives_what_it_gave_from_several_threads_at_once() {
+    let rt = runtime();
+    let expected = |side: usize| {
+        let x = numbers::<f64>(&[side, side]);
+        ((rt.lazy(&x) * 2.0 + 1.0).abs() - &x).sum(0).to_vec().unwrap()
+    };
+    let once: Vec<Vec<f64>> = (1..20).map(expected).collect();
+    let placed = rt.activity().placed;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..20).for_each(|_| assert!((1..20).map(expected).eq(once.iter().cloned()))));
+        }
+    });
+    assert_eq!(rt.activity().placed, placed);
+}
+
+#[test]
+fn a_graph_that_shares_its_parts_is_gone_through_once() {
+    let rt = runtime();
+    let x = numbers::<f64>(&[4]);
+    // Two to the fortieth paths, forty values.
+    let mut sum = rt.lazy(&x);
+    for _ in 0..40 {
+        sum = &sum + &sum;
+    }
+    let expected: Vec<f64> = x.to_vec().iter().map(|x| x * (1u64 << 40) as f64).collect();
+    assert_eq!(sum.to_vec().unwrap(), expected);
+    // The same number in many places is one, whatever stands between.
+    let many = (0..40).fold(rt.lazy(&x), |sum, at| (sum + 1.0) * if at % 2 == 0 { 1.0 } else { 0.5 });
+    let expected = |x: &f64| (0..40).fold(*x, |sum, at| (sum + 1.0) * if at % 2 == 0 { 1.0 } else { 0.5 });
+    assert_eq!(many.to_vec().unwrap(), x.to_vec().iter().map(expected).collect::<Vec<_>>());
 }

@@ -227,3 +227,71 @@ fn data_that_lies_on_a_device_keeps_operations_there() {
     let there = explained.launches[0].device != "cpu";
     assert_eq!(moved, if there { Bytes(4) } else { Bytes(512 * 512 * 4) }, "{explained}");
 }
+
+/// A chain of products, which nothing can run as one.
+fn products(rt: &Runtime, x: &Tensor<f32>, w: &Tensor<f32>, count: usize) -> trimtab::Expression<f32> {
+    (0..count).fold(rt.lazy(x), |chain, _| chain.matmul(w))
+}
+
+#[test]
+fn launches_in_a_row_are_handed_over_together_and_the_result_comes_with_them() {
+    let (rt, cpu) = (gpu(), support::runtime());
+    let (x, w) = (numbers::<f32>(&[16, 16]), Tensor::full(&[16, 16], 0.0625f32).unwrap());
+    let chain = || products(&rt, &x, &w, 5).max(Axis::All);
+    let launches = chain().explain().unwrap().launches.len();
+    assert!(launches >= 5);
+    let expected = products(&cpu, &x, &w, 5).max(Axis::All).item().unwrap();
+    assert!((chain().item().unwrap() - expected).abs() < 1e-4);
+    let first = rt.activity();
+    assert_eq!((first.together, first.downloads, first.downloaded), (1, 1, Bytes(4)));
+    // Operands are there now; one of the next runs is made launch by launch, to see what each takes.
+    let all: Vec<f32> = (0..8).map(|_| chain().item().unwrap()).collect();
+    assert!(all.iter().all(|value| (value - expected).abs() < 1e-4));
+    assert_eq!((rt.activity().together, rt.activity().downloads), (8, 9));
+    let entries = rt.journal().entries();
+    assert!(entries.iter().any(|entry| entry.runs() == 1 && entry.mean().is_some()));
+    // Larger than what is read along with a launch.
+    let large = numbers::<f32>(&[1100, 2000]);
+    let twice = (rt.lazy(&large) + &large).to_vec().unwrap();
+    assert_eq!(twice, large.to_vec().iter().map(|x| x + x).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_answer_that_does_not_exist_is_told_by_whichever_launch_finds_out() {
+    let rt = gpu();
+    let (a, zeros) = (Tensor::full(&[16, 4], 5i32).unwrap(), Tensor::full(&[16, 4], 0i32).unwrap());
+    for _ in 0..3 {
+        let quotient = (rt.lazy(&a).sum(1) + 1) / rt.lazy(&zeros).sum(1);
+        let error = quotient.max(Axis::All).item().unwrap_err().to_string();
+        assert!(error.contains("division by zero"), "{error}");
+        assert_eq!(((rt.lazy(&a).sum(1) + 1) / 3).max(Axis::All).item().unwrap(), 7);
+    }
+    assert_eq!(rt.activity().recovered, 0);
+}
+
+#[test]
+fn an_expression_larger_than_the_device_is_handed_over_in_parts() {
+    let rt = builder().device("gpu0").device_memory_max(Bytes(4 * BYTES)).build().unwrap();
+    let (x, w) = (numbers::<f32>(&[64, 64]), Tensor::full(&[64, 64], 1.0f32 / 64.0).unwrap());
+    let expected = products(&support::runtime(), &x, &w, 8).eval().unwrap();
+    for _ in 0..3 {
+        let made = products(&rt, &x, &w, 8).eval().unwrap();
+        let off = made.to_vec().iter().zip(expected.to_vec()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(off < 1e-4, "{off}");
+    }
+    assert!(rt.activity().together > 2, "{:?}", rt.activity());
+}
+
+#[test]
+fn numbers_are_moved_again_only_when_they_are_others() {
+    let rt = gpu();
+    let x = numbers::<f32>(&[100]);
+    let scaled = |by: f32| ((rt.lazy(&x) * by) + 1.0).to_vec().unwrap();
+    scaled(2.0);
+    scaled(2.0);
+    let uploads = rt.activity().uploads;
+    scaled(2.0);
+    assert_eq!(rt.activity().uploads, uploads);
+    assert_eq!(scaled(3.0), x.to_vec().iter().map(|x| x * 3.0 + 1.0).collect::<Vec<_>>());
+    assert!(rt.activity().uploads > uploads);
+}

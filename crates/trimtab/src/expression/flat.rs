@@ -3,7 +3,8 @@
 use super::node::{Axes, Made, Node};
 use crate::error::Error;
 use crate::tensor::{Dims, MAX_TENSOR_RANK, Tensor};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use trimtab_core::{BinaryOp, DType, ReduceOp, UnaryOp};
 use trimtab_cpu::Element;
@@ -60,10 +61,12 @@ impl Value {
 }
 
 /// The values of an expression; the last is its result. Equal ones have equal plans, whatever the data.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Flat {
     pub dtype: DType,
     pub values: Vec<Value>,
+    /// Equal for equal ones; made along the way, so that looking one up does not go through it again.
+    pub hash: u64,
 }
 
 impl Flat {
@@ -81,71 +84,132 @@ impl Flat {
     }
 }
 
+impl Hash for Flat {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hash.hash(state);
+    }
+}
+
 /// The list, and the data it is about.
 pub(crate) struct Flattened<T: Element> {
-    pub flat: Arc<Flat>,
+    pub flat: Flat,
     pub inputs: Vec<Tensor<T>>,
     pub numbers: Vec<T>,
 }
 
+/// A node whose operands are being listed.
+struct Open<'a, T: Element> {
+    node: &'a Arc<Node<T>>,
+    operands: [At; 2],
+    listed: usize,
+}
+
 /// Lists the values of an expression. What is the same twice is listed once.
 pub(super) fn flatten<T: Element>(root: &Arc<Node<T>>) -> Result<Flattened<T>, Error> {
-    let flat = Flat { dtype: T::DTYPE, values: Vec::new() };
-    let mut list = List { flat, inputs: Vec::new(), numbers: Vec::new(), known: FxHashMap::default() };
+    let flat = Flat { dtype: T::DTYPE, values: Vec::with_capacity(FEW), hash: 0 };
+    let mut list = List {
+        flat,
+        hasher: FxHasher::default(),
+        inputs: Vec::new(),
+        numbers: Vec::new(),
+        known: FxHashMap::default(),
+    };
+    T::DTYPE.hash(&mut list.hasher);
+    // Only nodes that several others may use are remembered: most are not.
     let mut places: FxHashMap<*const Node<T>, At> = FxHashMap::default();
-    let mut left: Vec<&Arc<Node<T>>> = vec![root];
-    while let Some(&node) = left.last() {
-        if places.contains_key(&Arc::as_ptr(node)) {
-            left.pop();
-            continue;
-        }
-        let given = match (&node.made, node.value.get()) {
-            (_, Some(value)) => Some(value),
-            (Made::Given(tensor), None) => Some(tensor),
-            _ => None,
-        };
-        let at = if let Some(tensor) = given {
-            list.input(tensor)
-        } else {
-            let missing = |operand: &&Arc<Node<T>>| !places.contains_key(&Arc::as_ptr(operand));
-            let before = left.len();
-            left.extend(node.made.operands().into_iter().flatten().filter(missing));
-            if left.len() > before {
-                continue;
+    let mut open: Vec<Open<'_, T>> = Vec::with_capacity(FEW);
+    let mut next = Some(root);
+    loop {
+        // Down to something that is there or was listed before …
+        let mut at = None;
+        if let Some(node) = next.take() {
+            at = list.given(node);
+            if at.is_none() && Arc::strong_count(node) > 1 {
+                at = places.get(&Arc::as_ptr(node)).copied();
             }
-            let of = |operand: &Arc<Node<T>>| places.get(&Arc::as_ptr(operand)).copied().unwrap_or(0);
-            match &node.made {
+            if at.is_none() {
+                open.push(Open { node, operands: [0; 2], listed: 0 });
+            }
+        }
+        // … and up again.
+        loop {
+            let Some(top) = open.last_mut() else {
+                list.flat.hash = list.hasher.finish();
+                return Ok(Flattened { flat: list.flat, inputs: list.inputs, numbers: list.numbers });
+            };
+            if let Some(at) = at.take() {
+                top.operands[top.listed] = at;
+                top.listed += 1;
+            }
+            if let Some(Some(operand)) = top.node.made.operands().get(top.listed) {
+                next = Some(*operand);
+                break;
+            }
+            let node = top.node;
+            let [a, b] = top.operands;
+            let made = match &node.made {
                 Made::Wrong(error) => return Err(error.clone()),
                 Made::Given(tensor) => list.input(tensor),
                 Made::Number(number) => list.number(*number),
-                Made::Unary(op, x) => list.push(Op::Unary(*op, of(x)), node.shape),
-                Made::Binary(op, a, b) => list.push(Op::Binary(*op, of(a), of(b)), node.shape),
-                Made::Reduce(op, axis, x) => list.push(Op::Reduce(*op, *axis, of(x)), node.shape),
-                Made::Permute(axes, x) => list.push(Op::Permute(*axes, of(x)), node.shape),
-                Made::Matmul(a, b) => list.matmul(of(a), of(b), node.shape)?,
+                Made::Unary(op, _) => list.push(Op::Unary(*op, a), node.shape),
+                Made::Binary(op, ..) => list.push(Op::Binary(*op, a, b), node.shape),
+                Made::Reduce(op, axis, _) => list.push(Op::Reduce(*op, *axis, a), node.shape),
+                Made::Permute(axes, _) => list.push(Op::Permute(*axes, a), node.shape),
+                Made::Matmul(..) => list.matmul(a, b, node.shape)?,
+            };
+            if Arc::strong_count(node) > 1 {
+                places.insert(Arc::as_ptr(node), made);
             }
-        };
-        places.insert(Arc::as_ptr(node), at);
-        left.pop();
+            open.pop();
+            at = Some(made);
+        }
     }
-    Ok(Flattened { flat: Arc::new(list.flat), inputs: list.inputs, numbers: list.numbers })
 }
+
+/// Values up to which one that is the same is looked for one by one, which is faster than to hash each.
+const FEW: usize = 24;
 
 struct List<T: Element> {
     flat: Flat,
+    hasher: FxHasher,
     inputs: Vec<Tensor<T>>,
     numbers: Vec<T>,
+    /// All values, once they are more than a few.
     known: FxHashMap<Value, At>,
 }
 
 impl<T: Element> List<T> {
     fn push(&mut self, op: Op, shape: Dims<usize>) -> At {
-        let values = &mut self.flat.values;
         let value = Value { op, shape };
-        *self.known.entry(value).or_insert_with(|| {
+        let values = &mut self.flat.values;
+        let known = match values.len() <= FEW {
+            true => values.iter().rposition(|other| *other == value).map(|at| at as At),
+            false => self.known.get(&value).copied(),
+        };
+        known.unwrap_or_else(|| {
+            op.hash(&mut self.hasher);
+            // The shape of everything else follows from its operands'.
+            if matches!(op, Op::Input(_) | Op::Repeat(_)) {
+                shape.as_slice().hash(&mut self.hasher);
+            }
+            let at = values.len() as At;
             values.push(value);
-            values.len() as At - 1
+            if values.len() > FEW {
+                let missing = self.known.len();
+                self.known.extend(values.iter().copied().zip(0..).skip(missing));
+            }
+            at
         })
+    }
+
+    /// The place of what is not computed: a tensor, a number, or a value that was computed before.
+    fn given(&mut self, node: &Node<T>) -> Option<At> {
+        match (&node.made, node.value.get()) {
+            (_, Some(value)) => Some(self.input(value)),
+            (Made::Given(tensor), None) => Some(self.input(tensor)),
+            (Made::Number(number), None) => Some(self.number(*number)),
+            _ => None,
+        }
     }
 
     fn input(&mut self, tensor: &Tensor<T>) -> At {

@@ -2,15 +2,17 @@
 
 mod flat;
 mod fuse;
+mod kept;
 mod node;
 mod operators;
 mod run;
 mod schedule;
 mod sites;
+mod there;
 
+pub(crate) use kept::Schedules;
 pub use operators::Term;
 pub use schedule::Explanation;
-pub(crate) use schedule::Schedules;
 
 use crate::error::Error;
 use crate::ops::{Axis, Float};
@@ -18,12 +20,13 @@ use crate::runtime::Runtime;
 use crate::tensor::Tensor;
 use node::Node;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use trimtab_core::{BinaryOp, ReduceOp, UnaryOp};
 use trimtab_cpu::Element;
 
 /// A computation that is written down and not yet made. [`Runtime::lazy`] begins one; operators and methods go on; reading
-/// it ([`eval`](Expression::eval), [`to_vec`](Expression::to_vec), [`item`](Expression::item), printing) computes it.
+/// it ([`eval`](Expression::eval), [`to_vec`](Expression::to_vec), [`item`](Expression::item), [`save`](Expression::save), printing) computes it.
 ///
 /// The whole is planned at once: elementwise operations run in one pass with each other, with the product before and the
 /// reduction behind them, where that is faster; and each part runs on the device where everything together, moving
@@ -173,18 +176,32 @@ impl<T: Element> Expression<T> {
         if let Some(value) = self.node.value.get() {
             return Ok(value.clone());
         }
-        let value = self.rt.evaluate(&flat::flatten(&self.node)?)?;
+        let value = self.rt.evaluate(flat::flatten(&self.node)?, false)?;
         Ok(self.node.value.get_or_init(|| value).clone())
+    }
+
+    /// Computes it for someone who reads it at once: the value comes back with what computes it.
+    fn read(&self) -> Result<&Tensor<T>, Error> {
+        if let Some(value) = self.node.value.get() {
+            return value.fetched();
+        }
+        let value = self.rt.evaluate(flat::flatten(&self.node)?, true)?;
+        self.node.value.get_or_init(|| value).fetched()
     }
 
     /// Computes it; the elements in row-major order.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
-        Ok(self.eval()?.fetched()?.to_vec())
+        Ok(self.read()?.to_vec())
     }
 
     /// Computes it; the only element.
     pub fn item(&self) -> Result<T, Error> {
-        self.eval()?.item()
+        self.read()?.item()
+    }
+
+    /// Computes it and writes it to a file, as [`Tensor::save`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        self.read()?.save(path)
     }
 
     /// How it will be computed, and why: which operations run as one, and where. Plans, and computes nothing.
@@ -207,9 +224,7 @@ impl<T: Element> Expression<T> {
         if let flat::Op::Input(_) = flattened.flat.value(flattened.flat.root()).op {
             return Ok(none);
         }
-        let resident = run::resident(&self.rt.sites(), &flattened.inputs);
-        let schedule = self.rt.schedule(&(self.rt.terms, flattened.flat, resident))?;
-        Ok(schedule.explanation.clone())
+        Ok(self.rt.schedule(self.rt.key(flattened.flat, &flattened.inputs))?.explanation.clone())
     }
 }
 
@@ -228,7 +243,7 @@ impl<T: Float> Expression<T> {
 impl<T: Element> fmt::Display for Expression<T> {
     /// Computes it and shows the value, or what is wrong.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.eval() {
+        match self.read() {
             Ok(value) => write!(f, "{value:?}"),
             Err(error) => write!(f, "{error}"),
         }

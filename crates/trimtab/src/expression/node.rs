@@ -32,11 +32,8 @@ pub struct Node<T: Element> {
 }
 
 impl<T: Element> Node<T> {
-    fn new(made: Made<T>, shape: &[usize]) -> Arc<Node<T>> {
-        match Dims::new(shape) {
-            Some(shape) => Arc::new(Node { made, shape, value: OnceLock::new() }),
-            None => Node::wrong(Error::Rank { shape: shape.to_vec() }),
-        }
+    fn new(made: Made<T>, shape: Dims<usize>) -> Arc<Node<T>> {
+        Arc::new(Node { made, shape, value: OnceLock::new() })
     }
 
     pub(super) fn wrong(error: Error) -> Arc<Node<T>> {
@@ -44,11 +41,11 @@ impl<T: Element> Node<T> {
     }
 
     pub(super) fn given(tensor: &Tensor<T>) -> Arc<Node<T>> {
-        Node::new(Made::Given(tensor.clone()), tensor.shape())
+        Node::new(Made::Given(tensor.clone()), tensor.dims())
     }
 
     pub(super) fn number(value: T) -> Arc<Node<T>> {
-        Node::new(Made::Number(value), &[])
+        Node::new(Made::Number(value), Dims::default())
     }
 
     /// What is wrong with it.
@@ -60,39 +57,46 @@ impl<T: Element> Node<T> {
     }
 
     /// The node these operands make, unless one of them is wrong already or the shape is.
-    fn made(made: Made<T>, shape: Result<Vec<usize>, Error>) -> Arc<Node<T>> {
-        let [first, second] = made.operands();
-        let earlier = [first, second].into_iter().flatten().find_map(|operand| operand.error().cloned());
-        match earlier.map_or(shape, Err) {
-            Ok(shape) => Node::new(made, &shape),
-            Err(error) => Node::wrong(error),
+    fn made(made: Made<T>, shape: Result<Dims<usize>, Error>) -> Arc<Node<T>> {
+        let earlier = made.operands().into_iter().flatten().find_map(|operand| operand.error());
+        match (earlier, shape) {
+            (None, Ok(shape)) => Node::new(made, shape),
+            (Some(error), _) => Node::wrong(error.clone()),
+            (None, Err(error)) => Node::wrong(error),
         }
     }
 
     pub(super) fn unary(op: UnaryOp, of: &Arc<Node<T>>) -> Arc<Node<T>> {
-        let shape = of.shape.as_slice();
-        let checked = Elementwise::unary(op, T::DTYPE, &sizes(shape));
-        Node::made(Made::Unary(op, Arc::clone(of)), checked.map(|_| shape.to_vec()).map_err(Error::from))
+        let checked = Elementwise::unary(op, T::DTYPE, &sizes(&of.shape));
+        Node::made(Made::Unary(op, Arc::clone(of)), checked.map(|_| of.shape).map_err(Error::from))
     }
 
     pub(super) fn binary(op: BinaryOp, a: &Arc<Node<T>>, b: &Arc<Node<T>>) -> Arc<Node<T>> {
-        let (left, right) = (a.shape.as_slice(), b.shape.as_slice());
-        let checked = Elementwise::binary(op, T::DTYPE, &sizes(left), &sizes(right));
-        let shape = checked.map(|_| broadcast(left, right).unwrap_or_default()).map_err(Error::from);
+        // Equal shapes and numbers always fit; others are checked.
+        let shape = if a.shape == b.shape || b.shape.is_empty() {
+            Ok(a.shape)
+        } else if a.shape.is_empty() {
+            Ok(b.shape)
+        } else {
+            let checked = Elementwise::binary(op, T::DTYPE, &sizes(&a.shape), &sizes(&b.shape));
+            let both = || broadcast(&a.shape, &b.shape).unwrap_or_default();
+            checked.map_err(Error::from).and_then(|_| dims(&both()))
+        };
         Node::made(Made::Binary(op, Arc::clone(a), Arc::clone(b)), shape)
     }
 
     pub(super) fn reduce(op: ReduceOp, axis: Option<usize>, of: &Arc<Node<T>>) -> Arc<Node<T>> {
         let shape = of.shape.as_slice();
         let checked = Reduce::new(op, T::DTYPE, &sizes(shape), axis);
-        let kept = shape.iter().enumerate().filter(|&(at, _)| axis.is_some_and(|axis| at != axis));
-        let kept = checked.map(|_| kept.map(|(_, &size)| size).collect()).map_err(Error::from);
+        let kept = || shape.iter().enumerate().filter(|&(at, _)| axis.is_some_and(|axis| at != axis));
+        let kept = || kept().map(|(_, &size)| size).collect::<Vec<usize>>();
+        let kept = checked.map_err(Error::from).and_then(|_| dims(&kept()));
         Node::made(Made::Reduce(op, axis.map(|axis| axis as u8), Arc::clone(of)), kept)
     }
 
     pub(super) fn matmul(a: &Arc<Node<T>>, b: &Arc<Node<T>>) -> Arc<Node<T>> {
         let shape = product_shape(a.shape.as_slice(), b.shape.as_slice());
-        let shape = shape.and_then(|shape| element_count::<T>(&shape).map(|_| shape));
+        let shape = shape.and_then(|shape| element_count::<T>(&shape).and_then(|_| dims(&shape)));
         Node::made(Made::Matmul(Arc::clone(a), Arc::clone(b)), shape)
     }
 
@@ -117,8 +121,8 @@ impl<T: Element> Node<T> {
         }
         let mut order = Axes::default();
         axes.iter().zip(&mut order).for_each(|(&axis, place)| *place = axis as u8);
-        let shape = axes.iter().map(|&axis| of.shape.as_slice()[axis]).collect();
-        Node::made(Made::Permute(order, Arc::clone(of)), Ok(shape))
+        let shape: Vec<usize> = axes.iter().map(|&axis| of.shape[axis]).collect();
+        Node::made(Made::Permute(order, Arc::clone(of)), dims(&shape))
     }
 }
 
@@ -135,18 +139,39 @@ impl<T: Element> Made<T> {
 impl<T: Element> Drop for Node<T> {
     /// One after the other: the nodes of a long chain would otherwise be dropped each inside the one before.
     fn drop(&mut self) {
-        let taken = |node: &mut Node<T>| std::mem::replace(&mut node.made, Made::Number(T::default()));
-        let mut left = vec![taken(self)];
-        while let Some(made) = left.pop() {
-            let operands = match made {
-                Made::Given(_) | Made::Number(_) | Made::Wrong(_) => [None, None],
-                Made::Unary(_, of) | Made::Reduce(_, _, of) | Made::Permute(_, of) => [Some(of), None],
-                Made::Binary(_, a, b) | Made::Matmul(a, b) => [Some(a), Some(b)],
+        let mut left = Vec::new();
+        let mut next = self.take_operands();
+        loop {
+            // What has no operands is dropped here and now.
+            let next_of = next.map(|operand| operand.filter(|operand| operand.made.operands()[0].is_some()));
+            let operand = match next_of {
+                [Some(first), second] => {
+                    left.extend(second);
+                    Some(first)
+                }
+                [None, second] => second.or_else(|| left.pop()),
             };
-            let alone = operands.into_iter().flatten().filter_map(Arc::into_inner);
-            left.extend(alone.map(|mut node| taken(&mut node)));
+            let Some(operand) = operand else { return };
+            next = Arc::into_inner(operand).map_or([None, None], |mut node| node.take_operands());
         }
     }
+}
+
+impl<T: Element> Node<T> {
+    fn take_operands(&mut self) -> [Option<Arc<Node<T>>>; 2] {
+        if self.made.operands()[0].is_none() {
+            return [None, None];
+        }
+        match std::mem::replace(&mut self.made, Made::Number(T::default())) {
+            Made::Given(_) | Made::Number(_) | Made::Wrong(_) => [None, None],
+            Made::Unary(_, of) | Made::Reduce(_, _, of) | Made::Permute(_, of) => [Some(of), None],
+            Made::Binary(_, a, b) | Made::Matmul(a, b) => [Some(a), Some(b)],
+        }
+    }
+}
+
+fn dims(shape: &[usize]) -> Result<Dims<usize>, Error> {
+    Dims::new(shape).ok_or_else(|| Error::Rank { shape: shape.to_vec() })
 }
 
 /// The shape of a matrix product; see [`Runtime::matmul`](crate::Runtime::matmul).

@@ -2,41 +2,76 @@
 
 use super::flat::{At, Flat, Op};
 use super::fuse::{Feed, Group, Piece, groups};
+use super::kept::{Division, Key};
 use super::sites::{Costs, Refusal};
+use super::there::Numbers;
 use crate::error::Error;
 use crate::journal::{Entry, Happened};
 use crate::residency::count;
 use crate::runtime::Runtime;
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use trimtab_core::{Bytes, Estimate, Nanos, Patience, Transfers};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use trimtab_core::{Bytes, Estimate, Nanos, Patience, Problem};
 use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, place};
 use trimtab_plan::{Offload, TermsId, Why};
 
-/// Schedules kept; the oldest go first.
-const MAX_SCHEDULES: usize = 512;
 /// Times an expression is placed anew because planning its pieces told something about their times.
 const ROUNDS: usize = 6;
 /// How many times longer than the chosen way another may be expected to take and still be measured.
 const CLOSE: f64 = 1.5;
+/// Share by which an expected time must change before a schedule that rests on it is made anew.
+const NEWS: f64 = 0.02;
 /// Pieces measured at most for the sake of ways that were not chosen.
 const MOST_ASIDE: usize = 12;
+
+/// Where a launch finds an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum From {
+    /// The tensor of that number.
+    Input(u32),
+    /// What the step of that number computed.
+    Step(u32),
+    /// The numbers of the feed.
+    Numbers,
+}
 
 /// A launch and where it happens.
 pub(crate) struct Step {
     pub piece: Piece,
+    /// Zero is the processor.
     pub site: usize,
+    /// The device's position in the runtime's list, and the terms under which its planner is asked.
+    pub device: usize,
+    pub terms: TermsId,
+    /// By feed.
+    pub from: Vec<From>,
     /// Values nobody needs afterwards.
-    pub done_with: Vec<At>,
+    pub done_with: Vec<From>,
     pub happened: Arc<Happened>,
+    /// The numbers of the last launch, on the device.
+    pub numbers: Numbers,
 }
 
 /// How an expression is computed.
 pub(crate) struct Schedule {
+    pub key: Key,
     pub steps: Vec<Step>,
     pub explanation: Explanation,
+    /// Times it was run.
+    pub runs: AtomicU32,
+    /// What was expected of everything that was looked at, and when that was last found to be so.
+    basis: Vec<Expected>,
+    generation: AtomicU64,
+}
+
+/// What a planner expected of a problem; nothing if it had made no plan.
+struct Expected {
+    device: usize,
+    terms: TermsId,
+    problem: Problem,
+    time: Option<Nanos>,
 }
 
 /// How an expression is computed and why: one entry for each launch, in order.
@@ -62,56 +97,19 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// What a schedule is made for: the expression, the terms, and by input where it lies (bit 0: the processor's memory).
-type Key = (TermsId, Arc<Flat>, Vec<u64>);
-
-/// How an expression was divided: whether operations run as one, and where each group or operation runs.
-#[derive(Clone)]
-struct Division {
-    as_one: bool,
-    device: Vec<usize>,
+/// A schedule without what it is for.
+struct Made {
+    steps: Vec<Step>,
+    explanation: Explanation,
+    basis: Vec<Expected>,
+    generation: u64,
 }
 
-/// Schedules made so far.
-#[derive(Default)]
-pub(crate) struct Schedules {
-    kept: Mutex<Kept>,
-}
-
-#[derive(Default)]
-struct Kept {
-    schedules: FxHashMap<Key, Arc<Schedule>>,
-    /// The last division of an expression, wherever its inputs were.
-    divisions: FxHashMap<(TermsId, Arc<Flat>), Division>,
-    order: VecDeque<Key>,
-}
-
-impl Schedules {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Forgets everything: what it rests on has changed.
-    pub(crate) fn clear(&self) {
-        *self.kept() = Kept::default();
-    }
-
-    /// Forgets one that did not work.
-    pub(crate) fn forget(&self, key: &Key) {
-        self.kept().schedules.remove(key);
-    }
-
-    fn keep(&self, key: &Key, schedule: &Arc<Schedule>, division: Division) {
-        let mut kept = self.kept();
-        while kept.order.len() >= MAX_SCHEDULES {
-            let Some(oldest) = kept.order.pop_front() else { break };
-            kept.schedules.remove(&oldest);
-            kept.divisions.remove(&(oldest.0, oldest.1));
-        }
-        kept.divisions.insert((key.0, Arc::clone(&key.1)), division);
-        if kept.schedules.insert(key.clone(), Arc::clone(schedule)).is_none() {
-            kept.order.push_back(key.clone());
-        }
+impl Made {
+    fn with(self, key: Key) -> Schedule {
+        let Made { steps, explanation, basis, generation } = self;
+        let (runs, generation) = (AtomicU32::new(0), AtomicU64::new(generation));
+        Schedule { key, steps, explanation, runs, basis, generation }
     }
 }
 
@@ -127,27 +125,32 @@ struct Choice {
 
 impl Runtime {
     /// The schedule of an expression: known, or made now. Data is not looked at.
-    pub(crate) fn schedule(&self, key: &Key) -> Result<Arc<Schedule>, Error> {
+    pub(crate) fn schedule(&self, key: Key) -> Result<Arc<Schedule>, Error> {
         let schedules = &self.shared.schedules;
-        let known = schedules.kept().schedules.get(key).cloned();
-        if let Some(schedule) = known {
-            return Ok(schedule);
+        match schedules.find(&key) {
+            Some(schedule) if self.still_holds(&schedule) => Ok(schedule),
+            _ => self.new_schedule(key),
         }
-        let previous = schedules.kept().divisions.get(&(key.0, Arc::clone(&key.1))).cloned();
-        let (flat, resident) = (&key.1, &key.2);
-        let made =
-            self.make_schedule(flat, resident, previous.clone(), Some(&self.planner().settings().offload));
-        let (schedule, division) = match made {
+    }
+
+    #[cold]
+    fn new_schedule(&self, key: Key) -> Result<Arc<Schedule>, Error> {
+        let schedules = &self.shared.schedules;
+        let previous = schedules.division(&key);
+        let offload = &self.planner().settings().offload;
+        let made = self.make_schedule(&key, previous.clone(), Some(offload));
+        let made = match made {
             // What the user wants does not fit: what fits is better than nothing.
-            Err(Error::Place(_)) if self.planner().settings().offload != Offload::OPEN => {
-                self.make_schedule(flat, resident, previous, Some(&Offload::OPEN))?
+            Err(Error::Place(_)) if *offload != Offload::OPEN => {
+                self.make_schedule(&key, previous, Some(&Offload::OPEN))
             }
-            made => made?,
+            made => made,
         };
-        let schedule = Arc::new(schedule);
+        let (made, division) = made?;
+        let schedule = Arc::new(made.with(key));
         schedule.explanation.launches.iter().for_each(|entry| self.shared.journal.note(entry.clone()));
         count(&self.shared.counts.placed, 1);
-        schedules.keep(key, &schedule, division);
+        schedules.keep(&schedule, division);
         if schedule.steps.iter().any(|step| step.site > 0) {
             self.shared.keep_built();
         }
@@ -155,17 +158,47 @@ impl Runtime {
     }
 
     /// The schedule that asks no device but the processor.
-    pub(crate) fn schedule_here(&self, flat: &Flat, resident: &[u64]) -> Result<Schedule, Error> {
-        Ok(self.make_schedule(flat, resident, None, None)?.0)
+    pub(crate) fn schedule_here(&self, key: Key) -> Result<Schedule, Error> {
+        Ok(self.make_schedule(&key, None, None)?.0.with(key))
+    }
+
+    /// Counts whatever planners learn.
+    fn generation(&self) -> u64 {
+        let alone = self.shared.alone.iter().filter_map(OnceLock::get);
+        alone.fold(self.planner().generation(), |sum, planner| sum.wrapping_add(planner.generation()))
+    }
+
+    /// Whether planners still expect what they did when a schedule was made.
+    fn still_holds(&self, schedule: &Schedule) -> bool {
+        let now = self.generation();
+        schedule.generation.load(Ordering::Relaxed) == now || self.holds_again(schedule, now)
+    }
+
+    #[cold]
+    fn holds_again(&self, schedule: &Schedule, now: u64) -> bool {
+        let same = |expected: &Expected| {
+            let known = self.planner_for(expected.device).known(&expected.problem, expected.terms);
+            match (expected.time, known.map(|(_, plan)| plan.expected)) {
+                (Some(before), Some(now)) => (now.0 as f64 - before.0 as f64).abs() <= NEWS * before.0 as f64,
+                (before, now) => before.is_none() && now.is_none(),
+            }
+        };
+        let holds = schedule.basis.iter().all(same);
+        if holds {
+            schedule.generation.store(now, Ordering::Relaxed);
+        }
+        holds
     }
 
     fn make_schedule(
         &self,
-        flat: &Flat,
-        resident: &[u64],
+        key: &Key,
         previous: Option<Division>,
         elsewhere: Option<&Offload>,
-    ) -> Result<(Schedule, Division), Error> {
+    ) -> Result<(Made, Division), Error> {
+        let (flat, resident) = (&key.flat, key.resident.as_slice());
+        // Read first: what is learned meanwhile is looked at once more.
+        let generation = self.generation();
         let groups = groups(flat)?;
         let patience = self.planner().settings().patience;
         let thresholds = elsewhere.unwrap_or(&Offload::OPEN);
@@ -199,10 +232,19 @@ impl Runtime {
             choice = maker.choose()?;
         }
         let explanation = maker.explain(&choice);
-        let happened: Vec<Arc<Happened>> =
-            explanation.launches.iter().map(|entry| Arc::clone(&entry.happened)).collect();
-        let steps = steps(flat, choice.pieces, happened);
-        Ok((Schedule { steps, explanation }, choice.division))
+        let mut steps = steps(flat, choice.pieces, &explanation);
+        for step in &mut steps {
+            let planner = maker.costs.sites.get(step.site).and_then(|site| site.planner);
+            step.device = self.device_at(step.site);
+            step.terms = planner.map_or(self.terms, |(_, terms)| terms);
+        }
+        let basis = maker.costs.asked_about().map(|(problem, site, planner, terms)| Expected {
+            device: self.device_at(site),
+            terms,
+            problem,
+            time: planner.known(&problem, terms).map(|(_, plan)| plan.expected),
+        });
+        Ok((Made { steps, explanation, basis: basis.collect(), generation }, choice.division))
     }
 
     /// Finds out what moving to a device takes, and rules it out if that alone takes longer than the processor for everything.
@@ -225,14 +267,9 @@ impl Runtime {
     }
 }
 
-/// What a launch takes at a site beside its kernel: it is waited for.
-fn overhead(transfers: Option<&Transfers>) -> f64 {
-    transfers.map_or(0.0, |transfers| transfers.submit.0 as f64)
-}
-
+/// What a piece takes at a site. Launches in a row are handed over together, which is part of moving their results.
 fn piece_ns(costs: &mut Costs<'_>, flat: &Flat, piece: &Piece, site: usize) -> Option<f64> {
-    let estimate = costs.of(piece, flat.bytes(piece.out), site).ok()?;
-    Some(estimate.time.0 as f64 + overhead(costs.transfers[site].as_ref()))
+    Some(costs.of(piece, flat.bytes(piece.out), site).ok()?.time.0 as f64)
 }
 
 fn way_ns(costs: &mut Costs<'_>, flat: &Flat, way: &[Piece], site: usize) -> Option<f64> {
@@ -328,10 +365,7 @@ impl Maker<'_> {
         if let Some(&root) = nodes.get(&self.flat.root()) {
             graph.sink(root);
         }
-        // Launches are waited for one by one, which is part of what they cost.
-        let waited =
-            |transfers: &Option<Transfers>| transfers.map(|known| Transfers { submit: Nanos(0), ..known });
-        let moves = Moves::new(&self.costs.transfers.iter().map(waited).collect::<Vec<_>>());
+        let moves = Moves::new(&self.costs.transfers);
         let memory: Vec<Option<Bytes>> =
             self.costs.sites.iter().map(|site| site.room.and_then(|room| room.free())).collect();
         let previous = self.previous.as_ref().filter(|previous| previous.as_one == as_one);
@@ -453,7 +487,10 @@ impl Maker<'_> {
         let other = times.min_by_key(|(_, estimate)| estimate.time);
         let other = other.map(|(site, estimate)| (self.costs.sites[site].name().to_string(), estimate));
         let apart = self.apart(piece, site);
-        let (why, note) = reason(piece, site, &all);
+        let (mut why, mut note) = reason(piece, site, &all);
+        if self.costs.offload.off && piece.operations == 1 {
+            (why, note) = (Why::Disabled, "offload is off".to_string());
+        }
         Entry {
             number: 0,
             what: piece.shown(),
@@ -513,20 +550,42 @@ fn reason(piece: &Piece, site: usize, all: &[Result<Estimate, Refusal>]) -> (Why
     (plain, String::new())
 }
 
-/// The launches in order, with what each leaves behind that nobody needs any more.
-fn steps(flat: &Flat, pieces: Vec<(Piece, usize)>, happened: Vec<Arc<Happened>>) -> Vec<Step> {
-    let mut last: FxHashMap<At, usize> = FxHashMap::default();
-    for (number, (piece, _)) in pieces.iter().enumerate() {
-        for at in piece.reads().chain([piece.out]) {
-            last.insert(at, number);
+/// The launches in order, with where each finds its operands and what it leaves behind that nobody needs any more.
+fn steps(flat: &Flat, pieces: Vec<(Piece, usize)>, explanation: &Explanation) -> Vec<Step> {
+    let mut made: FxHashMap<At, u32> = FxHashMap::default();
+    let mut last: FxHashMap<From, usize> = FxHashMap::default();
+    let mut steps: Vec<Step> = Vec::with_capacity(pieces.len());
+    for (number, (piece, site)) in pieces.into_iter().enumerate() {
+        let from = |feed: &Feed| match feed {
+            Feed::Numbers(_) => From::Numbers,
+            Feed::Value(at) => match flat.value(*at).op {
+                Op::Input(input) => From::Input(input),
+                _ => made.get(at).map_or(From::Step(u32::MAX), |&step| From::Step(step)),
+            },
+        };
+        let from: Vec<From> = piece.feeds.iter().map(from).collect();
+        made.insert(piece.out, number as u32);
+        let own = From::Step(number as u32);
+        for operand in from.iter().copied().chain([own]).filter(|operand| *operand != From::Numbers) {
+            last.insert(operand, number);
         }
+        let happened = explanation.launches.get(number).map(|entry| Arc::clone(&entry.happened));
+        steps.push(Step {
+            piece,
+            site,
+            device: 0,
+            terms: TermsId::default(),
+            from,
+            done_with: Vec::new(),
+            happened: happened.unwrap_or_default(),
+            numbers: Numbers::default(),
+        });
     }
-    last.remove(&flat.root());
-    let step = |(number, ((piece, site), happened)): (usize, ((Piece, usize), Arc<Happened>))| {
-        let mut done_with: Vec<At> =
-            last.iter().filter(|(_, at)| **at == number).map(|(at, _)| *at).collect();
-        done_with.sort_unstable();
-        Step { piece, site, done_with, happened }
-    };
-    pieces.into_iter().zip(happened).enumerate().map(step).collect()
+    if let Some(&root) = made.get(&flat.root()) {
+        last.remove(&From::Step(root));
+    }
+    for (operand, number) in last {
+        steps[number].done_with.push(operand);
+    }
+    steps
 }

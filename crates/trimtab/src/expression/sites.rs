@@ -30,6 +30,16 @@ impl Site<'_> {
 pub(crate) type Refusal = (Why, String);
 
 impl Runtime {
+    /// The position of a site's device in the runtime's list; for a processor that may not be used past the end.
+    pub(crate) fn device_at(&self, site: usize) -> usize {
+        let cpu = self.shared.cpu_at as usize;
+        match site {
+            0 => cpu,
+            site if site <= cpu => site - 1,
+            site => site,
+        }
+    }
+
     /// The processor first, whether it may be used or not, then the other devices.
     pub(crate) fn sites(&self) -> Vec<Site<'_>> {
         let site = |at: usize| {
@@ -63,7 +73,7 @@ pub(crate) struct Costs<'a> {
     firm: FxHashSet<(Problem, usize)>,
     unable: FxHashMap<(Problem, usize), Option<String>>,
     patience: Patience,
-    offload: &'a Offload,
+    pub offload: &'a Offload,
 }
 
 impl<'a> Costs<'a> {
@@ -166,6 +176,14 @@ impl<'a> Costs<'a> {
         }
         let decision = planner.explain(problem, terms).map_err(|error| refusal(&error.to_string()))?;
         Ok(decision.winner().and_then(|winner| winner.estimate()).unwrap_or(unknown))
+    }
+
+    /// Everything that was asked about, and who was asked.
+    pub(crate) fn asked_about(&self) -> impl Iterator<Item = (Problem, usize, &'a Planner, TermsId)> + '_ {
+        self.known.keys().filter_map(|&(problem, site)| {
+            let (planner, terms) = self.sites[site].planner?;
+            Some((problem, site, planner, terms))
+        })
     }
 
     /// The processor reads and writes what it copies.

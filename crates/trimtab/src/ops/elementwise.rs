@@ -3,7 +3,7 @@
 use super::{Float, broadcast, sizes};
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::{Tensor, allocate};
+use crate::tensor::{Tensor, allocate_result};
 use trimtab_core::{BinaryOp, Elementwise, UnaryOp};
 use trimtab_cpu::Element;
 
@@ -104,7 +104,7 @@ impl Runtime {
     pub fn unary<T: Element>(&self, op: UnaryOp, x: &Tensor<T>) -> Result<Tensor<T>, Error> {
         let problem = Elementwise::unary(op, T::DTYPE, &sizes(x.shape()))?;
         let input = self.dense(x)?;
-        let mut out = allocate(x.len())?;
+        let mut out = allocate_result(x.len())?;
         self.execute(&problem, &input, &[], &mut out)?;
         Tensor::from_vec(out, x.shape())
     }
@@ -120,7 +120,7 @@ impl Runtime {
         let problem = Elementwise::binary(op, T::DTYPE, &sizes(a.shape()), &sizes(b.shape()))?;
         let shape = broadcast(a.shape(), b.shape()).unwrap_or_default();
         let (lhs, rhs) = (self.dense(&a)?, self.dense(&b)?);
-        let mut out = allocate(problem.out_len() as usize)?;
+        let mut out = allocate_result(problem.out_len() as usize)?;
         self.execute(&problem, &lhs, &rhs, &mut out)?;
         Tensor::from_vec(out, &shape)
     }

@@ -3,7 +3,7 @@
 use super::{Float, broadcast};
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::{Tensor, allocate};
+use crate::tensor::{Tensor, allocate_result};
 use trimtab_core::{Matmul, Operand};
 
 /// One operand as the problem sees it: a batch of dense matrices, possibly stored transposed.
@@ -32,7 +32,7 @@ impl Runtime {
     /// ```
     pub fn matmul<T: Float>(&self, a: &Tensor<T>, b: &Tensor<T>) -> Result<Tensor<T>, Error> {
         let (problem, shape, lhs, rhs) = self.product(a, b)?;
-        let mut out = allocate(problem.out_len() as usize)?;
+        let mut out = allocate_result(problem.out_len() as usize)?;
         self.multiply(problem, &lhs, &rhs, &mut out)?;
         Tensor::from_vec(out, &shape)
     }

@@ -10,7 +10,7 @@ pub use reduce::Axis;
 
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::Tensor;
+use crate::tensor::{Dims, MAX_TENSOR_RANK, Tensor};
 use std::borrow::Cow;
 use trimtab_cpu::Element;
 
@@ -20,8 +20,11 @@ impl Float for f32 {}
 impl Float for f64 {}
 impl Float for trimtab_operands::f16 {}
 
-pub(crate) fn sizes(shape: &[usize]) -> Vec<u64> {
-    shape.iter().map(|&size| size as u64).collect()
+/// The shape of a tensor as problems take it.
+pub(crate) fn sizes(shape: &[usize]) -> Dims<u64> {
+    let mut sizes = [0; MAX_TENSOR_RANK];
+    sizes.iter_mut().zip(shape).for_each(|(own, &size)| *own = size as u64);
+    Dims::new(&sizes[..shape.len().min(MAX_TENSOR_RANK)]).unwrap_or_default()
 }
 
 /// The shape both fit when repeated, aligned at the last axis.

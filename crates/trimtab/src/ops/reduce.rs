@@ -3,7 +3,7 @@
 use super::{Float, sizes};
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::{Tensor, allocate};
+use crate::tensor::{Tensor, allocate_result};
 use trimtab_core::{Reduce, ReduceOp};
 use trimtab_cpu::Element;
 
@@ -73,7 +73,7 @@ impl Runtime {
         };
         let problem = Reduce::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
         let input = self.dense(tensor)?;
-        let mut out = allocate(problem.out_len() as usize)?;
+        let mut out = allocate_result(problem.out_len() as usize)?;
         self.execute(&problem, &input, &[], &mut out)?;
         Tensor::from_vec(out, &shape)
     }

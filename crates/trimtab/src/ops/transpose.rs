@@ -3,7 +3,7 @@
 use super::sizes;
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::{Tensor, allocate, can_allocate};
+use crate::tensor::{Tensor, allocate_result, can_allocate};
 use trimtab_core::Transpose;
 use trimtab_cpu::Element;
 
@@ -34,7 +34,7 @@ impl Runtime {
         if let Some((stored, axes, data)) = tensor.as_permutation() {
             // A view the problem cannot hold (over six axes that all move) is gathered below.
             if let Ok(problem) = Transpose::new(T::DTYPE, &sizes(&stored), &axes) {
-                let mut out = allocate(tensor.len())?;
+                let mut out = allocate_result(tensor.len())?;
                 self.execute(&problem, data, &[], &mut out)?;
                 return Tensor::from_vec(out, tensor.shape());
             }

@@ -340,9 +340,11 @@ fn calibrated(runtime: &Runtime, problem: &Problem, decision: &Decision) -> Opti
     })
 }
 
-/// The best rival of the processor, or of all other devices.
+/// The best rival of the processor, or of all other devices; what is chosen stands for its side.
 fn side(runtime: &Runtime, decision: &Decision, host: bool) -> Option<SideView> {
+    let chosen = decision.winner().filter(|winner| is_host(runtime, winner) == host);
     let its = decision.rivals.iter().filter(|rival| is_host(runtime, rival) == host);
+    let its = its.filter(|rival| chosen.is_none_or(|chosen| std::ptr::eq(chosen, *rival)));
     let known = its.filter_map(|rival| Some((rival, rival.estimate().filter(|e| !is_unknown(e))?)));
     let (rival, estimate) = known.min_by_key(|(rival, _)| rival.call_time())?;
     Some(SideView {

@@ -121,8 +121,8 @@ impl<T: Operand + Foldable> Ends<'_, T> {
             for (nth, out) in out.chunks_mut(several).enumerate() {
                 let start = (first + nth * several) * columns;
                 let short = columns > 0 && columns <= TILE;
-                // SAFETY: rows of the problem: as many as there are results.
                 let values = match short {
+                    // SAFETY: rows of the problem: as many as there are results.
                     true => unsafe { self.computed(start, out.len() * columns, &mut buffer) },
                     false => &[],
                 };

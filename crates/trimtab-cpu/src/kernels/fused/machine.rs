@@ -313,8 +313,8 @@ impl<T: Operand, S: Simd, const U: usize> Machine<'_, T, S, U> {
         let ahead = (bytes - out as usize % bytes) % bytes / size_of::<T>();
         let stream = stream && len >= ahead + block && (out as usize).is_multiple_of(size_of::<T>());
         let codes = self.recipe.program.codes();
-        for at in 0..codes.len().min(MAX_CODES) {
-            self.ready[at] = self.looked_up(&codes[at]);
+        for (at, code) in codes.iter().enumerate().take(MAX_CODES) {
+            self.ready[at] = self.looked_up(code);
         }
         let ready = &self.ready[..codes.len().min(MAX_CODES)];
         let mut i = 0;

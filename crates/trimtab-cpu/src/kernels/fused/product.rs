@@ -2,7 +2,7 @@
 //! is in the caches. The product is computed by the kernels of matrix products.
 
 use super::machine::{How, Recipe};
-use super::{bytes_walked, flops, lens};
+use super::{bytes_walked, flops};
 use crate::args::{Args, Cpu, Inputs};
 use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::matmul::blocked::{self, Blocked, BlockedConfig};
@@ -92,7 +92,7 @@ fn with_steps<T: Operand + Float>(
     let Some(matmul) = product_of(problem) else {
         return Err(LaunchError::Kernel(format!("{problem} has no product")));
     };
-    let Inputs { inputs, out, pool } = args.recipe::<T>(&lens(problem), problem.out_len())?;
+    let Inputs { inputs, out, pool } = args.recipe::<T>(problem)?;
     let recipe = Recipe::new(problem, inputs);
     let how = How { level, stream: false };
     let (start, columns, len) = (out.as_mut_ptr() as usize, matmul.n as usize, out.len());

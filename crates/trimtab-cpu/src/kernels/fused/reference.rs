@@ -1,6 +1,6 @@
 //! Recipes by plain loops, element by element, each step by the standard library's functions: the yardstick.
 
-use super::{bytes_walked, flops, lens, operation};
+use super::{bytes_walked, flops, operation};
 use crate::args::{Args, Cpu, Inputs};
 use crate::kernels::elementwise::ops::{self, Operand};
 use crate::kernels::halves;
@@ -72,7 +72,7 @@ impl Variant<Cpu> for ReferenceKernel {
 }
 
 fn run<T: Operand + Foldable>(problem: &Fused, args: Args<'_>) -> Result<(), LaunchError> {
-    let Inputs { inputs, out, .. } = args.recipe::<T>(&lens(problem), problem.out_len())?;
+    let Inputs { inputs, out, .. } = args.recipe::<T>(problem)?;
     let elements = Elements {
         problem,
         steps: problem.steps().collect(),

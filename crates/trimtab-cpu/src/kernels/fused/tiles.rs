@@ -2,7 +2,7 @@
 
 use super::ends::Ends;
 use super::machine::{How, Recipe};
-use super::{bytes_walked, flops, lens};
+use super::{bytes_walked, flops};
 use crate::args::{Args, Cpu, Inputs};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::ops::Operand;
@@ -127,7 +127,7 @@ impl TilesKernel {
             Some(level) if problem.product().is_none() && config.tile > 0 => level,
             _ => return Err(LaunchError::Point(format!("{config:?}"))),
         };
-        let Inputs { inputs, out, pool } = args.recipe::<T>(&lens(problem), problem.out_len())?;
+        let Inputs { inputs, out, pool } = args.recipe::<T>(problem)?;
         let recipe = Recipe::new(problem, inputs);
         if let Some((op, over)) = problem.end() {
             let (rows, columns) = (problem.outer() as usize, problem.inner() as usize);

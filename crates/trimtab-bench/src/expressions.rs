@@ -1,0 +1,188 @@
+//! What writing operations down and computing them as a whole costs: deciding, whatever the size; small expressions against the
+//! same operations one by one; and launches of one expression on the first GPU against one expression for each.
+
+use crate::Printer;
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+use trimtab::core::Patience;
+use trimtab::plan::Planner;
+use trimtab::tune::Stopwatch;
+use trimtab::wisdom::Filter;
+use trimtab::{Axis, Builder, Error, Expression, Runtime, Tensor};
+
+/// Interleaved rounds; the minimum counts.
+const ROUNDS: u32 = 60;
+/// Decisions made anew in a round.
+const COLD: u32 = 3;
+/// Least nanoseconds of a timed stretch.
+const LEAST_NS: f64 = 200_000.0;
+/// Side of the products of the chain on a GPU, and how many there are.
+const GPU_SIDE: usize = 64;
+const GPU_PRODUCTS: usize = 8;
+
+pub(crate) fn run(printer: &Printer) -> Result<()> {
+    printer.line(&deciding()?);
+    printer.line(&small()?);
+    match on_gpu()? {
+        Some(line) => printer.line(&line),
+        None => eprintln!("there is no GPU: gpu_expression_vs_launches is left out"),
+    }
+    Ok(())
+}
+
+fn builder() -> Builder {
+    Runtime::builder().ignore_environment().wisdom_in_memory().no_blas()
+}
+
+fn numbers(side: usize) -> Result<Tensor<f32>, Error> {
+    Tensor::from_fn(&[side, side], |at| 0.5 + (at % 1021) as f32 / 1024.0)
+}
+
+/// Nanoseconds each of these takes: in turn, short ones repeated, the minimum of all rounds.
+fn interleaved(rounds: u32, calls: &mut [&mut dyn FnMut() -> Result<()>]) -> Result<Vec<f64>> {
+    let mut best = vec![f64::INFINITY; calls.len()];
+    let mut repeats = vec![1u32; calls.len()];
+    for _ in 0..rounds {
+        for (place, call) in calls.iter_mut().enumerate() {
+            let stopwatch = Stopwatch::start();
+            for _ in 0..repeats[place] {
+                call()?;
+            }
+            let elapsed = stopwatch.elapsed().0 as f64;
+            best[place] = best[place].min(elapsed / f64::from(repeats[place]));
+            if elapsed < LEAST_NS {
+                repeats[place] = (repeats[place] * 2).min(1 << 16);
+            }
+        }
+    }
+    Ok(best)
+}
+
+/// A layer and what is summed up of it.
+fn layer(rt: &Runtime, x: &Tensor<f32>, bias: &Tensor<f32>) -> Expression<f32> {
+    ((rt.lazy(x).matmul(x) + bias).relu() * 0.5 - 1.0).sum(Axis::All)
+}
+
+/// What deciding how to compute takes for operands of 16 × 16 and 4096 × 4096: expressions known and new, and single operations.
+fn deciding() -> Result<Value> {
+    let rt = builder().patience(Patience::Estimate).build()?;
+    let operands = |side: usize| -> Result<(Tensor<f32>, Tensor<f32>)> {
+        Ok((Tensor::zeros(&[side, side])?, Tensor::zeros(&[side])?))
+    };
+    let (small, large) = (operands(16)?, operands(4096)?);
+    let decide = |(x, bias): &(Tensor<f32>, Tensor<f32>)| -> Result<()> {
+        std::hint::black_box(layer(&rt, x, bias).explain()?);
+        Ok(())
+    };
+    decide(&small)?;
+    decide(&large)?;
+    let known = interleaved(ROUNDS, &mut [&mut || decide(&small), &mut || decide(&large)])?;
+    let mut fresh = [f64::INFINITY; 2];
+    for _ in 0..ROUNDS / 4 {
+        for (operands, best) in [&small, &large].into_iter().zip(&mut fresh) {
+            for _ in 0..COLD {
+                // Plans and schedules go; measured rates stay.
+                rt.forget(&Filter::default());
+                let stopwatch = Stopwatch::start();
+                decide(operands)?;
+                *best = best.min(stopwatch.elapsed().0 as f64);
+            }
+        }
+    }
+    let eager = |planner: &Planner, side: usize| -> Result<f64> {
+        let problem = format!("elementwise.add:f32:{side}x{side},{side}").parse()?;
+        planner.forget(&Filter::default());
+        let stopwatch = Stopwatch::start();
+        planner.plan(&problem, Default::default())?;
+        Ok(stopwatch.elapsed().0 as f64)
+    };
+    let mut planned = [f64::INFINITY; 2];
+    for _ in 0..ROUNDS {
+        for (side, best) in [16, 4096].into_iter().zip(&mut planned) {
+            *best = best.min(eager(rt.planner(), side)?);
+        }
+    }
+    Ok(json!({
+        "decide_ns_16": known[0], "decide_ns_4096": known[1], "decide_ratio": known[1] / known[0],
+        "decide_new_ns_16": fresh[0], "decide_new_ns_4096": fresh[1], "decide_new_ratio": fresh[1] / fresh[0],
+        "plan_new_ns_16": planned[0], "plan_new_ns_4096": planned[1], "plan_new_ratio": planned[1] / planned[0],
+    }))
+}
+
+/// Expressions against the same operations called one by one, on the processor.
+fn small() -> Result<Value> {
+    let rt = builder().device("cpu").build()?;
+    let mut line = Map::new();
+    for side in [16, 64, 1024] {
+        let x = numbers(side)?;
+        let lazy = || -> Result<Tensor<f32>> {
+            let x = rt.lazy(&x);
+            Ok((((x * 1.5 - 0.25).relu() * 0.75 - 0.5).abs().maximum(0.125).minimum(0.875)).eval()?)
+        };
+        let eager = || -> Result<Tensor<f32>> {
+            let scaled = rt.relu(&rt.sub(&rt.mul(&x, 1.5)?, 0.25)?)?;
+            let bent = rt.abs(&rt.sub(&rt.mul(&scaled, 0.75)?, 0.5)?)?;
+            Ok(rt.minimum(&rt.maximum(&bent, 0.125)?, 0.875)?)
+        };
+        compared(&mut line, &format!("chain_{side}"), &lazy, &eager)?;
+    }
+    let (x, bias) = (numbers(64)?, Tensor::full(&[64], -20.0f32)?);
+    let lazy = || Ok((rt.lazy(&x).matmul(&x) + &bias).relu().eval()?);
+    let eager = || Ok(rt.relu(&rt.add(&rt.matmul(&x, &x)?, &bias)?)?);
+    compared(&mut line, "layer_64", &lazy, &eager)?;
+    let ratio = line.get("chain_16_lazy_vs_eager").cloned();
+    line.insert("small_lazy_vs_eager".to_string(), ratio.unwrap_or_default());
+    Ok(line.into())
+}
+
+/// Times both and checks that they agree.
+fn compared(
+    line: &mut Map<String, Value>,
+    name: &str,
+    lazy: &dyn Fn() -> Result<Tensor<f32>>,
+    eager: &dyn Fn() -> Result<Tensor<f32>>,
+) -> Result<()> {
+    let (own, other) = (lazy()?, eager()?);
+    let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * b.abs().max(1.0);
+    anyhow::ensure!(own.to_vec().iter().zip(&other.to_vec()).all(close), "{name}: both ways differ");
+    let times = interleaved(ROUNDS, &mut [&mut || lazy().map(drop), &mut || eager().map(drop)])?;
+    line.insert(format!("{name}_lazy_ns"), json!(times[0]));
+    line.insert(format!("{name}_eager_ns"), json!(times[1]));
+    line.insert(format!("{name}_lazy_vs_eager"), json!(times[0] / times[1]));
+    Ok(())
+}
+
+/// A chain of products, which nothing can run as one, on the first GPU: as one expression, and one expression each with
+/// everything resident. How many times as fast the former is.
+fn on_gpu() -> Result<Option<Value>> {
+    let Ok(rt) = builder().device("gpu0").patience(Patience::Estimate).build() else { return Ok(None) };
+    let (x, w) = (numbers(GPU_SIDE)?, Tensor::full(&[GPU_SIDE, GPU_SIDE], 1.0 / GPU_SIDE as f32)?);
+    let together = || -> Result<Tensor<f32>> {
+        let mut chain = rt.lazy(&x);
+        for _ in 0..GPU_PRODUCTS {
+            chain = chain.matmul(&w);
+        }
+        Ok(chain.max(Axis::All).eval()?)
+    };
+    let apart = || -> Result<Tensor<f32>> {
+        let mut value = x.clone();
+        for _ in 0..GPU_PRODUCTS {
+            value = rt.lazy(&value).matmul(&w).eval()?;
+        }
+        Ok(rt.lazy(&value).max(Axis::All).eval()?)
+    };
+    anyhow::ensure!((together()?.item()? - apart()?.item()?).abs() < 1e-3, "both ways differ");
+    let read = || Ok(together()?.item()?);
+    let times = interleaved(
+        ROUNDS,
+        &mut [&mut || together().map(drop), &mut || apart().map(drop), &mut || read().map(drop), &mut || {
+            apart().and_then(|value| Ok(value.item()?)).map(drop)
+        }],
+    )?;
+    Ok(Some(json!({
+        "device": rt.devices()[0].facts().name, "launches": GPU_PRODUCTS + 1,
+        "gpu_expression_ns": times[0], "gpu_launches_ns": times[1],
+        "gpu_expression_vs_launches": times[1] / times[0],
+        "gpu_expression_read_ns": times[2], "gpu_launches_read_ns": times[3],
+    })))
+}

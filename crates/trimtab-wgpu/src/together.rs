@@ -1,0 +1,98 @@
+//! Several launches in one submission, waited for once.
+
+use crate::engine::{Engine, Own, STATUS_BYTES, Trouble};
+use crate::memory::{GpuBuffer, Kind};
+use crate::prepare::Prepared;
+use crate::transfer::{CHUNK_BYTES, Mapping};
+use std::sync::Arc;
+use trimtab_core::{LaunchError, Nanos};
+
+/// A launch with everything it needs.
+pub(crate) struct Ready<'a> {
+    pub prepared: Arc<Prepared>,
+    pub inputs: Vec<&'a GpuBuffer>,
+    pub out: &'a GpuBuffer,
+}
+
+impl Engine {
+    /// Runs programs once each, in order, and reads the result of the last where asked. Gives the status of each.
+    pub(crate) fn run_together(
+        &self,
+        launches: &[Ready<'_>],
+        result: Option<&mut [u8]>,
+        timeout: Nanos,
+    ) -> Result<Vec<u32>, Trouble> {
+        let Some(last) = launches.last() else { return Ok(Vec::new()) };
+        let open = self.open()?;
+        self.idle(open)?;
+        let own = launches.iter().map(|launch| self.own(&launch.prepared));
+        let own = own.collect::<Result<Vec<Own>, LaunchError>>()?;
+        let bound = launches
+            .iter()
+            .zip(&own)
+            .map(|(launch, own)| launch.prepared.bind(open, &own.with(&launch.inputs, launch.out)));
+        let bound = bound.collect::<Result<Vec<_>, LaunchError>>()?;
+        // Statuses and a result that is not too long leave through one staging buffer: first the words, then the result.
+        let statuses: Vec<Option<&GpuBuffer>> = own.iter().map(|own| own.status.as_ref()).collect();
+        let words = (4 * launches.len()).next_multiple_of(STATUS_BYTES);
+        let words = if statuses.iter().any(Option::is_some) { words } else { 0 };
+        let bytes = result.as_ref().map_or(0, |result| result.len());
+        let along = if bytes <= CHUNK_BYTES { bytes } else { 0 };
+        let staging = match words + along {
+            0 => None,
+            bytes => Some(self.take(Kind::Down, bytes as u64)?),
+        };
+        let submission = open.caught(|| {
+            let mut encoder = open.device.create_command_encoder(&Default::default());
+            for status in statuses.iter().flatten() {
+                encoder.clear_buffer(&status.buffer, 0, None);
+            }
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            for (launch, groups) in launches.iter().zip(&bound) {
+                launch.prepared.encode(&mut pass, groups);
+            }
+            drop(pass);
+            if let Some(staging) = &staging {
+                for (number, status) in statuses.iter().enumerate() {
+                    if let Some(status) = status {
+                        let to = 4 * number as u64;
+                        encoder.copy_buffer_to_buffer(&status.buffer, 0, &staging.buffer, to, 4);
+                    }
+                }
+                if along > 0 {
+                    let whole = (along as u64).next_multiple_of(4);
+                    encoder.copy_buffer_to_buffer(&last.out.buffer, 0, &staging.buffer, words as u64, whole);
+                }
+            }
+            open.queue.submit([encoder.finish()])
+        })?;
+        self.finish(open, &submission, timeout)?;
+        let mut told = vec![0u8; words];
+        let Some(staging) = staging else {
+            if let Some(result) = result {
+                self.read_by(self.path(), last.out, result)?;
+            }
+            return Ok(vec![0; launches.len()]);
+        };
+        let mapping = Mapping::request(open, &staging, wgpu::MapMode::Read, words + along)?;
+        let mapped = mapping.wait(open, Some(submission))?;
+        if words > 0 {
+            mapped.read(0..words, &mut told)?;
+        }
+        match result {
+            Some(result) if along > 0 => mapped.read(words..words + along, result)?,
+            Some(result) => {
+                drop(mapped);
+                self.read_by(self.path(), last.out, result)?;
+            }
+            None => (),
+        }
+        let word = |number: usize| told.get(4 * number..4 * number + 4)?.try_into().ok();
+        // What nobody wrote to is whatever was there before.
+        let status = |(number, status): (usize, &Option<&GpuBuffer>)| match status {
+            Some(_) => word(number).map_or(0, u32::from_le_bytes),
+            None => 0,
+        };
+        Ok(statuses.iter().enumerate().map(status).collect())
+    }
+}
