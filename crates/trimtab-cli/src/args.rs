@@ -388,7 +388,8 @@ fn overview() -> String {
     }
     format!(
         "{text}\n{PROBLEMS}\n\nExamples:\n  trimtab tune                          measure what is typical on this machine\n  \
-         trimtab explain matmul:f32:512x512x512\n  trimtab bench matmul:f32:1x4096x4096\n\n\
+         trimtab explain matmul:f32:512x512x512\n  trimtab bench matmul:f32:1x4096x4096\n  \
+         trimtab report --html report.html     everything on one page\n\n\
          Exit codes: 0 done, 1 the operation or a check failed, 2 wrong usage or input."
     )
 }

@@ -79,7 +79,7 @@ fn elements(page: &str) -> Vec<&str> {
         let end = start + rest[start..].find('>').unwrap();
         let tag = &rest[start + 1..end];
         rest = &rest[end + 1..];
-        assert!(!tag.contains('<') && tag.matches('"').count() % 2 == 0, "{tag}");
+        assert!(!tag.contains('<') && tag.matches('"').count().is_multiple_of(2), "{tag}");
         if let Some(name) = tag.strip_prefix('/') {
             assert_eq!(open.pop(), Some(name), "closed where another is open");
         } else {

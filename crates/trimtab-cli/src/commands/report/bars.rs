@@ -58,7 +58,7 @@ pub(super) fn regrets(markup: &mut Markup, regrets: &[RegretView]) -> Option<()>
             label(svg, (p95 + 7.0, middle + 4.0), "tick", "start", &times(regret.geomean));
         }
         line(svg, (LEFT, TOP), (LEFT, bottom), "axis");
-        let name = "longer than the best tried: mean, and what 95 % of problems stay within";
+        let name = "over the best tried: mean, and what 95 % stay within";
         label(svg, (WIDTH / 2.0, bottom + 36.0), "name", "middle", name);
     });
     Some(())

@@ -319,8 +319,9 @@ fn row(page: &mut Markup, operation: &str, decision: &DecisionView) {
     let problem = problem.trim_start_matches([':', '.']);
     page.within("td", &[], |page| {
         page.leaf("code", &[("title", &decision.problem)], problem);
-        // Where both times are known they say it.
-        if decision.other.is_none() && !decision.note.is_empty() {
+        // Where there is a time of another device, it says enough.
+        let told = decision.other.is_some() || decision.other_at_least_ns.is_some();
+        if !told && !decision.note.is_empty() {
             page.leaf("span", &[("class", "note")], &decision.note);
         }
     });
