@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`.
 
+mod browser;
 mod tidy;
 
 use anyhow::{Context, Result, bail};
@@ -11,6 +12,8 @@ usage: cargo xtask COMMAND
 
   test            everything a change must pass: format, lints, tidy rules, tests, doc tests
   tidy            the rules no compiler checks: dependency direction, file length, banned calls
+  browser-check [FILE]
+                  the page of `trimtab report`, or that file, in a browser of this machine; fails where there is none
   bench NAME…     figures of one run: overhead, matmul, bandwidth, fusion, expressions, placement, offload, cold, reload, search, gpu, gpu-start,
                   regret, online, recorded, or all  [--json]
                   regret and online take --csv FILE (m,n,k,<variant>… in nanoseconds), --shapes N, --save FILE;
@@ -24,6 +27,8 @@ fn main() -> Result<()> {
     match words.as_slice() {
         ["test"] => test(root),
         ["tidy"] => tidy::check(root),
+        ["browser-check"] => browser::check(root, None),
+        ["browser-check", file] => browser::check(root, Some(file)),
         ["bench", names @ ..] => {
             let mut arguments = vec!["run", "--quiet", "--release", "--package", "trimtab-bench", "--"];
             arguments.extend(names);

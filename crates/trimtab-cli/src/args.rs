@@ -81,7 +81,9 @@ pub enum Command {
     /// Show how much is known, what is used, and how good choices and predictions were
     #[command(after_help = STATS_EXAMPLES)]
     Stats(Stats),
-
+    /// Show everything that decides where problems run: devices, calibration, crossovers, rules, decisions, how good they were
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(Report),
     /// Judge every kind of model on what was measured here: how much a learned choice loses on problems it has not seen
     #[command(after_help = MODELS_EXAMPLES)]
     Models(Models),
@@ -275,6 +277,13 @@ pub struct Stats {
 }
 
 #[derive(Args, Debug)]
+pub struct Report {
+    /// Write a page for a browser: one file with everything in it; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
 pub struct Models {
     /// Only this operation: matmul, elementwise, reduce.sum, …
     #[arg(long, value_name = "OP")]
@@ -379,7 +388,8 @@ fn overview() -> String {
     }
     format!(
         "{text}\n{PROBLEMS}\n\nExamples:\n  trimtab tune                          measure what is typical on this machine\n  \
-         trimtab explain matmul:f32:512x512x512\n  trimtab bench matmul:f32:1x4096x4096\n\n\
+         trimtab explain matmul:f32:512x512x512\n  trimtab bench matmul:f32:1x4096x4096\n  \
+         trimtab report --html report.html     everything on one page\n\n\
          Exit codes: 0 done, 1 the operation or a check failed, 2 wrong usage or input."
     )
 }
@@ -465,6 +475,18 @@ Examples:
   trimtab stats --json | jq '.regret[] | [.operation, .geomean, .p95]'
 
 Exit codes: 0 done, 1 the operation failed, 2 wrong usage.";
+
+const REPORT_EXAMPLES: &str = "\
+Every problem that is typical or was measured here is decided as a call would be, and shown with the reason and with what the \
+processor and the best other device are expected to take. Kernels are not measured; the speeds of devices are, where that was not \
+done before.
+
+Examples:
+  trimtab report | less
+  trimtab report --html report.html
+  trimtab report --json | jq '.decisions[] | select(.device != \"cpu\") | [.problem, .why]'
+
+Exit codes: 0 done, 1 the page could not be written, 2 wrong usage.";
 
 const MODELS_EXAMPLES: &str = "\
 Problems are split into parts; each is predicted by a model of the others. Regret is the time of the choice over that of \

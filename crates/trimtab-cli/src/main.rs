@@ -1,4 +1,4 @@
-//! The `trimtab` command: devices, tune, explain, bench, wisdom, run, record, simulate. Decides nothing itself; the runtime does.
+//! The `trimtab` command: devices, tune, calibrate, explain, bench, report, wisdom, run, record, simulate. Decides nothing itself; the runtime does.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -136,6 +136,7 @@ pub fn time(ns: f64) -> String {
 /// A factor: `1.85×`.
 pub fn times(ratio: f64) -> String {
     match ratio {
+        ratio if ratio < 0.1 => format!("{ratio:.3}×"),
         ratio if ratio < 10.0 => format!("{ratio:.2}×"),
         ratio if ratio < 1000.0 => format!("{ratio:.1}×"),
         ratio => format!("{ratio:.0}×"),
@@ -217,11 +218,12 @@ mod tests {
             time(31.4159),
             time(31_415.9),
             times(1.849),
+            times(0.0026),
             times(12.34),
             percent(0.02),
             percent(0.004),
         ];
-        assert_eq!(shown, ["3.25 ns", "31.4 ns", "31.4 µs", "1.85×", "12.3×", "2 %", "0.4 %"]);
+        assert_eq!(shown, ["3.25 ns", "31.4 ns", "31.4 µs", "1.85×", "0.003×", "12.3×", "2 %", "0.4 %"]);
     }
 
     #[test]

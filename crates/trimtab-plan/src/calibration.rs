@@ -29,6 +29,41 @@ impl Origin {
             Origin::Imported => "imported",
         }
     }
+
+    /// The origin of that name.
+    fn parse(name: &str) -> Option<Origin> {
+        [Origin::Measured, Origin::Imported].into_iter().find(|origin| origin.name() == name)
+    }
+}
+
+/// What decisions about a class rested on before its times were measured or imported.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Before {
+    /// What a call of no size was expected to take, in nanoseconds.
+    pub start_ns: f64,
+    /// What one element or arithmetic operation was expected to add, in nanoseconds.
+    pub unit_ns: f64,
+    /// Whether that was an earlier calibration, and not the built-in model.
+    pub calibrated: bool,
+}
+
+impl Before {
+    /// One word for people, programs and files.
+    pub const fn name(self) -> &'static str {
+        if self.calibrated { "calibrated" } else { "built-in" }
+    }
+
+    /// What a line says after its class.
+    fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Before> {
+        let mut number = || words.next()?.parse().ok().filter(|ns: &f64| ns.is_finite() && *ns >= 0.0);
+        let (start_ns, unit_ns) = (number()?, number()?);
+        let calibrated = match words.next()? {
+            "calibrated" => true,
+            "built-in" => false,
+            _ => return None,
+        };
+        Some(Before { start_ns, unit_ns, calibrated })
+    }
 }
 
 /// What whole calls take on one device.
@@ -40,15 +75,37 @@ pub struct DeviceTimes {
     pub made_with: String,
     /// Where they come from.
     pub origin: Origin,
+    /// Classes whose times come from elsewhere: kept from an earlier calibration.
+    pub older: BTreeMap<Class, Origin>,
     /// Times by class, smallest size first.
     pub steps: BTreeMap<Class, Vec<Step>>,
+    /// What decisions rested on before, by class, where that is known.
+    pub before: BTreeMap<Class, Before>,
 }
 
 impl DeviceTimes {
     /// Of that device, nothing measured yet.
     pub fn new(device: &dyn Device, origin: Origin) -> DeviceTimes {
         let fingerprint = device.facts().fingerprint.0.clone();
-        DeviceTimes { fingerprint, made_with: made_with(device), origin, steps: BTreeMap::new() }
+        let made_with = made_with(device);
+        let (older, steps, before) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        DeviceTimes { fingerprint, made_with, origin, older, steps, before }
+    }
+
+    /// Where the times of a class come from.
+    pub fn origin_of(&self, class: Class) -> Origin {
+        self.older.get(&class).copied().unwrap_or(self.origin)
+    }
+
+    /// Takes in newer times of the same device; where both speak of a class, those count.
+    pub fn renew(&mut self, newer: &DeviceTimes) {
+        let kept: Vec<Class> =
+            self.steps.keys().copied().filter(|class| !newer.steps.contains_key(class)).collect();
+        self.older = kept.into_iter().map(|class| (class, self.origin_of(class))).collect();
+        self.origin = newer.origin;
+        self.older.retain(|_, origin| *origin != newer.origin);
+        self.steps.extend(newer.steps.iter().map(|(class, steps)| (*class, steps.clone())));
+        self.before.extend(&newer.before);
     }
 
     /// Notes what a size took.
@@ -69,6 +126,13 @@ impl DeviceTimes {
                 text.push_str(&format!("{class} {} {}\n", step.size, times.join(" ")));
             }
         }
+        for (class, origin) in &self.older {
+            text.push_str(&format!("from {class} {}\n", origin.name()));
+        }
+        for (class, before) in &self.before {
+            let Before { start_ns, unit_ns, .. } = before;
+            text.push_str(&format!("before {class} {start_ns} {unit_ns} {}\n", before.name()));
+        }
         text
     }
 
@@ -78,13 +142,19 @@ impl DeviceTimes {
         if lines.next() != Some(HEAD) || lines.next()?.strip_prefix("made_with ")? != made_with(device) {
             return None;
         }
-        let origin = match lines.next()?.strip_prefix("origin ")? {
-            "measured" => Origin::Measured,
-            "imported" => Origin::Imported,
-            _ => return None,
-        };
+        let origin = Origin::parse(lines.next()?.strip_prefix("origin ")?)?;
         let mut times = DeviceTimes::new(device, origin);
         for line in lines {
+            if let Some((what @ ("before" | "from"), rest)) = line.split_once(' ') {
+                let mut words = rest.split(' ');
+                let class = Class::parse(words.next()?)?;
+                if what == "before" {
+                    times.before.insert(class, Before::read(words)?);
+                } else {
+                    times.older.insert(class, Origin::parse(words.next()?)?);
+                }
+                continue;
+            }
             let mut words = line.split(' ');
             let class = Class::parse(words.next()?)?;
             let size = words.next()?.parse().ok()?;

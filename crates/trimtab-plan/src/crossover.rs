@@ -93,7 +93,10 @@ pub fn crossover(host: &[Step], other: &[Step], step: f64) -> Option<Crossover> 
         }
         (size, _) if size > most as f64 => Crossover::NeverUpTo(most),
         (size, _) if size < least as f64 => Crossover::Always,
-        (size, _) => Crossover::At { size: size.ceil() as u64, low: within(low), high: within(high) },
+        (size, _) => {
+            let size = size.ceil() as u64;
+            Crossover::At { size, low: within(low).min(size), high: within(high).max(size) }
+        }
     })
 }
 

@@ -35,6 +35,9 @@ impl Inner {
         if let Ok(keys) = self.live_keys.lock() {
             for (id, stats) in sums {
                 self.audit.ran(id, &stats);
+                if let Some(witness) = self.witness.get() {
+                    witness.ran(id, stats.n, Nanos(stats.sum_ns.round() as u64));
+                }
                 // The same wisdom gives the same plans in mode `off`: its own calls do not add to it.
                 if let Some(key) = keys.get(&id).filter(|_| self.settings.patience > Patience::Off) {
                     self.cold.wisdom.record(key.clone(), Outcome::Timed(stats));
@@ -117,12 +120,20 @@ impl Inner {
             };
             let decision = Arc::new(decision);
             self.open(terms, &decision, plan);
+            self.changed(&plan, &decision);
             self.keep(problem, terms, &plan, decision);
             Put::Done(plan)
         };
         let awaited = self.feedback.awaited();
         let next = self.resizes.step(reports, &self.cold, &is_in_force, &put, awaited);
         self.feedback.await_reports(awaited, next);
+    }
+
+    /// Tells that another plan is in force.
+    pub(crate) fn changed(&self, plan: &Plan, decision: &Decision) {
+        if let Some(witness) = self.witness.get() {
+            witness.changed(plan, decision);
+        }
     }
 
     /// Writes a choice that is not settled for good into wisdom; where asked, only if something is remembered there already.
@@ -207,6 +218,7 @@ impl Host for Inner {
         }
         // Where a race that was cut short is remembered, so is what calls found; an estimate is made anew from their times.
         self.remember(terms, &decision, true);
+        self.changed(&plan, &decision);
         self.keep(problem, terms, &plan, Arc::new(decision));
         self.audit.count(|counts| counts.changed += 1);
         Some(plan)

@@ -250,6 +250,7 @@ impl Inner {
         let next = self.table.replace(problem, terms, plan.id, decision.plan()?)?;
         self.remember(terms, &decision, false);
         let decision = Arc::new(decision);
+        self.changed(&next, &decision);
         self.keep(problem, terms, &next, Arc::clone(&decision));
         self.drifts.settle(plan.id);
         if !self.explores() && change.factor != 1.0 {

@@ -31,6 +31,7 @@ mod table;
 mod thresholds;
 mod wanted;
 mod why;
+mod witness;
 
 pub use class::Class;
 pub use cold::PlanError;
@@ -49,3 +50,4 @@ pub use trimtab_model::learn;
 pub use trimtab_model::learn::Ledger;
 pub use trimtab_model::{Assumed, Profile, Step};
 pub use why::Why;
+pub use witness::Witness;

@@ -38,6 +38,11 @@ impl Plan {
         Plan { device, kernel, point, expected, sample_mask, id: 0 }
     }
 
+    /// The number under which its live calls are reported; zero if they are not.
+    pub fn number(&self) -> u32 {
+        self.id
+    }
+
     /// Live calls between two timed ones.
     pub fn sample_interval(&self) -> u32 {
         self.sample_mask + 1

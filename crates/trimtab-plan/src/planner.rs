@@ -13,10 +13,11 @@ use crate::strategy_name::StrategyName;
 use crate::table::{Table, TermsId};
 use crate::thresholds::Offload;
 use crate::wanted::Wanted;
+use crate::witness::Witness;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trimtab_core::{
@@ -135,6 +136,7 @@ pub(crate) struct Inner {
     pub explores: Explores,
     pub audit: Audit,
     pub drifts: Drifts,
+    pub witness: OnceLock<Arc<dyn Witness>>,
     pub stop: AtomicBool,
 }
 
@@ -172,9 +174,15 @@ impl Planner {
             explores: Explores::default(),
             audit: Audit::default(),
             drifts: Drifts::default(),
+            witness: OnceLock::new(),
             stop: AtomicBool::new(false),
         };
         Planner { inner: Arc::new(inner), drainer: Mutex::new(None) }
+    }
+
+    /// Tells somebody what happens in the background; the first who asks is told.
+    pub fn tell(&self, witness: Arc<dyn Witness>) {
+        let _ = self.inner.witness.set(witness);
     }
 
     /// The devices planned for.
@@ -258,27 +266,36 @@ impl Planner {
 
     /// The plan for a problem, made now if need be. Never waits for another thread's measuring.
     pub fn plan(&self, problem: &Problem, terms: TermsId) -> Result<Plan, PlanError> {
+        self.decide(problem, terms).map(|(plan, _)| plan)
+    }
+
+    /// The same, with the decision if it was made now.
+    pub fn decide(
+        &self,
+        problem: &Problem,
+        terms: TermsId,
+    ) -> Result<(Plan, Option<Arc<Decision>>), PlanError> {
         if let Some(plan) = self.in_force(problem, terms) {
-            return Ok(plan);
+            return Ok((plan, None));
         }
         let settings = &self.inner.settings;
+        let mut quiet = |_: &Progress| ();
         match self.inner.deciding.try_lock() {
             Ok(_guard) => {
                 // Another thread may have published while we came here.
                 if let Some(plan) = self.in_force(problem, terms) {
-                    return Ok(plan);
+                    return Ok((plan, None));
                 }
-                let mut quiet = |_: &Progress| ();
                 let ask = self.inner.ask(problem, terms, settings.patience, &mut quiet);
-                let decision = self.inner.cold.decide(ask)?;
-                self.publish(problem, terms, decision)
+                let decision = Arc::new(self.inner.cold.decide(ask)?);
+                Ok((self.publish(problem, terms, &decision)?, Some(decision)))
             }
             Err(_) => {
-                let mut quiet = |_: &Progress| ();
                 let patience = settings.patience.min(Patience::Estimate);
                 let decision =
                     self.inner.cold.decide(self.inner.ask(problem, terms, patience, &mut quiet))?;
-                decision.plan().ok_or_else(|| no_plan(problem))
+                let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
+                Ok((plan, Some(Arc::new(decision))))
             }
         }
     }
@@ -310,9 +327,9 @@ impl Planner {
             accept_partial: false,
             ..ask
         };
-        let decision = self.inner.cold.decide(ask)?;
-        self.publish(problem, terms, decision)?;
-        self.decision(problem, terms).ok_or_else(|| no_plan(problem))
+        let decision = Arc::new(self.inner.cold.decide(ask)?);
+        self.publish(problem, terms, &decision)?;
+        Ok(decision)
     }
 
     /// Every rival with its time or its reason, nothing measured. The plan in force, if any, is the chosen one.
@@ -404,8 +421,8 @@ impl Planner {
                 reasons: format!("the reference failed too: {error}"),
             });
         }
-        let decision = Decision { reason: crate::plan::Reason::NextBest, ..decision };
-        self.publish(problem, terms, decision)
+        let decision = Arc::new(Decision { reason: crate::plan::Reason::NextBest, ..decision });
+        self.publish(problem, terms, &decision)
     }
 
     /// Whether the caller should time this call of the plan and report it.
@@ -496,16 +513,20 @@ impl Planner {
         }
     }
 
-    fn publish(&self, problem: &Problem, terms: TermsId, decision: Decision) -> Result<Plan, PlanError> {
+    fn publish(
+        &self,
+        problem: &Problem,
+        terms: TermsId,
+        decision: &Arc<Decision>,
+    ) -> Result<Plan, PlanError> {
         let inner = &self.inner;
-        let decision = Arc::new(decision);
         let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
         let wanted = inner.settings.live_resize && inner.settings.patience > Patience::Off;
-        let resized = wanted && is_resizable(&decision) && !inner.table.is_crowded();
-        let live = if resized { Live::new(&inner.cold.devices, terms, &decision) } else { None };
+        let resized = wanted && is_resizable(decision) && !inner.table.is_crowded();
+        let live = if resized { Live::new(&inner.cold.devices, terms, decision) } else { None };
         let plan = inner.table.publish(problem, terms, live.as_ref().map_or(plan, Live::plan));
-        inner.keep(problem, terms, &plan, Arc::clone(&decision));
-        inner.open(terms, &decision, plan);
+        inner.keep(problem, terms, &plan, Arc::clone(decision));
+        inner.open(terms, decision, plan);
         if let Some(live) = live {
             inner.resizes.begin(live.numbered(plan));
             inner.feedback.await_reports(inner.feedback.awaited(), plan.id);

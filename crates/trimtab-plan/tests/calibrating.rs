@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use trimtab_core::{Basis, Device, Nanos, Patience, Problem, Terms};
-use trimtab_plan::calibration::{Calibration, DeviceTimes, Ladder, Origin, measure};
+use trimtab_plan::calibration::{Before, Calibration, DeviceTimes, Ladder, Origin, measure};
 use trimtab_plan::learn::Dice;
 use trimtab_plan::{Class, Crossover, Decision, Offload, Planner, Reason, Settings, Standing, TermsId, Why};
 use trimtab_replay::machine::Machine;
@@ -166,6 +166,40 @@ fn times_come_back_from_text_unless_driver_or_version_changed() {
         assert_eq!(DeviceTimes::read(&damaged, machine.gpu.as_ref()), None);
     }
     assert_eq!(DeviceTimes::read(&text, machine.host.as_ref()), None, "another driver");
+}
+
+#[test]
+fn what_decisions_rested_on_before_and_where_each_class_comes_from_are_kept_with_the_times() {
+    let machine = Machine::integrated();
+    let mut kept = calibrated(&machine, 0.02, 3).times(1).unwrap().clone();
+    let before = |unit_ns: f64, calibrated: bool| Before { start_ns: 12.5, unit_ns, calibrated };
+    kept.before = Class::ALL.into_iter().map(|class| (class, before(0.25, false))).collect();
+    let mut newer = DeviceTimes::new(machine.gpu.as_ref(), Origin::Imported);
+    newer.note(Class::Matmul, 1000, 77.0);
+    newer.before.insert(Class::Matmul, before(0.0, true));
+    kept.renew(&newer);
+    assert_eq!(kept.steps[&Class::Matmul], newer.steps[&Class::Matmul]);
+    assert_eq!(
+        (kept.origin_of(Class::Matmul), kept.origin_of(Class::Unary)),
+        (Origin::Imported, Origin::Measured)
+    );
+    assert_eq!(
+        (kept.before[&Class::Matmul], kept.before[&Class::Unary]),
+        (before(0.0, true), before(0.25, false))
+    );
+    let text = kept.to_text();
+    assert_eq!(DeviceTimes::read(&text, machine.gpu.as_ref()).as_ref(), Some(&kept));
+    for damaged in [
+        text.replace("from unary measured", "from unary guessed"),
+        text.replace("before unary 12.5", "before unary -12.5"),
+        text.replace("0.25 built-in", "0.25"),
+    ] {
+        assert_ne!(damaged, text);
+        assert_eq!(DeviceTimes::read(&damaged, machine.gpu.as_ref()), None, "{damaged}");
+    }
+    // Measured anew, nothing is older.
+    kept.renew(&calibrated(&machine, 0.02, 4).times(1).unwrap().clone());
+    assert!(kept.older.is_empty() && kept.origin_of(Class::Matmul) == Origin::Measured);
 }
 
 #[test]

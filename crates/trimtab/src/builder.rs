@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
 use trimtab_operands::{Launch, Reference};
-use trimtab_plan::{Offload, Planner, Settings, StrategyName, TermsId};
+use trimtab_plan::{Offload, Planner, Settings, StrategyName, TermsId, Witness};
 use trimtab_tune::Rules;
 use trimtab_wisdom::Wisdom;
 
@@ -289,6 +289,8 @@ impl Builder {
         let calibration = (devices.len() > 1).then(|| calibrate::kept(&devices, &wisdom)).flatten();
         let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);
         calibration.into_iter().for_each(|calibration| planner.calibrate(calibration));
+        let journal = Arc::<Journal>::default();
+        planner.tell(Arc::clone(&journal) as Arc<dyn Witness>);
         let alone = planner.devices().iter().map(|_| OnceLock::new()).collect();
         let shared = Arc::new(Shared {
             planner,
@@ -299,7 +301,7 @@ impl Builder {
             counts,
             alone,
             schedules: Schedules::default(),
-            journal: Journal::default(),
+            journal,
             warnings,
             unusable,
         });

@@ -75,8 +75,7 @@ impl Runtime {
             let new = times.iter().find(|times| times.fingerprint == *fingerprint);
             match (kept.times(at).cloned(), new) {
                 (Some(mut kept), Some(new)) => {
-                    kept.origin = new.origin;
-                    kept.steps.extend(new.steps.iter().map(|(class, steps)| (*class, steps.clone())));
+                    kept.renew(new);
                     Some(kept)
                 }
                 (kept, new) => new.cloned().or(kept),

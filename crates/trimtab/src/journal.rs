@@ -1,11 +1,12 @@
 //! What was decided, why, and what came of it: the last decisions of a runtime, for reports.
 
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trimtab_core::{Estimate, Nanos};
-use trimtab_plan::{Decision, Reason, Rival, Standing, Why};
+use trimtab_plan::{Decision, Plan, Reason, Rival, Standing, Why, Witness};
 
 /// Decisions kept; the oldest go first.
 pub const MAX_ENTRIES: usize = 1024;
@@ -19,7 +20,11 @@ pub(crate) struct Happened {
 
 impl Happened {
     pub(crate) fn note(&self, took: Nanos) {
-        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.add(1, took);
+    }
+
+    fn add(&self, runs: u64, took: Nanos) {
+        self.runs.fetch_add(runs, Ordering::Relaxed);
         self.total_ns.fetch_add(took.0, Ordering::Relaxed);
     }
 }
@@ -49,12 +54,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Launches since, where they are counted: those of expressions.
+    /// Launches since that were timed: of expressions those made one by one, of single operations as many as live calls are timed,
+    /// taken in twice a second.
     pub fn runs(&self) -> u64 {
         self.happened.runs.load(Ordering::Relaxed)
     }
 
-    /// What they took on average, moves included, by the processor's clock; nothing before the first.
+    /// What they took on average; nothing before the first. Of expressions by the processor's clock, moves included; of single
+    /// operations the kernel's own time.
     pub fn mean(&self) -> Option<Nanos> {
         self.happened.total_ns.load(Ordering::Relaxed).checked_div(self.runs()).map(Nanos)
     }
@@ -84,36 +91,35 @@ impl fmt::Display for Entry {
 }
 
 impl Entry {
-    /// The entry of a decision about one operation.
-    pub(crate) fn of(decision: &Decision) -> Entry {
+    /// The entry of a decision about one operation: what [`Runtime::explain`](crate::Runtime::explain) knows, in the words of the
+    /// journal. Nothing was counted for it.
+    pub fn of(decision: &Decision) -> Entry {
         let is_here = |rival: &&Rival| &*rival.device_id == "cpu";
         let best = |here: bool| {
+            // What is chosen stands for its device, though another may be expected to be faster by something nobody measured.
+            let chosen = decision.winner().filter(|winner| is_here(winner) == here);
             let rivals = decision.rivals.iter().filter(|rival| is_here(rival) == here);
+            let rivals = rivals.filter(|rival| chosen.is_none_or(|chosen| std::ptr::eq(chosen, *rival)));
+            // Nothing is known of one that was taken for its place in the order.
             let known = rivals.filter_map(|rival| Some((rival, rival.estimate()?)));
+            let known = known.filter(|(_, estimate)| estimate.spread_log2.is_finite());
             known.min_by_key(|(rival, _)| rival.call_time())
         };
+        let (here, elsewhere) = (best(true), best(false));
         let winner = decision.winner();
-        let measured = !matches!(decision.reason, Reason::Estimated | Reason::Learned | Reason::DefaultOrder);
-        let plain = if measured { Why::Measured } else { Why::Model };
-        // Where no other device was in the running, that is why.
-        let others =
-            || decision.rivals.iter().filter(|rival| winner.is_some_and(|own| own.device != rival.device));
-        let out = others().next().filter(|_| others().all(|rival| rival.estimate().is_none()));
-        let (why, note) = match out.map(|rival| (&rival.standing, rival.out_because().unwrap_or_default())) {
-            Some((Standing::Declined(_), note)) => (Why::Unsupported, note),
-            Some((Standing::Excluded(_), note)) => (Why::Constraint, note),
-            Some((Standing::Overruled(_), note)) => (decision.overruled.unwrap_or(plain), note),
-            Some((_, note)) => (plain, note),
-            None => (decision.overruled.unwrap_or(plain), String::new()),
-        };
+        let (why, mut note) = why(decision);
+        if let Some((rival, _)) = elsewhere.filter(|(rival, _)| rival.handover.0 > 0) {
+            let apart = if note.is_empty() { "" } else { "; " };
+            note.push_str(&format!("{apart}handing over to {} takes {}", rival.device_id, rival.handover));
+        }
         Entry {
             number: 0,
             what: decision.problem.to_string(),
             operations: 1,
             device: winner.map_or_else(String::new, |winner| winner.device_id.to_string()),
             why,
-            processor: best(true).map(|(_, estimate)| estimate),
-            other: best(false).map(|(rival, estimate)| (rival.device_id.to_string(), estimate)),
+            processor: here.map(|(_, estimate)| estimate),
+            other: elsewhere.map(|(rival, estimate)| (rival.device_id.to_string(), estimate)),
             apart: None,
             note,
             happened: Arc::default(),
@@ -121,32 +127,102 @@ impl Entry {
     }
 }
 
-/// The last decisions of a runtime.
+/// What tipped the scales, and a word about it.
+fn why(decision: &Decision) -> (Why, String) {
+    let winner = decision.winner();
+    let plain = match decision.reason {
+        Reason::Raced | Reason::Remembered | Reason::Explored => Why::Measured,
+        _ => winner.and_then(Rival::estimate).map_or(Why::Model, |estimate| Why::of(estimate.basis)),
+    };
+    let mut others: Vec<&Rival> =
+        decision.rivals.iter().filter(|rival| winner.is_some_and(|own| own.device != rival.device)).collect();
+    if others.iter().any(|rival| rival.estimate().is_some()) {
+        return (decision.overruled.unwrap_or(plain), String::new());
+    }
+    // Where no other device was in the running, that is why: by what kept out those that could have done it.
+    let rank = |rival: &&Rival| match rival.standing {
+        Standing::Overruled(_) => 0,
+        Standing::Excluded(_) => 1,
+        Standing::Declined(_) => 3,
+        _ => 2,
+    };
+    others.sort_by_key(rank);
+    let Some(out) = others.first() else { return (decision.overruled.unwrap_or(plain), String::new()) };
+    let why = match out.standing {
+        Standing::Declined(_) => Why::Unsupported,
+        Standing::Excluded(_) => Why::Constraint,
+        Standing::Overruled(_) => decision.overruled.unwrap_or(plain),
+        _ => plain,
+    };
+    let note = if out.standing == Standing::Unconsidered { None } else { out.out_because() };
+    (why, note.unwrap_or_default())
+}
+
+/// The last decisions of a runtime: one for each launch of a new expression, one for each plan of an operation that was put in
+/// force, and one for each that took its place since. Calls of known plans do not come here.
 #[derive(Debug, Default)]
 pub struct Journal {
-    kept: Mutex<VecDeque<Entry>>,
+    kept: Mutex<Kept>,
     written: AtomicU64,
 }
 
+#[derive(Debug, Default)]
+struct Kept {
+    entries: VecDeque<(Entry, u32)>,
+    /// What came of the last decision for a plan, by the plan's number; only of entries that are kept.
+    live: FxHashMap<u32, Arc<Happened>>,
+}
+
 impl Journal {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes a decision; its number is given here.
-    pub(crate) fn note(&self, mut entry: Entry) {
+    pub(crate) fn note(&self, entry: Entry) {
+        self.write(entry, 0);
+    }
+
+    /// Notes a decision that put a plan in force; its live calls are counted for it.
+    pub(crate) fn decided(&self, plan: &Plan, decision: &Decision) {
+        self.write(Entry::of(decision), plan.number());
+    }
+
+    fn write(&self, mut entry: Entry, plan: u32) {
+        let mut kept = self.kept();
         entry.number = self.written.fetch_add(1, Ordering::Relaxed);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_ENTRIES {
-            kept.pop_front();
+        while kept.entries.len() >= MAX_ENTRIES {
+            let Some((oldest, number)) = kept.entries.pop_front() else { break };
+            if kept.live.get(&number).is_some_and(|live| Arc::ptr_eq(live, &oldest.happened)) {
+                kept.live.remove(&number);
+            }
         }
-        kept.push_back(entry);
+        if plan != 0 {
+            kept.live.insert(plan, Arc::clone(&entry.happened));
+        }
+        kept.entries.push_back((entry, plan));
     }
 
     /// The decisions kept, oldest first: at most [`MAX_ENTRIES`].
     pub fn entries(&self) -> Vec<Entry> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.kept().entries.iter().map(|(entry, _)| entry.clone()).collect()
     }
 
     /// Decisions made since the runtime was built, those no longer kept included.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
+    }
+}
+
+impl Witness for Journal {
+    fn changed(&self, plan: &Plan, decision: &Decision) {
+        self.decided(plan, decision);
+    }
+
+    fn ran(&self, plan: u32, calls: u64, total: Nanos) {
+        if let Some(happened) = self.kept().live.get(&plan) {
+            happened.add(calls, total);
+        }
     }
 }
 

@@ -3,14 +3,14 @@
 use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
 use crate::expression::Schedules;
-use crate::journal::{Entry, Journal};
+use crate::journal::Journal;
 use crate::residency::{Activity, Counts, Room};
 use std::sync::{Arc, OnceLock};
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
 use trimtab_cpu::{CpuDevice, Element, Slice};
 use trimtab_operands::Launch;
 use trimtab_plan::audit::LiveStats;
-use trimtab_plan::{Decision, Plan, Planner, TermsId, TuneRequest};
+use trimtab_plan::{Decision, Plan, Planner, Reason, TermsId, TuneRequest};
 use trimtab_tune::Progress;
 use trimtab_wisdom::{Filter, ImportReport, Wisdom, WisdomError};
 
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     /// A planner for each device alone, where there are several: what a device would take, whoever else there is.
     pub alone: Vec<OnceLock<Planner>>,
     pub schedules: Schedules,
-    pub journal: Journal,
+    pub journal: Arc<Journal>,
     pub warnings: Vec<String>,
     /// GPUs that could not be used, or why there is none.
     pub unusable: Vec<String>,
@@ -166,7 +166,7 @@ impl Runtime {
         self.shared.schedules.clear();
     }
 
-    /// The last decisions: one for each new operation, one for each launch of a new expression.
+    /// The last decisions: one for each plan put in force or replaced, one for each launch of a new expression.
     pub fn journal(&self) -> &Journal {
         &self.shared.journal
     }
@@ -198,7 +198,11 @@ impl Runtime {
 
     /// The plan for a problem, made now if need be. Hold it and pass it to [`Runtime::launch`] to pay nothing per call.
     pub fn plan(&self, problem: &Problem) -> Result<Plan, Error> {
-        Ok(self.shared.planner.plan(problem, self.terms)?)
+        let (plan, made) = self.shared.planner.decide(problem, self.terms)?;
+        if let Some(decision) = made {
+            self.shared.journal.decided(&plan, &decision);
+        }
+        Ok(plan)
     }
 
     /// Measures a problem and puts the winner in force.
@@ -208,7 +212,11 @@ impl Runtime {
         request: &TuneRequest,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Arc<Decision>, Error> {
-        let decision = self.shared.planner.tune(problem, self.terms, request, progress)?;
+        let planner = &self.shared.planner;
+        let decision = planner.tune(problem, self.terms, request, progress)?;
+        if let Some((_, plan)) = planner.known(problem, self.terms) {
+            self.shared.journal.decided(plan, &decision);
+        }
         self.shared.keep_built();
         self.replan();
         Ok(decision)
@@ -289,9 +297,6 @@ impl Runtime {
         out: &mut [T],
     ) -> Result<(), Error> {
         let plan = self.plan(problem)?;
-        if let Some(decision) = self.shared.planner.decision(problem, self.terms) {
-            self.shared.journal.note(Entry::of(&decision));
-        }
         match self.launch_once(&plan, problem, inputs, out) {
             Ok(()) => {
                 self.shared.keep_built();
@@ -396,6 +401,11 @@ impl Runtime {
                 return Err(Error::Launch(error));
             }
             plan = self.shared.planner.failed(problem, self.terms, &plan, &error)?;
+            // Where only a try failed, the plan in force answers, and that is no new decision.
+            let made = self.shared.planner.decision(problem, self.terms);
+            if let Some(decision) = made.filter(|made| made.reason == Reason::NextBest) {
+                self.shared.journal.decided(&plan, &decision);
+            }
             match self.launch_once(&plan, problem, inputs, out) {
                 Ok(()) => return Ok(()),
                 Err(next) => error = next,

@@ -9,8 +9,9 @@ use crate::session::{Session, warn};
 use anyhow::Result;
 use serde::Serialize;
 use std::process::ExitCode;
+use trimtab::Runtime;
 use trimtab::core::DeviceKind;
-use trimtab::plan::calibration::{Calibration, DeviceTimes, Ladder};
+use trimtab::plan::calibration::{Before, Calibration, DeviceTimes, Ladder};
 use trimtab::plan::{Class, Crossover, Profile};
 
 /// Times each size is measured on each device.
@@ -19,9 +20,9 @@ const ROUNDS_QUICK: u32 = 3;
 
 /// Start and cost a unit of a class on a device.
 #[derive(Clone, Copy, Serialize)]
-struct Cost {
-    start_ns: f64,
-    unit_ns: f64,
+pub(super) struct Cost {
+    pub start_ns: f64,
+    pub unit_ns: f64,
 }
 
 impl From<&Profile> for Cost {
@@ -32,39 +33,39 @@ impl From<&Profile> for Cost {
 
 /// One class on one device as JSON.
 #[derive(Serialize)]
-struct Row {
-    class: &'static str,
-    device: String,
-    unit: &'static str,
+pub(super) struct Row {
+    pub class: &'static str,
+    pub device: String,
+    pub unit: &'static str,
     /// `measured` or `imported`.
-    origin: &'static str,
-    samples: u32,
-    after: Cost,
+    pub origin: &'static str,
+    pub samples: u32,
+    pub after: Cost,
     /// What decisions rested on before: an earlier calibration, or the built-in model.
-    before: Option<Cost>,
-    before_from: &'static str,
+    pub before: Option<Cost>,
+    pub before_from: &'static str,
     /// After over before, of the cost a unit; none where either is zero.
-    ratio: Option<f64>,
+    pub ratio: Option<f64>,
     /// What the times did not say and had to be assumed.
-    assumed: Option<String>,
-    smallest: u64,
-    largest: u64,
+    pub assumed: Option<String>,
+    pub smallest: u64,
+    pub largest: u64,
     /// From which size on this device is faster than the processor; none for the processor.
-    crossover: Option<CrossoverView>,
+    pub crossover: Option<CrossoverView>,
     /// Whether decisions use it: not if it is unstable.
-    used: bool,
+    pub used: bool,
     /// Sizes with the least time seen.
-    seen: Vec<(u64, f64)>,
+    pub seen: Vec<(u64, f64)>,
 }
 
 /// A crossover as JSON.
 #[derive(Serialize)]
-struct CrossoverView {
-    kind: &'static str,
-    size: Option<u64>,
-    low: Option<u64>,
-    high: Option<u64>,
-    tried_to: Option<u64>,
+pub(super) struct CrossoverView {
+    pub kind: &'static str,
+    pub size: Option<u64>,
+    pub low: Option<u64>,
+    pub high: Option<u64>,
+    pub tried_to: Option<u64>,
 }
 
 impl From<Crossover> for CrossoverView {
@@ -110,15 +111,12 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
         if !session.out.is_json() {
             session.out.line("Calibrated earlier; --refresh measures again.")?;
         }
-        show(session, &in_force, None)?;
+        show(session, &in_force)?;
         return finish(session, false, false);
     }
-    let before = Calibration::new(
-        runtime.expected_calibration(args.quick).into_iter().map(Some).collect(),
-        usize::MAX,
-    );
+    let before = expected(runtime, args.quick);
     let measured = text.is_none();
-    let times: Vec<DeviceTimes> = match &text {
+    let mut times: Vec<DeviceTimes> = match &text {
         Some(samples) => import::times(runtime, samples)?,
         None => {
             let rounds = if args.quick { ROUNDS_QUICK } else { ROUNDS };
@@ -129,8 +127,20 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
             })
         }
     };
+    for (at, device) in runtime.devices().iter().enumerate() {
+        let fingerprint = &device.facts().fingerprint.0;
+        for its in times.iter_mut().filter(|times| times.fingerprint == *fingerprint) {
+            let known = its.steps.keys().filter_map(|class| Some((*class, before.profile(at, *class)?)));
+            let was = |class: Class| in_force.profile(at, class).is_some() && in_force.is_used(class);
+            let before = known.map(|(class, Profile { start_ns, unit_ns, .. })| {
+                let (start_ns, unit_ns) = (*start_ns, *unit_ns);
+                (class, Before { start_ns, unit_ns, calibrated: was(class) })
+            });
+            its.before = before.collect();
+        }
+    }
     let calibration = runtime.calibration_with(&times);
-    show(session, &calibration, Some((&before, &in_force)))?;
+    show(session, &calibration)?;
     // Of what was measured here one expects that it counts; of a file that it is looked at first.
     let commit = args.commit || (measured && !args.dry_run);
     if commit && let Err(error) = runtime.commit_calibration(calibration) {
@@ -153,13 +163,14 @@ fn finish(session: &Session, measured: bool, committed: bool) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows every class on every device; `before` is what decisions rested on, and whether that was a calibration.
-fn show(
-    session: &Session,
-    calibration: &Calibration,
-    before: Option<(&Calibration, &Calibration)>,
-) -> Result<()> {
-    let rows = rows(session, calibration, before);
+/// What decisions rest on now, in the form of a calibration; nothing is measured.
+pub(super) fn expected(runtime: &Runtime, quick: bool) -> Calibration {
+    Calibration::new(runtime.expected_calibration(quick).into_iter().map(Some).collect(), usize::MAX)
+}
+
+/// Shows every class on every device.
+fn show(session: &Session, calibration: &Calibration) -> Result<()> {
+    let rows = rows(&session.runtime, calibration);
     if session.out.is_json() {
         return rows.iter().try_for_each(|row| session.out.object(row));
     }
@@ -189,23 +200,17 @@ fn show(
     if table.is_empty() { session.out.line("No times.") } else { session.out.table(&table) }
 }
 
-fn rows(
-    session: &Session,
-    calibration: &Calibration,
-    before: Option<(&Calibration, &Calibration)>,
-) -> Vec<Row> {
-    let devices = session.runtime.devices();
+/// Every class on every device that there are times of.
+pub(super) fn rows(runtime: &Runtime, calibration: &Calibration) -> Vec<Row> {
     let mut rows = Vec::new();
     for class in Class::ALL {
-        for (at, device) in devices.iter().enumerate() {
+        for (at, device) in runtime.devices().iter().enumerate() {
             let (Some(profile), Some(kept)) = (calibration.profile(at, class), calibration.times(at)) else {
                 continue;
             };
             let after = Cost::from(profile);
-            let old = before.and_then(|(before, _)| before.profile(at, class)).map(Cost::from);
-            let was_calibrated = before.is_some_and(|(_, in_force)| {
-                in_force.profile(at, class).is_some() && in_force.is_used(class)
-            });
+            let before = kept.before.get(&class);
+            let old = before.map(|&Before { start_ns, unit_ns, .. }| Cost { start_ns, unit_ns });
             let ratio = old.filter(|old| old.unit_ns > 0.0 && after.unit_ns > 0.0);
             let (smallest, largest) = profile.range();
             let steps = kept.steps.get(&class).into_iter().flatten();
@@ -214,15 +219,11 @@ fn rows(
                 class: class.name(),
                 device: device.facts().id.clone(),
                 unit: class.unit(),
-                origin: kept.origin.name(),
+                origin: kept.origin_of(class).name(),
                 samples: profile.samples,
                 after,
                 before: old,
-                before_from: match (old, was_calibrated) {
-                    (None, _) => "none",
-                    (_, true) => "calibrated",
-                    (_, false) => "built-in",
-                },
+                before_from: before.map_or("none", |before| before.name()),
                 ratio: ratio.map(|old| after.unit_ns / old.unit_ns),
                 assumed: profile.assumed.map(|assumed| assumed.to_string()),
                 smallest,
@@ -236,7 +237,8 @@ fn rows(
     rows
 }
 
-fn words(view: &CrossoverView, unit: &str) -> String {
+/// A crossover in words.
+pub(super) fn words(view: &CrossoverView, unit: &str) -> String {
     match (view.size, view.low, view.high, view.tried_to) {
         (Some(size), Some(low), Some(high), _) => {
             format!("from {} {unit} on ({} to {})", count(size), count(low), count(high))
@@ -250,7 +252,7 @@ fn words(view: &CrossoverView, unit: &str) -> String {
 }
 
 /// A size in three digits: 65.5 k, 16.8 M.
-fn count(size: u64) -> String {
+pub(super) fn count(size: u64) -> String {
     let size = size as f64;
     match size {
         size if size < 1e4 => format!("{size}"),
@@ -261,6 +263,6 @@ fn count(size: u64) -> String {
 }
 
 /// A time a unit, which is often far below a nanosecond.
-fn unit_time(ns: f64) -> String {
+pub(super) fn unit_time(ns: f64) -> String {
     if ns < 0.1 { format!("{:.2} ps", ns * 1e3) } else { time(ns) }
 }

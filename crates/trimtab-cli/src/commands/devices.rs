@@ -18,57 +18,57 @@ const BLAS_NAMES: [&str; 5] = ["openblas", "mkl", "blis", "accelerate", "cblas"]
 const LABEL_WIDTH: usize = 11;
 
 #[derive(Serialize)]
-struct DeviceView {
-    usable: bool,
-    id: String,
-    name: String,
-    kind: &'static str,
+pub(super) struct DeviceView {
+    pub usable: bool,
+    pub id: String,
+    pub name: String,
+    pub kind: &'static str,
     /// The API a GPU is reached through.
-    backend: Option<String>,
-    driver: Option<String>,
+    pub backend: Option<String>,
+    pub driver: Option<String>,
     /// Discrete, integrated, software.
-    class: Option<&'static str>,
-    fingerprint: String,
-    limits: Option<LimitsView>,
+    pub class: Option<&'static str>,
+    pub fingerprint: String,
+    pub limits: Option<LimitsView>,
     /// All threads of a processor, by one thread's measured speed; a GPU as a whole.
-    peak_gflops: f64,
-    bandwidth_gb_s: f64,
-    upload: Option<TransferView>,
-    download: Option<TransferView>,
+    pub peak_gflops: f64,
+    pub bandwidth_gb_s: f64,
+    pub upload: Option<TransferView>,
+    pub download: Option<TransferView>,
     /// Handing a GPU work that does nothing, and waiting for it.
-    submit_ns: Option<u64>,
-    cores: Option<u32>,
-    threads: u32,
-    caches: Vec<CacheView>,
-    vector_bytes: Option<u32>,
-    features: Vec<String>,
-    numa_nodes: Option<u32>,
-    memory_bytes: Option<u64>,
-    notes: Vec<(String, String)>,
-    state: StateView,
-    rates: RatesView,
-    kernels: Vec<KernelEntry>,
-    blas: Vec<String>,
-    problems: Vec<String>,
+    pub submit_ns: Option<u64>,
+    pub cores: Option<u32>,
+    pub threads: u32,
+    pub caches: Vec<CacheView>,
+    pub vector_bytes: Option<u32>,
+    pub features: Vec<String>,
+    pub numa_nodes: Option<u32>,
+    pub memory_bytes: Option<u64>,
+    pub notes: Vec<(String, String)>,
+    pub state: StateView,
+    pub rates: RatesView,
+    pub kernels: Vec<KernelEntry>,
+    pub blas: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct LimitsView {
-    max_invocations: u32,
-    max_workgroup: [u32; 3],
-    max_groups: u32,
-    workgroup_memory_bytes: u64,
-    max_binding_bytes: u64,
-    max_buffer_bytes: u64,
-    subgroup_min: Option<u32>,
-    subgroup_max: Option<u32>,
-    unified_memory: bool,
+pub(super) struct LimitsView {
+    pub max_invocations: u32,
+    pub max_workgroup: [u32; 3],
+    pub max_groups: u32,
+    pub workgroup_memory_bytes: u64,
+    pub max_binding_bytes: u64,
+    pub max_buffer_bytes: u64,
+    pub subgroup_min: Option<u32>,
+    pub subgroup_max: Option<u32>,
+    pub unified_memory: bool,
 }
 
 #[derive(Serialize)]
-struct TransferView {
-    latency_ns: u64,
-    gb_s: f64,
+pub(super) struct TransferView {
+    pub latency_ns: u64,
+    pub gb_s: f64,
 }
 
 /// A device that cannot be used.
@@ -80,46 +80,46 @@ struct UnusableView<'a> {
 }
 
 #[derive(Serialize)]
-struct CacheView {
-    level: u8,
-    size_bytes: u64,
-    shared_by: u32,
-    line_bytes: u32,
+pub(super) struct CacheView {
+    pub level: u8,
+    pub size_bytes: u64,
+    pub shared_by: u32,
+    pub line_bytes: u32,
 }
 
 #[derive(Serialize)]
-struct StateView {
-    load_1m: Option<f64>,
-    steal_share: Option<f64>,
-    cpu_pressure: Option<f64>,
-    memory_free_bytes: Option<u64>,
-    temperature_celsius: Option<f64>,
-    frequency_mhz: Option<f64>,
-    frequency_max_mhz: Option<f64>,
-    throttle_count: Option<u64>,
-    on_battery: Option<bool>,
-    battery_percent: Option<u32>,
-    power_profile: Option<String>,
-    energy_uj: Option<u64>,
+pub(super) struct StateView {
+    pub load_1m: Option<f64>,
+    pub steal_share: Option<f64>,
+    pub cpu_pressure: Option<f64>,
+    pub memory_free_bytes: Option<u64>,
+    pub temperature_celsius: Option<f64>,
+    pub frequency_mhz: Option<f64>,
+    pub frequency_max_mhz: Option<f64>,
+    pub throttle_count: Option<u64>,
+    pub on_battery: Option<bool>,
+    pub battery_percent: Option<u32>,
+    pub power_profile: Option<String>,
+    pub energy_uj: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct RatesView {
-    gflops_one_thread: f64,
-    lanes: u32,
-    gb_per_s_one_thread: f64,
-    gb_per_s_all_threads: f64,
-    gb_per_s_cached: f64,
-    cached_up_to_bytes: u64,
-    launch_ns: u64,
+pub(super) struct RatesView {
+    pub gflops_one_thread: f64,
+    pub lanes: u32,
+    pub gb_per_s_one_thread: f64,
+    pub gb_per_s_all_threads: f64,
+    pub gb_per_s_cached: f64,
+    pub cached_up_to_bytes: u64,
+    pub launch_ns: u64,
 }
 
 #[derive(Serialize)]
-struct KernelEntry {
-    operation: &'static str,
-    name: String,
-    version: String,
-    class: &'static str,
+pub(super) struct KernelEntry {
+    pub operation: &'static str,
+    pub name: String,
+    pub version: String,
+    pub class: &'static str,
 }
 
 pub fn run(session: &Session) -> Result<ExitCode> {
@@ -144,7 +144,7 @@ pub fn run(session: &Session) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn view(session: &Session, device: &dyn Device) -> DeviceView {
+pub(super) fn view(session: &Session, device: &dyn Device) -> DeviceView {
     let facts = device.facts().clone();
     let cache = |cache: &trimtab::core::Cache| CacheView {
         level: cache.level,

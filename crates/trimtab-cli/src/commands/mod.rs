@@ -8,6 +8,7 @@ mod explain;
 mod models;
 mod record;
 mod recording;
+mod report;
 mod run;
 mod simulate;
 mod stats;
@@ -56,6 +57,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Recording(command) => recording::run(&cli.global, &command),
         Command::Simulate(args) => simulate::run(&cli.global, &args),
         Command::Stats(args) => stats::run(&cli.global, &args),
+        Command::Report(args) => report::run(&cli.global, &args),
         Command::Models(args) => models::run(&Session::start(&cli.global)?, &args),
         Command::Wisdom(command) => wisdom::run(&cli.global, &command),
         Command::Run(args) => {

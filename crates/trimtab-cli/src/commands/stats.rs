@@ -19,55 +19,55 @@ const KERNELS_SHOWN: usize = 10;
 
 /// Everything; what is not known is null or an empty list.
 #[derive(Serialize)]
-struct View {
-    problems: usize,
-    facts: usize,
-    failures: usize,
-    verdicts: usize,
-    live_calls: u64,
-    live_ns: f64,
-    kernels: Vec<KernelView>,
-    speedup: Option<SpeedupView>,
-    regret: Vec<RegretView>,
+pub(super) struct View {
+    pub problems: usize,
+    pub facts: usize,
+    pub failures: usize,
+    pub verdicts: usize,
+    pub live_calls: u64,
+    pub live_ns: f64,
+    pub kernels: Vec<KernelView>,
+    pub speedup: Option<SpeedupView>,
+    pub regret: Vec<RegretView>,
     /// Times measured ahead against live calls, and times predicted from other problems against measured ones.
-    accuracy: Option<AccuracyView>,
-    predicted: Option<AccuracyView>,
-    explored: Option<ExploredView>,
+    pub accuracy: Option<AccuracyView>,
+    pub predicted: Option<AccuracyView>,
+    pub explored: Option<ExploredView>,
     /// Kernels on problems that were found to take longer or shorter than before.
-    drifted: usize,
+    pub drifted: usize,
 }
 
 #[derive(Serialize)]
-struct KernelView {
-    device: String,
-    kernel: String,
-    calls: u64,
-    ns: f64,
+pub(super) struct KernelView {
+    pub device: String,
+    pub kernel: String,
+    pub calls: u64,
+    pub ns: f64,
 }
 
 /// The winners of races against the default, which mode `off` without wisdom would run.
 #[derive(Serialize)]
-struct SpeedupView {
-    problems: usize,
-    geomean: f64,
-    most: f64,
+pub(super) struct SpeedupView {
+    pub problems: usize,
+    pub geomean: f64,
+    pub most: f64,
 }
 
 #[derive(Serialize)]
-struct RegretView {
-    operation: String,
-    device: String,
-    problems: usize,
-    calls: u64,
-    geomean: f64,
-    p95: f64,
+pub(super) struct RegretView {
+    pub operation: String,
+    pub device: String,
+    pub problems: usize,
+    pub calls: u64,
+    pub geomean: f64,
+    pub p95: f64,
 }
 
 #[derive(Serialize)]
-struct AccuracyView {
-    compared: usize,
-    mape: f64,
-    covered: f64,
+pub(super) struct AccuracyView {
+    pub compared: usize,
+    pub mape: f64,
+    pub covered: f64,
 }
 
 impl From<audit::Accuracy> for AccuracyView {
@@ -77,10 +77,10 @@ impl From<audit::Accuracy> for AccuracyView {
 }
 
 #[derive(Serialize)]
-struct ExploredView {
-    calls: u64,
-    extra_ns: f64,
-    share: Option<f64>,
+pub(super) struct ExploredView {
+    pub calls: u64,
+    pub extra_ns: f64,
+    pub share: Option<f64>,
 }
 
 pub fn run(global: &Global, args: &Stats) -> Result<ExitCode> {
@@ -94,7 +94,7 @@ pub fn run(global: &Global, args: &Stats) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> View {
+pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> View {
     let of = |problem: &str| operation.is_none_or(|operation| is_of(problem, operation));
     let own: Vec<&str> =
         runtime.devices().iter().map(|device| device.facts().fingerprint.0.as_str()).collect();
@@ -163,7 +163,8 @@ fn speedup(runtime: &Runtime, raced: &BTreeSet<&str>) -> Option<SpeedupView> {
     Some(SpeedupView { problems: ratios.len(), geomean, most })
 }
 
-fn show(session: &Session, view: &View) -> Result<()> {
+/// As text.
+pub(super) fn show(session: &Session, view: &View) -> Result<()> {
     let out = &session.out;
     if view.facts == 0 && view.verdicts == 0 {
         return out.line("nothing is known yet; `trimtab tune` measures what is typical");

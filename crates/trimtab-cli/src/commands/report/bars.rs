@@ -1,0 +1,88 @@
+//! Regret as bars: what choices took over the best that calls tried beside them, by operation.
+
+use super::chart::{drawing, label, line, place};
+use super::markup::Markup;
+use crate::commands::stats::RegretView;
+use crate::output::{percent, times};
+
+const WIDTH: f64 = 460.0;
+const LEFT: f64 = 120.0;
+const RIGHT: f64 = 60.0;
+const ROW: f64 = 30.0;
+const TOP: f64 = 8.0;
+const BOTTOM: f64 = 42.0;
+/// The axis ends here at least: two per cent should not look like much.
+const LEAST_END: f64 = 1.1;
+
+/// Draws the regrets; nothing if there are none.
+pub(super) fn regrets(markup: &mut Markup, regrets: &[RegretView]) -> Option<()> {
+    let most = regrets.iter().map(|regret| regret.p95.max(regret.geomean)).reduce(f64::max)?;
+    // Four or five round steps.
+    let wanted = (most.clamp(LEAST_END, 100.0) - 1.0) / 4.0;
+    let power = 10f64.powf(wanted.log10().floor());
+    let step = [1.0, 2.0, 2.5, 5.0].map(|nice| nice * power).into_iter().find(|step| *step >= wanted);
+    let step = step.unwrap_or(10.0 * power);
+    let end = 1.0 + step * ((most.clamp(LEAST_END, 100.0) - 1.0) / step - 1e-9).ceil();
+    let at = |ratio: f64| LEFT + ((ratio - 1.0) / (end - 1.0)).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
+    let bottom = TOP + ROW * regrets.len() as f64;
+    let told: Vec<String> = regrets
+        .iter()
+        .map(|regret| {
+            format!(
+                "{}: {} on average, 95 % within {}.",
+                regret.operation,
+                times(regret.geomean),
+                times(regret.p95)
+            )
+        })
+        .collect();
+    let title = "What was chosen over the best that calls tried";
+    let size = (WIDTH, bottom + BOTTOM);
+    drawing(markup, size, "plot-regret", (title, &told.join(" ")), |svg| {
+        for nth in 0..=((end - 1.0) / step).round() as u32 {
+            let ratio = 1.0 + f64::from(nth) * step;
+            line(svg, (at(ratio), TOP), (at(ratio), bottom), "grid");
+            label(svg, (at(ratio), bottom + 17.0), "tick", "middle", &format!("+{}", percent(ratio - 1.0)));
+        }
+        for (nth, regret) in regrets.iter().enumerate() {
+            let middle = TOP + ROW * (nth as f64 + 0.5);
+            label(svg, (LEFT - 9.0, middle + 4.0), "key", "end", &regret.operation);
+            // A bar of no length is still to be seen.
+            let width = (at(regret.geomean) - LEFT).max(1.5);
+            let (x, y, width) = (place(LEFT), place(middle - 7.0), place(width));
+            let attributes = [("x", &*x), ("y", &*y), ("width", &*width), ("height", "14"), ("class", "bar")];
+            svg.empty("rect", &attributes);
+            let p95 = at(regret.p95);
+            line(svg, (LEFT, middle), (p95, middle), "whisker");
+            line(svg, (p95, middle - 5.0), (p95, middle + 5.0), "whisker");
+            label(svg, (p95 + 7.0, middle + 4.0), "tick", "start", &times(regret.geomean));
+        }
+        line(svg, (LEFT, TOP), (LEFT, bottom), "axis");
+        let name = "over the best tried: mean, and what 95 % stay within";
+        label(svg, (WIDTH / 2.0, bottom + 36.0), "name", "middle", name);
+    });
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_a_bar_even_where_nothing_was_lost() {
+        let regret = |operation: &str, geomean: f64| RegretView {
+            operation: operation.to_string(),
+            device: String::new(),
+            problems: 1,
+            calls: 3,
+            geomean,
+            p95: geomean * 1.1,
+        };
+        let mut markup = Markup::default();
+        assert!(regrets(&mut markup, &[]).is_none());
+        regrets(&mut markup, &[regret("matmul", 1.0), regret("<b>", 1.25)]).unwrap();
+        let text = markup.finish();
+        assert_eq!(text.matches("class=\"bar\"").count(), 2);
+        assert!(text.contains("&lt;b&gt;") && text.contains("1.25×") && !text.contains("NaN"), "{text}");
+    }
+}
