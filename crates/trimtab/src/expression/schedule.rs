@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use trimtab_core::{Bytes, Estimate, Nanos, Patience, Problem};
 use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, place};
 use trimtab_plan::{Offload, TermsId, Why};
+use trimtab_tune::Stopwatch;
 
 /// Times an expression is placed anew because planning its pieces told something about their times.
 const ROUNDS: usize = 6;
@@ -26,6 +27,8 @@ const NEWS: f64 = 0.1;
 /// What a launch on the processor takes beside its kernel: its plan is looked up, its result gets a place. Seen on one machine; it
 /// only tips near ties between one launch and several.
 const BESIDE_NS: f64 = 150.0;
+/// Other ways are no longer measured once an expression took this many times the budget of one problem.
+const BUDGETS: u64 = 3;
 /// Pieces measured at most for the sake of ways that were not chosen.
 const MOST_ASIDE: usize = 12;
 
@@ -221,13 +224,15 @@ impl Runtime {
         let mut maker = Maker { flat, groups: &groups, resident, costs, previous };
         let mut choice = maker.choose()?;
         let mut looked_aside = patience < Patience::Measure;
+        let (watch, budget) = (Stopwatch::start(), self.planner().settings().budget);
+        let has_time = || watch.elapsed().0 < budget.0.saturating_mul(BUDGETS);
         for _ in 0..ROUNDS {
-            let mut news = maker.settle(&choice.pieces);
+            let mut news = maker.settle(&choice.pieces, &|| true);
             if !news && !looked_aside {
                 // An estimate nearly as good as what was measured may be better in truth.
                 looked_aside = true;
                 let close = maker.close(&choice);
-                news = maker.settle(&close);
+                news = maker.settle(&close, &has_time);
             }
             if !news || patience == Patience::Off {
                 break;
@@ -298,8 +303,9 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// Makes the plans of pieces where they were placed. Whether that told something new about their times.
-    fn settle(&mut self, pieces: &[(Piece, usize)]) -> bool {
-        pieces.iter().fold(false, |news, (piece, site)| self.costs.settle(piece, *site) | news)
+    fn settle(&mut self, pieces: &[(Piece, usize)], has_time: &dyn Fn() -> bool) -> bool {
+        let pieces = pieces.iter().take_while(|_| has_time());
+        pieces.fold(false, |news, (piece, site)| self.costs.settle(piece, *site) | news)
     }
 
     /// Pieces of other ways to compute the same groups on the same devices that may be as fast.
