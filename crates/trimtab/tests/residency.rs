@@ -330,6 +330,7 @@ fn expressions_that_nobody_reads_are_not_waited_for_and_still_follow_each_other(
     assert_eq!(rt.activity().downloads, 0);
     let cpu = support::runtime();
     let expected = (0..40).fold(x.clone(), |value, _| cpu.add(&cpu.matmul(&value, &w).unwrap(), &x).unwrap());
-    let off = value.to_vec().iter().zip(expected.to_vec()).map(|(a, b)| (a - b).abs() / b.abs().max(1.0));
+    let off =
+        value.to_vec().into_iter().zip(expected.to_vec()).map(|(a, b)| (a - b).abs() / b.abs().max(1.0));
     assert!(off.fold(0.0, f32::max) < 1e-3);
 }
