@@ -1,5 +1,6 @@
 //! Expressions: operations that are written down first and computed as a whole.
 
+mod explanation;
 mod flat;
 mod fuse;
 mod kept;
@@ -10,9 +11,9 @@ mod schedule;
 mod sites;
 mod there;
 
+pub use explanation::Explanation;
 pub(crate) use kept::Schedules;
 pub use operators::Term;
-pub use schedule::Explanation;
 
 use crate::error::Error;
 use crate::ops::{Axis, Float};
@@ -215,14 +216,8 @@ impl<T: Element> Expression<T> {
     /// ```
     pub fn explain(&self) -> Result<Explanation, Error> {
         let flattened = flat::flatten(&self.node)?;
-        let none = Explanation {
-            launches: vec![],
-            expected: Default::default(),
-            bound: Default::default(),
-            notes: vec![],
-        };
         if let flat::Op::Input(_) = flattened.flat.value(flattened.flat.root()).op {
-            return Ok(none);
+            return Ok(Explanation::computed());
         }
         Ok(self.rt.schedule(self.rt.key(flattened.flat, &flattened.inputs))?.explanation.clone())
     }
