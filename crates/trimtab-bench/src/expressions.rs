@@ -183,7 +183,10 @@ fn on_gpu() -> Result<Option<Value>> {
     let both = [together()?.item()?, apart()?.item()?];
     anyhow::ensure!((both[0] - both[1]).abs() < 1e-3, "both ways differ: {both:?}");
     // Both end with reading: what is not read is not waited for, and would be counted to whatever is timed next.
-    let read = |value: Result<Tensor<f32>>| Ok(std::hint::black_box(value?.item()?)).map(drop);
+    let read = |value: Result<Tensor<f32>>| -> Result<()> {
+        std::hint::black_box(value?.item()?);
+        Ok(())
+    };
     let times = interleaved(ROUNDS, &mut [&mut || read(together()), &mut || read(apart())])?;
     Ok(Some(json!({
         "device": rt.devices()[0].facts().name, "launches": GPU_PRODUCTS + 1,
