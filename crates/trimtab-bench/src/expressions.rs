@@ -5,19 +5,18 @@ use crate::Printer;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use trimtab::core::Patience;
-use trimtab::plan::Planner;
 use trimtab::tune::Stopwatch;
 use trimtab::wisdom::Filter;
 use trimtab::{Axis, Builder, Error, Expression, Runtime, Tensor};
 
 /// Interleaved rounds; the minimum counts.
 const ROUNDS: u32 = 60;
-/// Decisions made anew in a round.
-const COLD: u32 = 3;
+/// Rounds of decisions that are made anew.
+const NEW_ROUNDS: u32 = 40;
 /// Least nanoseconds of a timed stretch.
 const LEAST_NS: f64 = 200_000.0;
 /// Side of the products of the chain on a GPU, and how many there are.
-const GPU_SIDE: usize = 64;
+const GPU_SIDE: usize = 16;
 const GPU_PRODUCTS: usize = 8;
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
@@ -77,35 +76,45 @@ fn deciding() -> Result<Value> {
     decide(&small)?;
     decide(&large)?;
     let known = interleaved(ROUNDS, &mut [&mut || decide(&small), &mut || decide(&large)])?;
-    let mut fresh = [f64::INFINITY; 2];
-    for _ in 0..ROUNDS / 4 {
-        for (operands, best) in [&small, &large].into_iter().zip(&mut fresh) {
-            for _ in 0..COLD {
+    let new = |rt: &Runtime| -> Result<[f64; 3]> {
+        let operands = [operands(16)?, operands(1024)?, operands(4096)?];
+        let mut best = [f64::INFINITY; 3];
+        for _ in 0..NEW_ROUNDS {
+            for ((x, bias), best) in operands.iter().zip(&mut best) {
                 // Plans and schedules go; measured rates stay.
                 rt.forget(&Filter::default());
                 let stopwatch = Stopwatch::start();
-                decide(operands)?;
+                std::hint::black_box(layer(rt, x, bias).explain()?);
                 *best = best.min(stopwatch.elapsed().0 as f64);
             }
         }
-    }
-    let eager = |planner: &Planner, side: usize| -> Result<f64> {
-        let problem = format!("elementwise.add:f32:{side}x{side},{side}").parse()?;
-        planner.forget(&Filter::default());
-        let stopwatch = Stopwatch::start();
-        planner.plan(&problem, Default::default())?;
-        Ok(stopwatch.elapsed().0 as f64)
+        Ok(best)
     };
-    let mut planned = [f64::INFINITY; 2];
+    let here = new(&builder().device("cpu").patience(Patience::Estimate).build()?)?;
+    let everywhere = new(&rt)?;
+    // A single operation; how many kernels and settings there are to choose from depends on its size.
+    let planner = rt.planner();
+    let (mut planned, mut rivals) = ([f64::INFINITY; 2], [0; 2]);
     for _ in 0..ROUNDS {
-        for (side, best) in [16, 4096].into_iter().zip(&mut planned) {
-            *best = best.min(eager(rt.planner(), side)?);
+        for (place, side) in [16, 4096].into_iter().enumerate() {
+            let problem = format!("elementwise.add:f32:{side}x{side},{side}").parse()?;
+            planner.forget(&Filter::default());
+            let stopwatch = Stopwatch::start();
+            planner.plan(&problem, Default::default())?;
+            planned[place] = planned[place].min(stopwatch.elapsed().0 as f64);
+            rivals[place] = rt.explain(&problem)?.rivals.len();
         }
     }
+    let each = |place: usize| planned[place] / rivals[place] as f64;
     Ok(json!({
         "decide_ns_16": known[0], "decide_ns_4096": known[1], "decide_ratio": known[1] / known[0],
-        "decide_new_ns_16": fresh[0], "decide_new_ns_4096": fresh[1], "decide_new_ratio": fresh[1] / fresh[0],
-        "plan_new_ns_16": planned[0], "plan_new_ns_4096": planned[1], "plan_new_ratio": planned[1] / planned[0],
+        "decide_new_ns_16": here[0], "decide_new_ns_1024": here[1], "decide_new_ns_4096": here[2],
+        "decide_new_ratio": here[2] / here[0],
+        "decide_new_all_devices_ns_16": everywhere[0], "decide_new_all_devices_ns_1024": everywhere[1],
+        "decide_new_all_devices_ns_4096": everywhere[2],
+        "plan_new_ns_16": planned[0], "plan_new_ns_4096": planned[1],
+        "plan_new_rivals_16": rivals[0], "plan_new_rivals_4096": rivals[1],
+        "plan_new_ratio_per_rival": each(1) / each(0),
     }))
 }
 

@@ -39,15 +39,15 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     Ok(())
 }
 
-/// Problems of a class by growing size, two for each doubling of the side or of the elements.
+/// Problems of a class by growing size, four for each doubling of the side or of the elements.
 fn sizes(class: Class, largest: (u32, u32)) -> Vec<Problem> {
     let powers = if class == Class::Matmul { 3..=largest.1 } else { 6..=largest.0 };
-    let grown = powers.flat_map(|power| [1u64 << power, (1u64 << power) * 3 / 2]);
+    let grown = powers.flat_map(|power| [4, 5, 6, 7].map(|quarters| (quarters << power) / 4));
     let text = |size: u64| match class {
         Class::Unary => format!("elementwise.exp:f32:{size}"),
         Class::Elementwise => format!("elementwise.add:f32:{size}"),
         Class::Reduction => format!("reduce.sum:f32:{size}"),
-        Class::Transpose => format!("transpose:f32:{}x32", size / 32),
+        Class::Transpose => format!("transpose:f32:{}x16", size / 16),
         Class::Matmul => format!("matmul:f32:{size}x{size}x{size}"),
     };
     grown.filter_map(|size| text(size).parse().ok()).collect()

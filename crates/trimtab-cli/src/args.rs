@@ -132,7 +132,7 @@ pub struct Calibrate {
     /// Fewer and smaller sizes
     #[arg(long)]
     pub quick: bool,
-    /// Take times from a profile file instead of measuring; `-` for standard input
+    /// Take times from a profile file, or from what --json printed on a machine like this, instead of measuring; `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "refresh")]
     pub from: Option<PathBuf>,
     /// Show only; keep and change nothing [default with --from]

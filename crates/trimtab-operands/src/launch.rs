@@ -58,12 +58,14 @@ pub trait Launch: Send + Sync {
         timed: bool,
     ) -> Result<Option<Nanos>, LaunchError>;
 
-    /// Makes several launches in this order, each seeing the results of those before, and waits once; copies the last result to
-    /// the processor's memory where asked. After an error nobody knows which of them were made.
+    /// Makes several launches in this order, each seeing the results of those before; copies the last result to the processor's
+    /// memory where asked. Waits for all of them at once, or without `wait` perhaps not at all: then whoever reads a result is told
+    /// what went wrong. After an error nobody knows which of them were made.
     fn launch_together(
         &self,
         launches: &[HeldLaunch<'_>],
         result: Option<SliceMut<'_>>,
+        wait: bool,
     ) -> Result<(), LaunchError>;
 
     /// Memory of the device this process holds, over all its runtimes.

@@ -8,6 +8,7 @@ use crate::probe;
 use crate::program::{Program, STATUS_DIVISION, STATUS_OVERFLOW};
 use crate::run::{Clock, Timing};
 use crate::transfer::{CHUNK_BYTES, Mapping, TransferPath};
+use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use trimtab_core::{
@@ -35,6 +36,8 @@ pub(crate) struct Engine {
     pub memory: Arc<Memory>,
     /// A submission that took longer than its time-out.
     pub abandoned: Mutex<Option<wgpu::SubmissionIndex>>,
+    /// Work nobody has waited for, the oldest first.
+    pub under_way: Mutex<VecDeque<wgpu::SubmissionIndex>>,
     /// Held while something is timed: two measurements on one device would time each other.
     pub measuring: Mutex<()>,
     pub clock: OnceLock<Option<Clock>>,
@@ -89,6 +92,7 @@ pub(crate) fn engines() -> &'static (Vec<Arc<Engine>>, Vec<String>) {
                 pipelines: Pipelines::default(),
                 memory: Arc::default(),
                 abandoned: Mutex::new(None),
+                under_way: Mutex::default(),
                 measuring: Mutex::new(()),
                 clock: OnceLock::new(),
                 transfers: OnceLock::new(),
@@ -160,8 +164,23 @@ impl Engine {
         Prepared::new(self.open()?, &self.pipelines, self.told()?, program)
     }
 
-    /// Waits a little for a kernel that was given up.
+    /// Waits until nothing runs; a little for a kernel that was given up.
     pub(crate) fn idle(&self, open: &Open) -> Result<(), Trouble> {
+        self.is_answering(open)?;
+        let last = {
+            let mut under_way = lock(&self.under_way);
+            let last = under_way.pop_back();
+            under_way.clear();
+            last
+        };
+        match last {
+            Some(last) => self.finish(open, &last, LONGEST_LAUNCH),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits a little for a kernel that was given up.
+    pub(crate) fn is_answering(&self, open: &Open) -> Result<(), Trouble> {
         let mut abandoned = lock(&self.abandoned);
         if let Some(submission) = &*abandoned {
             if !open.wait(Some(submission.clone()), GRACE)? {

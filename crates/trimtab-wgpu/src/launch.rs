@@ -64,6 +64,7 @@ impl Launch for GpuDevice {
         &self,
         launches: &[HeldLaunch<'_>],
         result: Option<SliceMut<'_>>,
+        wait: bool,
     ) -> Result<(), LaunchError> {
         let mut ready = Vec::with_capacity(launches.len());
         for HeldLaunch { kernel, problem, point, inputs, out } in launches {
@@ -72,7 +73,7 @@ impl Launch for GpuDevice {
             let prepared = self.ready(*kernel, problem, point, &inputs, out)?;
             ready.push(Ready { prepared, inputs, out });
         }
-        let statuses = self.engine.run_together(&ready, result.map(bytes_mut), LONGEST_LAUNCH)?;
+        let statuses = self.engine.run_together(&ready, result.map(bytes_mut), wait, LONGEST_LAUNCH)?;
         statuses.iter().zip(launches).try_for_each(|(&status, launch)| status_error(status, launch.problem))
     }
 

@@ -2,10 +2,14 @@
 
 use crate::engine::{Engine, Own, STATUS_BYTES, Trouble};
 use crate::memory::{GpuBuffer, Kind};
+use crate::open::{Open, lock};
 use crate::prepare::Prepared;
 use crate::transfer::{CHUNK_BYTES, Mapping};
 use std::sync::Arc;
 use trimtab_core::{LaunchError, Nanos};
+
+/// Submissions nobody waits for at most: their operands take memory until they are over.
+const MOST_UNDER_WAY: usize = 8;
 
 /// A launch with everything it needs.
 pub(crate) struct Ready<'a> {
@@ -15,16 +19,18 @@ pub(crate) struct Ready<'a> {
 }
 
 impl Engine {
-    /// Runs programs once each, in order, and reads the result of the last where asked. Gives the status of each.
+    /// Runs programs once each, in order, and reads the result of the last where asked. Gives the status of each. Without `wait`
+    /// they may still run afterwards, unless one of them has something to tell.
     pub(crate) fn run_together(
         &self,
         launches: &[Ready<'_>],
         result: Option<&mut [u8]>,
+        wait: bool,
         timeout: Nanos,
     ) -> Result<Vec<u32>, Trouble> {
         let Some(last) = launches.last() else { return Ok(Vec::new()) };
         let open = self.open()?;
-        self.idle(open)?;
+        self.is_answering(open)?;
         let own = launches.iter().map(|launch| self.own(&launch.prepared));
         let own = own.collect::<Result<Vec<Own>, LaunchError>>()?;
         let bound = launches
@@ -66,6 +72,10 @@ impl Engine {
             }
             open.queue.submit([encoder.finish()])
         })?;
+        if !wait && words == 0 && result.is_none() {
+            self.runs_on(open, submission, timeout)?;
+            return Ok(vec![0; launches.len()]);
+        }
         self.finish(open, &submission, timeout)?;
         let mut told = vec![0u8; words];
         let Some(staging) = staging else {
@@ -94,5 +104,21 @@ impl Engine {
             None => 0,
         };
         Ok(statuses.iter().enumerate().map(status).collect())
+    }
+
+    /// Remembers work that is not waited for now; of much of it the oldest is.
+    fn runs_on(&self, open: &Open, submission: wgpu::SubmissionIndex, timeout: Nanos) -> Result<(), Trouble> {
+        let oldest = {
+            let mut under_way = lock(&self.under_way);
+            under_way.push_back(submission);
+            if under_way.len() > MOST_UNDER_WAY { under_way.pop_front() } else { None }
+        };
+        match oldest {
+            Some(oldest) => self.finish(open, &oldest, timeout),
+            None => {
+                open.poll();
+                Ok(())
+            }
+        }
     }
 }

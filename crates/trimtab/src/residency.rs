@@ -25,7 +25,7 @@ pub struct Activity {
     pub reused: u64,
     /// Copies that had to make room for others.
     pub evictions: u64,
-    /// Times several launches of an expression were handed to a device together and waited for once.
+    /// Times launches of an expression were handed to a device together.
     pub together: u64,
     /// Expressions evaluated.
     pub evaluated: u64,
@@ -162,9 +162,10 @@ impl Room {
         &self,
         launches: &[HeldLaunch<'_>],
         result: Option<SliceMut<'_>>,
+        wait: bool,
     ) -> Result<(), LaunchError> {
         let is_read = result.is_some();
-        self.launcher.launch_together(launches, result)?;
+        self.launcher.launch_together(launches, result, wait)?;
         count(&self.counts.together, 1);
         if let Some(last) = launches.last().filter(|_| is_read) {
             count(&self.counts.downloads, 1);

@@ -240,7 +240,7 @@ fn launches_in_a_row_are_handed_over_together_and_the_result_comes_with_them() {
     let chain = || products(&rt, &x, &w, 5).max(Axis::All);
     let launches = chain().explain().unwrap().launches.len();
     assert!(launches >= 5);
-    let expected = products(&cpu, &x, &w, 5).max(Axis::All).item().unwrap();
+    let expected = products(cpu, &x, &w, 5).max(Axis::All).item().unwrap();
     assert!((chain().item().unwrap() - expected).abs() < 1e-4);
     let first = rt.activity();
     assert_eq!((first.together, first.downloads, first.downloaded), (1, 1, Bytes(4)));
@@ -254,6 +254,28 @@ fn launches_in_a_row_are_handed_over_together_and_the_result_comes_with_them() {
     let large = numbers::<f32>(&[1100, 2000]);
     let twice = (rt.lazy(&large) + &large).to_vec().unwrap();
     assert_eq!(twice, large.to_vec().iter().map(|x| x + x).collect::<Vec<_>>());
+    let counts = Tensor::from_fn(&[1100, 2000], |at| at as i32 - 1_000_000).unwrap();
+    let thirds = (rt.lazy(&counts) / 3).to_vec().unwrap();
+    assert_eq!(thirds, counts.to_vec().iter().map(|x| x / 3).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_expected_counts_handing_over_once_for_all_launches_in_a_row() {
+    let rt = gpu();
+    let (x, w) = (numbers::<f32>(&[64, 64]), Tensor::full(&[64, 64], 1.0f32 / 64.0).unwrap());
+    let transfers = rt.devices()[0].transfers().unwrap();
+    for count in [1, 6] {
+        let explained = products(&rt, &x, &w, count).explain().unwrap();
+        assert_eq!(explained.launches.len(), count);
+        let kernels = explained.launches.iter().map(|launch| launch.other.as_ref().unwrap().1.time.0);
+        let moving = |latency: u64, rate: f64| latency as f64 + BYTES as f64 / rate * 1e9;
+        let up = moving(transfers.upload_latency.0, transfers.upload_bytes_per_s);
+        let down = moving(transfers.download_latency.0, transfers.download_bytes_per_s);
+        let expected = kernels.sum::<u64>() as f64 + 2.0 * up + down + transfers.submit.0 as f64;
+        // Beside that, what finding the plan takes.
+        let beside = explained.expected.0 as f64 - expected;
+        assert!((-2.0..1_000.0 * count as f64).contains(&beside), "{beside} {explained}");
+    }
 }
 
 #[test]
@@ -273,7 +295,7 @@ fn an_answer_that_does_not_exist_is_told_by_whichever_launch_finds_out() {
 fn an_expression_larger_than_the_device_is_handed_over_in_parts() {
     let rt = builder().device("gpu0").device_memory_max(Bytes(4 * BYTES)).build().unwrap();
     let (x, w) = (numbers::<f32>(&[64, 64]), Tensor::full(&[64, 64], 1.0f32 / 64.0).unwrap());
-    let expected = products(&support::runtime(), &x, &w, 8).eval().unwrap();
+    let expected = products(support::runtime(), &x, &w, 8).eval().unwrap();
     for _ in 0..3 {
         let made = products(&rt, &x, &w, 8).eval().unwrap();
         let off = made.to_vec().iter().zip(expected.to_vec()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -294,4 +316,21 @@ fn numbers_are_moved_again_only_when_they_are_others() {
     assert_eq!(rt.activity().uploads, uploads);
     assert_eq!(scaled(3.0), x.to_vec().iter().map(|x| x * 3.0 + 1.0).collect::<Vec<_>>());
     assert!(rt.activity().uploads > uploads);
+}
+
+#[test]
+fn expressions_that_nobody_reads_are_not_waited_for_and_still_follow_each_other() {
+    let rt = gpu();
+    let (x, w) = (numbers::<f32>(&[64, 64]), Tensor::full(&[64, 64], 1.0f32 / 64.0).unwrap());
+    let mut value = x.clone();
+    // More than may be under way at a time.
+    for _ in 0..40 {
+        value = (rt.lazy(&value).matmul(&w) + &x).eval().unwrap();
+    }
+    assert_eq!(rt.activity().downloads, 0);
+    let cpu = support::runtime();
+    let expected = (0..40).fold(x.clone(), |value, _| cpu.add(&cpu.matmul(&value, &w).unwrap(), &x).unwrap());
+    let off =
+        value.to_vec().into_iter().zip(expected.to_vec()).map(|(a, b)| (a - b).abs() / b.abs().max(1.0));
+    assert!(off.fold(0.0, f32::max) < 1e-3);
 }

@@ -38,16 +38,36 @@ impl Op {
         first.into_iter().chain(second)
     }
 
+    /// Whether its shape does not follow from its operands'.
+    fn has_own_shape(self) -> bool {
+        matches!(self, Op::Input(_) | Op::Repeat(_))
+    }
+
     pub(crate) fn is_elementwise(self) -> bool {
         matches!(self, Op::Unary(..) | Op::Binary(..))
     }
 }
 
-/// One value: dense and row-major.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// One value: dense and row-major. Equal ones of equal lists have the same shape, most of them because their operands have.
+#[derive(Clone, Copy, Eq)]
 pub(crate) struct Value {
     pub op: Op,
     pub shape: Dims<usize>,
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        self.op == other.op && (!self.op.has_own_shape() || self.shape == other.shape)
+    }
+}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.op.hash(state);
+        if self.op.has_own_shape() {
+            self.shape.as_slice().hash(state);
+        }
+    }
 }
 
 impl Value {
@@ -148,7 +168,7 @@ pub(super) fn flatten<T: Element>(root: &Arc<Node<T>>) -> Result<Flattened<T>, E
             let node = top.node;
             let [a, b] = top.operands;
             let made = match &node.made {
-                Made::Wrong(error) => return Err(error.clone()),
+                Made::Wrong(error) => return Err(Error::clone(error)),
                 Made::Given(tensor) => list.input(tensor),
                 Made::Number(number) => list.number(*number),
                 Made::Unary(op, _) => list.push(Op::Unary(*op, a), node.shape),
@@ -187,11 +207,7 @@ impl<T: Element> List<T> {
             false => self.known.get(&value).copied(),
         };
         known.unwrap_or_else(|| {
-            op.hash(&mut self.hasher);
-            // The shape of everything else follows from its operands'.
-            if matches!(op, Op::Input(_) | Op::Repeat(_)) {
-                shape.as_slice().hash(&mut self.hasher);
-            }
+            value.hash(&mut self.hasher);
             let at = values.len() as At;
             values.push(value);
             if values.len() > FEW {

@@ -46,7 +46,10 @@ pub(crate) struct Schedules {
     recent: Recent,
 }
 
-struct Recent([RwLock<Option<(u64, Arc<Schedule>)>>; PLACES]);
+/// A schedule and its hash.
+type Place = RwLock<Option<(u64, Arc<Schedule>)>>;
+
+struct Recent([Place; PLACES]);
 
 impl Default for Recent {
     fn default() -> Self {
@@ -55,7 +58,7 @@ impl Default for Recent {
 }
 
 impl Recent {
-    fn at(&self, hash: u64) -> &RwLock<Option<(u64, Arc<Schedule>)>> {
+    fn at(&self, hash: u64) -> &Place {
         // The upper half is what multiplying mixed best.
         &self.0[(hash >> 32) as usize % PLACES]
     }

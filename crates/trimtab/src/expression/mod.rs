@@ -1,5 +1,6 @@
 //! Expressions: operations that are written down first and computed as a whole.
 
+mod explanation;
 mod flat;
 mod fuse;
 mod kept;
@@ -10,9 +11,9 @@ mod schedule;
 mod sites;
 mod there;
 
+pub use explanation::Explanation;
 pub(crate) use kept::Schedules;
 pub use operators::Term;
-pub use schedule::Explanation;
 
 use crate::error::Error;
 use crate::ops::{Axis, Float};
@@ -174,10 +175,10 @@ impl<T: Element> Expression<T> {
     /// Computes it. The value is kept, so that a second time costs nothing, and stays where it was computed until it is read.
     pub fn eval(&self) -> Result<Tensor<T>, Error> {
         if let Some(value) = self.node.value.get() {
-            return Ok(value.clone());
+            return Ok(Tensor::clone(value));
         }
         let value = self.rt.evaluate(flat::flatten(&self.node)?, false)?;
-        Ok(self.node.value.get_or_init(|| value).clone())
+        Ok(Tensor::clone(self.node.value.get_or_init(|| Box::new(value))))
     }
 
     /// Computes it for someone who reads it at once: the value comes back with what computes it.
@@ -186,7 +187,7 @@ impl<T: Element> Expression<T> {
             return value.fetched();
         }
         let value = self.rt.evaluate(flat::flatten(&self.node)?, true)?;
-        self.node.value.get_or_init(|| value).fetched()
+        self.node.value.get_or_init(|| Box::new(value)).fetched()
     }
 
     /// Computes it; the elements in row-major order.
@@ -215,14 +216,8 @@ impl<T: Element> Expression<T> {
     /// ```
     pub fn explain(&self) -> Result<Explanation, Error> {
         let flattened = flat::flatten(&self.node)?;
-        let none = Explanation {
-            launches: vec![],
-            expected: Default::default(),
-            bound: Default::default(),
-            notes: vec![],
-        };
         if let flat::Op::Input(_) = flattened.flat.value(flattened.flat.root()).op {
-            return Ok(none);
+            return Ok(Explanation::computed());
         }
         Ok(self.rt.schedule(self.rt.key(flattened.flat, &flattened.inputs))?.explanation.clone())
     }

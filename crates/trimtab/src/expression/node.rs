@@ -10,9 +10,9 @@ use trimtab_cpu::Element;
 /// An order of axes: axis `i` of the result is axis `axes[i]`.
 pub(super) type Axes = [u8; MAX_TENSOR_RANK];
 
-/// How a node's value comes about.
+/// How a node's value comes about. Small, because there is one for every operation.
 pub(super) enum Made<T: Element> {
-    Given(Tensor<T>),
+    Given(Box<Tensor<T>>),
     Number(T),
     Unary(UnaryOp, Arc<Node<T>>),
     Binary(BinaryOp, Arc<Node<T>>, Arc<Node<T>>),
@@ -20,7 +20,7 @@ pub(super) enum Made<T: Element> {
     Matmul(Arc<Node<T>>, Arc<Node<T>>),
     Permute(Axes, Arc<Node<T>>),
     /// What was asked for makes no sense; told when it is evaluated.
-    Wrong(Error),
+    Wrong(Box<Error>),
 }
 
 /// A value of an expression.
@@ -28,7 +28,7 @@ pub struct Node<T: Element> {
     pub(super) made: Made<T>,
     pub(super) shape: Dims<usize>,
     /// The value, once it was evaluated.
-    pub(super) value: OnceLock<Tensor<T>>,
+    pub(super) value: OnceLock<Box<Tensor<T>>>,
 }
 
 impl<T: Element> Node<T> {
@@ -37,11 +37,11 @@ impl<T: Element> Node<T> {
     }
 
     pub(super) fn wrong(error: Error) -> Arc<Node<T>> {
-        Arc::new(Node { made: Made::Wrong(error), shape: Dims::default(), value: OnceLock::new() })
+        Arc::new(Node { made: Made::Wrong(Box::new(error)), shape: Dims::default(), value: OnceLock::new() })
     }
 
     pub(super) fn given(tensor: &Tensor<T>) -> Arc<Node<T>> {
-        Node::new(Made::Given(tensor.clone()), tensor.dims())
+        Node::new(Made::Given(Box::new(tensor.clone())), tensor.dims())
     }
 
     pub(super) fn number(value: T) -> Arc<Node<T>> {

@@ -32,8 +32,8 @@ pub(super) struct Values<'a, T: Element> {
 /// How launches are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// Those in a row on one device are handed over together.
-    Together,
+    /// Those in a row on one device are handed over together; with care they are waited for before the expression is done.
+    Together { careful: bool },
     /// Each is waited for.
     Apart,
 }
@@ -60,14 +60,15 @@ impl Runtime {
         let is_elsewhere = schedule.steps.iter().any(|step| step.site > 0);
         // The first run on a device may build kernels, which is not what launches take.
         let timed = run % TIMED == u32::from(is_elsewhere);
-        let manner = if timed { Manner::Apart } else { Manner::Together };
+        // What is wrong with a kernel shows when it first runs.
+        let manner = if timed { Manner::Apart } else { Manner::Together { careful: run == 0 } };
         let first = self.run(&schedule, &inputs, &numbers, (manner, timed, is_read));
         let error = match first {
             Ok(value) => return Ok(value),
             Err(error) if is_callers(&error) || !is_elsewhere => return Err(error),
             Err(error) => error,
         };
-        if manner == Manner::Together {
+        if manner != Manner::Apart {
             // One by one it shows which of them fails, and the next best plan takes its place.
             let again = self.run(&schedule, &inputs, &numbers, (Manner::Apart, false, is_read));
             if again.is_ok() || again.as_ref().is_err_and(is_callers) {
@@ -94,7 +95,7 @@ impl Runtime {
         let flat = &schedule.key.flat;
         let made = Vec::with_capacity(schedule.steps.len());
         let mut values = Values { inputs, numbers, dense: Vec::new(), made };
-        let mut waiting = Waiting::default();
+        let mut waiting = Waiting::new(manner != Manner::Together { careful: false });
         for step in &schedule.steps {
             let watch = timed.then(Stopwatch::start);
             for from in &step.from {
@@ -109,7 +110,7 @@ impl Runtime {
                 (_, Task::Copy) => self.copied(flat, step, &values)?,
                 (_, Task::Problem(_)) if out.len() == 0 => Tensor::zeros(out.shape())?,
                 (None, Task::Problem(problem)) => self.run_here(problem, step, out.shape(), &values)?,
-                (Some(room), Task::Problem(problem)) if manner == Manner::Together => {
+                (Some(room), Task::Problem(problem)) if manner != Manner::Apart => {
                     let planner = self.planner_for(step.device);
                     let plan = plan_of(planner, step.terms, problem)?;
                     waiting.add(room, &plan, problem, step, out.shape(), &values)?

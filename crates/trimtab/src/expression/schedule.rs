@@ -1,28 +1,34 @@
 //! From an expression to launches: which operations run as one, and where each runs, by what everything costs together.
 
+use super::explanation::Explanation;
 use super::flat::{At, Flat, Op};
 use super::fuse::{Feed, Group, Piece, groups};
 use super::kept::{Division, Key};
-use super::sites::{Costs, Refusal};
+use super::sites::Costs;
 use super::there::Numbers;
 use crate::error::Error;
-use crate::journal::{Entry, Happened};
+use crate::journal::Happened;
 use crate::residency::count;
 use crate::runtime::Runtime;
 use rustc_hash::FxHashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use trimtab_core::{Bytes, Estimate, Nanos, Patience, Problem};
+use trimtab_core::{Bytes, Nanos, Patience, Problem};
 use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, place};
 use trimtab_plan::{Offload, TermsId, Why};
+use trimtab_tune::Stopwatch;
 
 /// Times an expression is placed anew because planning its pieces told something about their times.
 const ROUNDS: usize = 6;
 /// How many times longer than the chosen way another may be expected to take and still be measured.
 const CLOSE: f64 = 1.5;
 /// Share by which an expected time must change before a schedule that rests on it is made anew.
-const NEWS: f64 = 0.02;
+const NEWS: f64 = 0.1;
+/// What a launch on the processor takes beside its kernel: its plan is looked up, its result gets a place. Seen on one machine; it
+/// only tips near ties between one launch and several.
+const BESIDE_NS: f64 = 150.0;
+/// Other ways are no longer measured once an expression took this many times the budget of one problem.
+const BUDGETS: u64 = 3;
 /// Pieces measured at most for the sake of ways that were not chosen.
 const MOST_ASIDE: usize = 12;
 
@@ -74,29 +80,6 @@ struct Expected {
     time: Option<Nanos>,
 }
 
-/// How an expression is computed and why: one entry for each launch, in order.
-#[derive(Clone, Debug)]
-pub struct Explanation {
-    /// The launches.
-    pub launches: Vec<Entry>,
-    /// What the whole is expected to take, moves included; zero in mode `off`, which expects nothing.
-    pub expected: Nanos,
-    /// No other division over the devices is expected to take less than this.
-    pub bound: Nanos,
-    /// What an earlier division of the same expression has to do with it, and what else there is to say.
-    pub notes: Vec<String>,
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, launch) in self.launches.iter().enumerate() {
-            writeln!(f, "{}. {launch}", number + 1)?;
-        }
-        write!(f, "expected altogether: {}", self.expected)?;
-        self.notes.iter().try_for_each(|note| write!(f, "\n{note}"))
-    }
-}
-
 /// A schedule without what it is for.
 struct Made {
     steps: Vec<Step>,
@@ -114,12 +97,13 @@ impl Made {
 }
 
 /// One way through an expression.
-struct Choice {
-    /// Each with the pieces of its group apart, if there are several.
-    pieces: Vec<(Piece, usize)>,
-    ns: f64,
-    bound_ns: f64,
-    kept: bool,
+pub(super) struct Choice {
+    /// Each with where it runs.
+    pub pieces: Vec<(Piece, usize)>,
+    pub ns: f64,
+    pub bound_ns: f64,
+    /// Whether the devices are those of before, though others may be a little better.
+    pub kept: bool,
     division: Division,
 }
 
@@ -218,13 +202,15 @@ impl Runtime {
         let mut maker = Maker { flat, groups: &groups, resident, costs, previous };
         let mut choice = maker.choose()?;
         let mut looked_aside = patience < Patience::Measure;
+        let (watch, budget) = (Stopwatch::start(), self.planner().settings().budget);
+        let has_time = || watch.elapsed().0 < budget.0.saturating_mul(BUDGETS);
         for _ in 0..ROUNDS {
-            let mut news = maker.settle(&choice.pieces);
+            let mut news = maker.settle(&choice.pieces, &|| true);
             if !news && !looked_aside {
                 // An estimate nearly as good as what was measured may be better in truth.
                 looked_aside = true;
                 let close = maker.close(&choice);
-                news = maker.settle(&close);
+                news = maker.settle(&close, &has_time);
             }
             if !news || patience == Patience::Off {
                 break;
@@ -269,10 +255,12 @@ impl Runtime {
 
 /// What a piece takes at a site. Launches in a row are handed over together, which is part of moving their results.
 fn piece_ns(costs: &mut Costs<'_>, flat: &Flat, piece: &Piece, site: usize) -> Option<f64> {
-    Some(costs.of(piece, flat.bytes(piece.out), site).ok()?.time.0 as f64)
+    let time = costs.of(piece, flat.bytes(piece.out), site).ok()?.time.0 as f64;
+    // Mode `off` expects nothing.
+    Some(if site == 0 && time > 0.0 { time + BESIDE_NS } else { time })
 }
 
-fn way_ns(costs: &mut Costs<'_>, flat: &Flat, way: &[Piece], site: usize) -> Option<f64> {
+pub(super) fn way_ns(costs: &mut Costs<'_>, flat: &Flat, way: &[Piece], site: usize) -> Option<f64> {
     way.iter().map(|piece| piece_ns(costs, flat, piece, site)).sum()
 }
 
@@ -283,18 +271,19 @@ fn cheapest(costs: &mut Costs<'_>, flat: &Flat, group: &Group, site: usize) -> O
     ways.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-struct Maker<'a> {
-    flat: &'a Flat,
-    groups: &'a [Group],
+pub(super) struct Maker<'a> {
+    pub flat: &'a Flat,
+    pub groups: &'a [Group],
     resident: &'a [u64],
-    costs: Costs<'a>,
+    pub costs: Costs<'a>,
     previous: Option<Division>,
 }
 
 impl Maker<'_> {
     /// Makes the plans of pieces where they were placed. Whether that told something new about their times.
-    fn settle(&mut self, pieces: &[(Piece, usize)]) -> bool {
-        pieces.iter().fold(false, |news, (piece, site)| self.costs.settle(piece, *site) | news)
+    fn settle(&mut self, pieces: &[(Piece, usize)], has_time: &dyn Fn() -> bool) -> bool {
+        let pieces = pieces.iter().take_while(|_| has_time());
+        pieces.fold(false, |news, (piece, site)| self.costs.settle(piece, *site) | news)
     }
 
     /// Pieces of other ways to compute the same groups on the same devices that may be as fast.
@@ -459,95 +448,6 @@ impl Maker<'_> {
         }
         None
     }
-
-    fn explain(&mut self, choice: &Choice) -> Explanation {
-        let launches = choice.pieces.iter().map(|(piece, site)| self.entry(piece, *site)).collect();
-        let mut notes = Vec::new();
-        if choice.kept {
-            notes.push("devices stay as they were: no other division is better by five per cent".to_string());
-        }
-        for site in 1..self.costs.sites.len() {
-            if let Some((_, reason)) = self.costs.ruled_out(site) {
-                notes.push(format!("nothing runs on {}: {reason}", self.costs.sites[site].name()));
-            }
-        }
-        Explanation {
-            launches,
-            expected: Nanos(choice.ns as u64),
-            bound: Nanos(choice.bound_ns as u64),
-            notes,
-        }
-    }
-
-    fn entry(&mut self, piece: &Piece, site: usize) -> Entry {
-        let bytes = self.flat.bytes(piece.out);
-        let all: Vec<Result<Estimate, Refusal>> =
-            (0..self.costs.sites.len()).map(|site| self.costs.of(piece, bytes, site)).collect();
-        let times = (1..all.len()).filter_map(|site| Some((site, all[site].clone().ok()?)));
-        let other = times.min_by_key(|(_, estimate)| estimate.time);
-        let other = other.map(|(site, estimate)| (self.costs.sites[site].name().to_string(), estimate));
-        let apart = self.apart(piece, site);
-        let (mut why, mut note) = reason(piece, site, &all);
-        if self.costs.offload.off && piece.operations == 1 {
-            (why, note) = (Why::Disabled, "offload is off".to_string());
-        }
-        Entry {
-            number: 0,
-            what: piece.shown(),
-            operations: piece.operations,
-            device: self.costs.sites[site].name().to_string(),
-            why,
-            processor: all.first().and_then(|estimate| estimate.clone().ok()),
-            other,
-            apart,
-            note,
-            happened: Arc::default(),
-        }
-    }
-
-    /// What the operations of a piece would take one by one where it runs.
-    fn apart(&mut self, piece: &Piece, site: usize) -> Option<Nanos> {
-        let groups = self.groups;
-        let group = groups.iter().find(|group| group.ways.iter().flatten().any(|other| other == piece))?;
-        let way = group.ways.iter().find(|way| way.contains(piece))?;
-        if piece.operations < 2 {
-            return None;
-        }
-        // What other launches of the same way compute is not this piece's.
-        let others: Vec<At> = way.iter().filter(|other| *other != piece).map(|other| other.out).collect();
-        let own: Vec<Piece> =
-            group.apart().iter().filter(|single| !others.contains(&single.out)).cloned().collect();
-        way_ns(&mut self.costs, self.flat, &own, site).map(|ns| Nanos(ns as u64))
-    }
-}
-
-/// What tipped the scales for a piece, and a word about it.
-fn reason(piece: &Piece, site: usize, all: &[Result<Estimate, Refusal>]) -> (Why, String) {
-    let chosen = all.get(site).and_then(|estimate| estimate.clone().ok());
-    let fused = piece.operations > 1;
-    let basis = chosen.map_or(Why::Model, |estimate| Why::of(estimate.basis));
-    let plain = if fused { Why::Fusion } else { basis };
-    let mut others = all.iter().enumerate().filter(|(other, _)| *other != site).map(|(_, estimate)| estimate);
-    if all.len() == 1 {
-        return (plain, String::new());
-    }
-    let refusal = all.iter().find_map(|estimate| estimate.as_ref().err());
-    let able = others.clone().any(|estimate| estimate.is_ok());
-    if let Some((why, reason)) = refusal.filter(|_| !able) {
-        let why = if fused && *why == Why::Disabled { Why::Fusion } else { *why };
-        return (why, reason.clone());
-    }
-    let faster = |estimate: &Result<Estimate, Refusal>| {
-        let time = |estimate: &Estimate| estimate.time;
-        estimate.as_ref().is_ok_and(|other| chosen.as_ref().is_some_and(|own| time(other) < time(own)))
-    };
-    if others.any(faster) {
-        return (
-            Why::Residency,
-            "elsewhere it would be faster, but not with what would have to be moved".to_string(),
-        );
-    }
-    (plain, String::new())
 }
 
 /// The launches in order, with where each finds its operands and what it leaves behind that nobody needs any more.

@@ -1,4 +1,5 @@
-//! Launches of an expression on a device beside the processor: those in a row are handed over together and waited for once.
+//! Launches of an expression on a device beside the processor: those in a row are handed over together, and waited for
+//! when someone reads what they computed.
 
 use super::fuse::Feed;
 use super::run::{Values, gathered, retrying};
@@ -48,13 +49,18 @@ struct Launch {
 }
 
 /// Launches that wait to be made, all on one device.
-#[derive(Default)]
 pub(super) struct Waiting {
     room: Option<Arc<Room>>,
     launches: Vec<Launch>,
+    /// Whether to wait for them, so that what goes wrong can be made good.
+    careful: bool,
 }
 
 impl Waiting {
+    pub(super) fn new(careful: bool) -> Waiting {
+        Waiting { room: None, launches: Vec::new(), careful }
+    }
+
     /// Whether the next launch on a device can wait with the others.
     pub(super) fn is_for(&self, room: &Arc<Room>) -> bool {
         let takes: u64 = self.launches.iter().map(|launch| launch.plan.expected.0).sum();
@@ -91,7 +97,9 @@ impl Waiting {
     pub(super) fn launch(&mut self) -> Result<(), Error> {
         let (room, launches) = (self.room.take(), std::mem::take(&mut self.launches));
         match room {
-            Some(room) if !launches.is_empty() => together(&room, &launches, None::<&mut [f32]>),
+            Some(room) if !launches.is_empty() => {
+                together(&room, &launches, None::<&mut [f32]>, self.careful)
+            }
             _ => Ok(()),
         }
     }
@@ -101,7 +109,7 @@ impl Waiting {
         let computes = |launch: &Launch| value.lies_in(&launch.out);
         match (self.room.take(), self.launches.last()) {
             (Some(room), Some(last)) if computes(last) => {
-                value.receive(|elements| together(&room, &self.launches, Some(elements)))
+                value.receive(|elements| together(&room, &self.launches, Some(elements), true))
             }
             (room, _) => {
                 self.room = room;
@@ -132,7 +140,12 @@ fn operands<T: Element>(
     Ok((inputs, room.reserve(bytes)?))
 }
 
-fn together<T: Element>(room: &Room, launches: &[Launch], result: Option<&mut [T]>) -> Result<(), Error> {
+fn together<T: Element>(
+    room: &Room,
+    launches: &[Launch],
+    result: Option<&mut [T]>,
+    wait: bool,
+) -> Result<(), Error> {
     let launches: Vec<HeldLaunch<'_>> = launches
         .iter()
         .map(|launch| HeldLaunch {
@@ -143,7 +156,7 @@ fn together<T: Element>(room: &Room, launches: &[Launch], result: Option<&mut [T
             out: launch.out.held(),
         })
         .collect();
-    Ok(room.launch_together(&launches, result.map(T::erase_mut))?)
+    Ok(room.launch_together(&launches, result.map(T::erase_mut), wait)?)
 }
 
 impl Runtime {

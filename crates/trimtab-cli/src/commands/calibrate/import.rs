@@ -1,4 +1,5 @@
-//! Profile files: a JSON list of category, shapes and mean time. Read liberally; what cannot be read is said with its place.
+//! Profile files: a JSON list of category, shapes and mean time, or what `calibrate --json` printed. Read liberally; what cannot be
+//! read is said with its place.
 
 use crate::failure::bad_input;
 use anyhow::{Context, Result};
@@ -34,6 +35,9 @@ pub fn read(path: &Path) -> Result<Vec<Sample>> {
 }
 
 fn parse(text: &str) -> Result<Vec<Sample>, String> {
+    if let Some(samples) = own(text)? {
+        return Ok(samples);
+    }
     let value: Value = serde_json::from_str(text)
         .map_err(|error| format!("not JSON: {error}; write a list of entries like {EXAMPLE}"))?;
     let list = match &value {
@@ -52,6 +56,27 @@ fn parse(text: &str) -> Result<Vec<Sample>, String> {
         object.and_then(|object| sample(at + 1, object)).map_err(|why| format!("entry {}: {why}", at + 1))
     };
     list.iter().enumerate().map(entry).collect()
+}
+
+/// The samples of lines `calibrate --json` printed, here or on another machine; nothing if the text is none.
+fn own(text: &str) -> Result<Option<Vec<Sample>>, String> {
+    let mut samples = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let Ok(Value::Object(object)) = serde_json::from_str(line) else { return Ok(None) };
+        let Some(seen) = object.get("seen").and_then(Value::as_array) else { continue };
+        let word = |key: &str| object.get(key).and_then(Value::as_str);
+        let class = word("class").and_then(Class::parse);
+        let device = word("device").map(str::to_string);
+        let damaged = || format!("line {}: not as `trimtab calibrate --json` prints it", at + 1);
+        let class = class.ok_or_else(damaged)?;
+        for pair in seen {
+            let size = pair.get(0).and_then(Value::as_u64).filter(|size| *size > 0);
+            let ns = pair.get(1).and_then(Value::as_f64).filter(|ns| *ns > 0.0);
+            let (size, ns) = size.zip(ns).ok_or_else(damaged)?;
+            samples.push(Sample { entry: at + 1, class, size, ns, device: device.clone() });
+        }
+    }
+    Ok(Some(samples).filter(|samples| !samples.is_empty()))
 }
 
 fn sample(entry: usize, object: &Map<String, Value>) -> Result<Sample, String> {
@@ -183,6 +208,19 @@ mod tests {
             ]
         );
         assert_eq!(parse(&format!("{{\"entries\": {text}}}")).unwrap(), samples);
+    }
+
+    #[test]
+    fn what_calibrate_prints_is_read_again() {
+        let text = r#"{"class":"matmul","device":"gpu0","unit":"flops","seen":[[8192,900.5],[65536,1000.0]],"used":true}
+{"measured":true,"committed":false,"devices":2}
+"#;
+        let samples = parse(text).unwrap();
+        let seen: Vec<_> = samples.iter().map(|s| (s.class, s.size, s.ns, s.device.as_deref())).collect();
+        let gpu = Some("gpu0");
+        assert_eq!(seen, [(Class::Matmul, 8192, 900.5, gpu), (Class::Matmul, 65536, 1000.0, gpu)]);
+        let damaged = parse(&text.replace("65536", "\"much\"")).unwrap_err();
+        assert!(damaged.contains("line 1"), "{damaged}");
     }
 
     #[test]

@@ -1,0 +1,133 @@
+//! How an expression is computed, and why, for people and for the journal.
+
+use super::flat::At;
+use super::fuse::Piece;
+use super::schedule::{Choice, Maker, way_ns};
+use super::sites::Refusal;
+use crate::journal::Entry;
+use std::fmt;
+use std::sync::Arc;
+use trimtab_core::{Estimate, Nanos};
+use trimtab_plan::Why;
+
+/// How an expression is computed and why: one entry for each launch, in order.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The launches.
+    pub launches: Vec<Entry>,
+    /// What the whole is expected to take, moves included; zero in mode `off`, which expects nothing.
+    pub expected: Nanos,
+    /// No other division over the devices is expected to take less than this.
+    pub bound: Nanos,
+    /// What an earlier division of the same expression has to do with it, and what else there is to say.
+    pub notes: Vec<String>,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, launch) in self.launches.iter().enumerate() {
+            writeln!(f, "{}. {launch}", number + 1)?;
+        }
+        write!(f, "expected altogether: {}", self.expected)?;
+        self.notes.iter().try_for_each(|note| write!(f, "\n{note}"))
+    }
+}
+
+impl Explanation {
+    /// Of what is there already.
+    pub(super) fn computed() -> Explanation {
+        let notes = vec!["computed already: nothing has to run".to_string()];
+        Explanation { launches: vec![], expected: Nanos(0), bound: Nanos(0), notes }
+    }
+}
+
+impl Maker<'_> {
+    pub(super) fn explain(&mut self, choice: &Choice) -> Explanation {
+        let launches = choice.pieces.iter().map(|(piece, site)| self.entry(piece, *site)).collect();
+        let mut notes = Vec::new();
+        if choice.kept {
+            notes.push("devices stay as they were: no other division is better by five per cent".to_string());
+        }
+        for site in 1..self.costs.sites.len() {
+            if let Some((_, reason)) = self.costs.ruled_out(site) {
+                notes.push(format!("nothing runs on {}: {reason}", self.costs.sites[site].name()));
+            }
+        }
+        Explanation {
+            launches,
+            expected: Nanos(choice.ns as u64),
+            bound: Nanos(choice.bound_ns as u64),
+            notes,
+        }
+    }
+
+    fn entry(&mut self, piece: &Piece, site: usize) -> Entry {
+        let bytes = self.flat.bytes(piece.out);
+        let all: Vec<Result<Estimate, Refusal>> =
+            (0..self.costs.sites.len()).map(|site| self.costs.of(piece, bytes, site)).collect();
+        let times = (1..all.len()).filter_map(|site| Some((site, all[site].clone().ok()?)));
+        let other = times.min_by_key(|(_, estimate)| estimate.time);
+        let other = other.map(|(site, estimate)| (self.costs.sites[site].name().to_string(), estimate));
+        let apart = self.apart(piece, site);
+        let (mut why, mut note) = reason(piece, site, &all);
+        if self.costs.offload.off && piece.operations == 1 {
+            (why, note) = (Why::Disabled, "offload is off".to_string());
+        }
+        Entry {
+            number: 0,
+            what: piece.shown(),
+            operations: piece.operations,
+            device: self.costs.sites[site].name().to_string(),
+            why,
+            processor: all.first().and_then(|estimate| estimate.clone().ok()),
+            other,
+            apart,
+            note,
+            happened: Arc::default(),
+        }
+    }
+
+    /// What the operations of a piece would take one by one where it runs.
+    fn apart(&mut self, piece: &Piece, site: usize) -> Option<Nanos> {
+        let groups = self.groups;
+        let group = groups.iter().find(|group| group.ways.iter().flatten().any(|other| other == piece))?;
+        let way = group.ways.iter().find(|way| way.contains(piece))?;
+        if piece.operations < 2 {
+            return None;
+        }
+        // What other launches of the same way compute is not this piece's.
+        let others: Vec<At> = way.iter().filter(|other| *other != piece).map(|other| other.out).collect();
+        let own: Vec<Piece> =
+            group.apart().iter().filter(|single| !others.contains(&single.out)).cloned().collect();
+        way_ns(&mut self.costs, self.flat, &own, site).map(|ns| Nanos(ns as u64))
+    }
+}
+
+/// What tipped the scales for a piece, and a word about it.
+fn reason(piece: &Piece, site: usize, all: &[Result<Estimate, Refusal>]) -> (Why, String) {
+    let chosen = all.get(site).and_then(|estimate| estimate.clone().ok());
+    let fused = piece.operations > 1;
+    let basis = chosen.map_or(Why::Model, |estimate| Why::of(estimate.basis));
+    let plain = if fused { Why::Fusion } else { basis };
+    let mut others = all.iter().enumerate().filter(|(other, _)| *other != site).map(|(_, estimate)| estimate);
+    if all.len() == 1 {
+        return (plain, String::new());
+    }
+    let refusal = all.iter().find_map(|estimate| estimate.as_ref().err());
+    let able = others.clone().any(|estimate| estimate.is_ok());
+    if let Some((why, reason)) = refusal.filter(|_| !able) {
+        let why = if fused && *why == Why::Disabled { Why::Fusion } else { *why };
+        return (why, reason.clone());
+    }
+    let faster = |estimate: &Result<Estimate, Refusal>| {
+        let time = |estimate: &Estimate| estimate.time;
+        estimate.as_ref().is_ok_and(|other| chosen.as_ref().is_some_and(|own| time(other) < time(own)))
+    };
+    if others.any(faster) {
+        return (
+            Why::Residency,
+            "elsewhere it would be faster, but not with what would have to be moved".to_string(),
+        );
+    }
+    (plain, String::new())
+}
