@@ -53,7 +53,7 @@ fn look(root: &Path, browser: &str, file: Option<&str>, dir: &Path) -> Result<()
         None => {
             let page = dir.join("report.html");
             let shown = page.display().to_string();
-            let run = ["run", "--quiet", "--workspace", "--all-features", "--bin", "trimtab", "--"];
+            let run = ["run", "--quiet", "--package", "trimtab-cli", "--"];
             crate::cargo(root, &[&run[..], &["report", "--html", &shown]].concat())?;
             page
         }

@@ -54,8 +54,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Launches since that were timed: of expressions those made one by one, of single operations as many as live calls are timed,
-    /// taken in twice a second.
+    /// Launches since that were timed: some are, so that timing costs nothing; those of single operations are taken in twice a
+    /// second.
     pub fn runs(&self) -> u64 {
         self.happened.runs.load(Ordering::Relaxed)
     }

@@ -138,12 +138,15 @@ fn launches_of_expressions_are_there_for_fusion_and_residency() {
     let entry = last(&rt);
     assert_eq!((entry.what.as_str(), entry.why), (sum, Why::Residency), "{entry}");
     assert!(entry.device.starts_with("gpu") && entry.note.contains("have to be moved"), "{entry}");
-    assert_eq!(entry.runs(), 1);
     let rt = builder().device("cpu").build().unwrap();
     let x = numbers::<f32>(&[512, 512]);
-    (((rt.lazy(&x) * 2.0 + 1.0).relu() * 0.5 - 3.0).abs()).eval().unwrap();
-    let entry = last(&rt);
-    assert!(entry.why == Why::Fusion && entry.operations > 1 && entry.apart.is_some(), "{entry}");
+    // Some of the calls are timed.
+    for _ in 0..100 {
+        ((rt.lazy(&x) * 2.0 + 1.0).relu() * 0.5 - 3.0).abs().eval().unwrap();
+    }
+    let entries = rt.journal().entries();
+    let fused = entries.iter().find(|entry| entry.why == Why::Fusion).unwrap();
+    assert!(fused.operations > 1 && fused.apart.is_some() && fused.mean().is_some(), "{fused}");
 }
 
 #[test]
