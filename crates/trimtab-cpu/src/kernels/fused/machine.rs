@@ -1,19 +1,19 @@
 //! The machine that runs a program over a range of elements: a few vectors at a time, which stay in registers from the first
 //! step to the last, so that nothing between the steps is written to memory but what has to make room.
 
-use super::program::{ASIDE, Code, Kind, MAX_CODES, NUMBERS, PLACES, PRODUCT, Program};
-use crate::kernels::elementwise::ops::{Op, Operand, Visit};
+use super::acts::Act;
+use super::program::{ASIDE, Code, MAX_CODES, NUMBERS, PLACES, PRODUCT, Program};
+use crate::kernels::elementwise::ops::Operand;
 use crate::simd::{Level, MAX_LANES, Simd, Task, Vector};
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use trimtab_core::{BinaryOp, ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_WAITING, UnaryOp, Varies};
+use trimtab_core::{Fused, MAX_INPUTS, MAX_NUMBERS, MAX_WAITING, Varies};
 
 /// Vectors that go through the steps together: the more, the less reading the program costs, but they must fit the
 /// registers beside what a step needs. Of 16 registers 8 were too many: twice as slow as 4.
 const VECTORS: usize = 8;
 const FEWER_VECTORS: usize = 4;
 /// Most elements that go through the steps together.
-const MAX_BLOCK: usize = VECTORS * MAX_LANES;
+pub(super) const MAX_BLOCK: usize = VECTORS * MAX_LANES;
 
 /// A recipe and its operands, which all threads share.
 #[derive(Debug)]
@@ -80,80 +80,6 @@ struct Ready<T> {
     moves: usize,
 }
 
-/// What is done to the registers, in one word: every jump of an instruction costs as much as some vectors, and with two of
-/// them, over the kind of source and over the operation, chains of short steps took half as long again.
-macro_rules! acts {
-    ($($alone:ident)* ; $($op:ident: $many:ident $one:ident $many_left:ident $one_left:ident;)*) => {
-        /// What an instruction does: with sources of many elements or one, on the right or on the left.
-        #[derive(Clone, Copy)]
-        enum Act { FetchMany, FetchOne, PutAside, $($alone,)* $($many, $one, $many_left, $one_left,)* }
-
-        impl Act {
-            fn new(kind: Kind, op: ElementwiseOp, repeats: bool) -> Act {
-                match (kind, op, repeats) {
-                    (Kind::Fetch, _, false) => Act::FetchMany,
-                    (Kind::Fetch, _, true) => Act::FetchOne,
-                    $((Kind::Unary, ElementwiseOp::Unary(UnaryOp::$alone), _) => Act::$alone,)*
-                    $((Kind::Apply, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many,
-                    (Kind::Apply, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one,
-                    (Kind::Reversed, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many_left,
-                    (Kind::Reversed, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one_left,)*
-                    // Programs pair no function of one with a source: what is left is to put aside.
-                    _ => Act::PutAside,
-                }
-            }
-
-            /// Does it.
-            ///
-            /// # Safety
-            /// `at` must be readable for a block or one element as the act says, writable for a block to put aside.
-            #[inline(always)]
-            unsafe fn run<T: Operand, S: Simd, const U: usize>(
-                self,
-                simd: S,
-                held: [T::Vec<S>; U],
-                at: *const T,
-            ) -> [T::Vec<S>; U] {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match self {
-                        Act::FetchMany => many::<T, S, U>(simd, at),
-                        Act::FetchOne => one::<T, S, U>(simd, at),
-                        Act::PutAside => {
-                            for (u, value) in held.iter().enumerate() {
-                                value.store(at.cast_mut().add(u * <T::Vec<S> as Vector<T>>::LANES));
-                            }
-                            held
-                        }
-                        $(Act::$alone => {
-                            let op = ElementwiseOp::Unary(UnaryOp::$alone);
-                            T::visit(op, Alone { simd, held }).unwrap_or(held)
-                        })*
-                        $(Act::$many => with::<T, S, U, MANY, false>(simd, BinaryOp::$op, held, at),
-                        Act::$one => with::<T, S, U, ONE, false>(simd, BinaryOp::$op, held, at),
-                        Act::$many_left => with::<T, S, U, MANY, true>(simd, BinaryOp::$op, held, at),
-                        Act::$one_left => with::<T, S, U, ONE, true>(simd, BinaryOp::$op, held, at),)*
-                    }
-                }
-            }
-        }
-    };
-}
-acts! {
-    Neg Abs Exp Log Sqrt Tanh Sigmoid Relu Gelu;
-    Add: AddMany AddOne AddManyLeft AddOneLeft;
-    Sub: SubMany SubOne SubManyLeft SubOneLeft;
-    Mul: MulMany MulOne MulManyLeft MulOneLeft;
-    Div: DivMany DivOne DivManyLeft DivOneLeft;
-    Min: MinMany MinOne MinManyLeft MinOneLeft;
-    Max: MaxMany MaxOne MaxManyLeft MaxOneLeft;
-    Pow: PowMany PowOne PowManyLeft PowOneLeft;
-}
-
-/// Whether a source has an element for each or one for all.
-const MANY: bool = true;
-const ONE: bool = false;
-
 /// The machine's memory beside its registers.
 #[repr(align(64))]
 struct Memory<T> {
@@ -207,11 +133,20 @@ impl<T: Operand> Range<'_, T> {
         }
         let idle = Ready { act: Act::Neg, at: nowhere.at, moves: 0 };
         let mut machine = Machine::<T, S, U> { simd, recipe, sources, ready: [idle; MAX_CODES], memory };
+        let by_rows = recipe.read.clone().any(|input| recipe.varies[input] == Varies::Rows);
+        let fits = columns < block && block.is_multiple_of(columns) && !by_rows;
         let mut done = 0;
         while done < len {
             // SAFETY: every stretch lies within the range, which lies within the problem.
             unsafe {
                 let (at, to) = (start + done, out.add(done));
+                let whole = (len - done) - (len - done) % block;
+                if fits && at.is_multiple_of(columns) && whole > 0 {
+                    machine.repeated(at, to);
+                    machine.walk(whole, to, false);
+                    done += whole;
+                    continue;
+                }
                 let in_row = (columns - at % columns).min(len - done);
                 // What was computed replaces the product: no block may overlap the one before.
                 let in_row = if recipe.multiplied { in_row - in_row % block } else { in_row };
@@ -262,6 +197,30 @@ impl<T: Operand, S: Simd, const U: usize> Machine<'_, T, S, U> {
             };
             let moves = if varies.inner() { usize::MAX } else { 0 };
             self.sources[input] = Source { at: start.wrapping_add(offset), moves, repeats: !varies.inner() };
+        }
+        self.sources[PRODUCT] = Source { at: out, moves: usize::MAX, repeats: false };
+    }
+
+    /// Turns the sources to blocks from the start of a row on, each of so many whole rows: what varies by columns is the same
+    /// for all of them.
+    fn repeated(&mut self, at: usize, out: *const T) {
+        // SAFETY: the memory is ours, and nothing else refers to this part of it.
+        let gathered = unsafe { &mut (*self.memory).gathered };
+        let block = <T::Vec<S> as Vector<T>>::LANES * U;
+        for input in self.recipe.read.clone() {
+            let (elements, varies) = (self.recipe.inputs[input], self.recipe.varies[input]);
+            self.sources[input] = match varies {
+                Varies::All => {
+                    Source { at: elements.as_ptr().wrapping_add(at), moves: usize::MAX, repeats: false }
+                }
+                Varies::Columns => {
+                    let to = &mut gathered[input];
+                    gather(elements, varies, self.recipe.columns, at, &mut to[..block]);
+                    Source { at: to.as_ptr().cast(), moves: 0, repeats: false }
+                }
+                // Those by rows are not computed this way.
+                Varies::Nowhere | Varies::Rows => Source { at: elements.as_ptr(), moves: 0, repeats: true },
+            };
         }
         self.sources[PRODUCT] = Source { at: out, moves: usize::MAX, repeats: false };
     }
@@ -365,52 +324,6 @@ unsafe fn steps<T: Operand, S: Simd, const U: usize>(
     }
 }
 
-/// A block side by side.
-///
-/// # Safety
-/// `at` must be readable for a block.
-#[inline(always)]
-unsafe fn many<T: Operand, S: Simd, const U: usize>(simd: S, at: *const T) -> [T::Vec<S>; U] {
-    let lanes = <T::Vec<S> as Vector<T>>::LANES;
-    let mut values = [T::Vec::<S>::splat(simd, T::default()); U];
-    for (u, value) in values.iter_mut().enumerate() {
-        // SAFETY: within the block.
-        *value = unsafe { T::Vec::<S>::load(simd, at.add(u * lanes)) };
-    }
-    values
-}
-
-/// A block of the same.
-///
-/// # Safety
-/// `at` must be readable for one element.
-#[inline(always)]
-unsafe fn one<T: Operand, S: Simd, const U: usize>(simd: S, at: *const T) -> [T::Vec<S>; U] {
-    // SAFETY: the caller's promise.
-    [T::Vec::<S>::splat(simd, unsafe { *at }); U]
-}
-
-/// A function of the registers and a source.
-///
-/// # Safety
-/// `at` must be readable for a block, or for one element.
-#[inline(always)]
-unsafe fn with<T: Operand, S: Simd, const U: usize, const WHAT: bool, const LEFT: bool>(
-    simd: S,
-    op: BinaryOp,
-    held: [T::Vec<S>; U],
-    at: *const T,
-) -> [T::Vec<S>; U] {
-    let op = ElementwiseOp::Binary(op);
-    // SAFETY: the caller's promise.
-    let read = unsafe { if WHAT == MANY { many::<T, S, U>(simd, at) } else { one::<T, S, U>(simd, at) } };
-    let (left, right) = if LEFT { (read, held) } else { (held, read) };
-    match T::visit(op, Pair { simd, left, right }) {
-        Some(values) => values,
-        None => scalars::<T, S, U>(simd, op, left, right),
-    }
-}
-
 /// Elements of an input at flat positions, wherever rows end.
 fn gather<T: Copy>(elements: &[T], varies: Varies, columns: usize, at: usize, to: &mut [MaybeUninit<T>]) {
     let (mut at, mut to) = (at, to);
@@ -428,143 +341,5 @@ fn gather<T: Copy>(elements: &[T], varies: Varies, columns: usize, at: usize, to
         };
         now.iter_mut().zip(from).for_each(|(to, &from)| *to = MaybeUninit::new(from));
         (at, to) = (at + piece, rest);
-    }
-}
-
-/// A function of one value on the vectors of a block.
-struct Alone<T: Operand, S: Simd, const U: usize> {
-    simd: S,
-    held: [T::Vec<S>; U],
-}
-
-/// A function of two.
-struct Pair<T: Operand, S: Simd, const U: usize> {
-    simd: S,
-    left: [T::Vec<S>; U],
-    right: [T::Vec<S>; U],
-}
-
-/// Vector by vector.
-#[inline(always)]
-fn each<T: Operand, S: Simd, O: Op<T>, const U: usize>(
-    simd: S,
-    left: [T::Vec<S>; U],
-    right: [T::Vec<S>; U],
-) -> [T::Vec<S>; U] {
-    let lanes = <T::Vec<S> as Vector<T>>::LANES;
-    let mut values = left;
-    if O::UNROLL >= 4 {
-        for (value, right) in values.iter_mut().zip(right) {
-            *value = O::apply(simd, *value, right);
-        }
-        return values;
-    }
-    // A long function, through memory: registers for its polynomials, and its code apart from that of the short ones.
-    let mut operands = [[MaybeUninit::<T>::uninit(); MAX_BLOCK]; 2];
-    let [first, second] = &mut operands;
-    let (first, second) = (first.as_mut_ptr().cast::<T>(), second.as_mut_ptr().cast::<T>());
-    // SAFETY: a block fits the buffers, and is written before it is read.
-    unsafe {
-        for u in 0..U {
-            left[u].store(first.add(u * lanes));
-            right[u].store(second.add(u * lanes));
-        }
-        simd.vectorize(Long::<T, O, U> { left: first, right: second, operation: PhantomData });
-        for (u, value) in values.iter_mut().enumerate() {
-            *value = T::Vec::<S>::load(simd, first.add(u * lanes));
-        }
-    }
-    values
-}
-
-impl<T: Operand, S: Simd, const U: usize> Visit<T> for Alone<T, S, U> {
-    type Out = [T::Vec<S>; U];
-    #[inline(always)]
-    fn unary<O: Op<T>>(self) -> Self::Out {
-        each::<T, S, O, U>(self.simd, self.held, self.held)
-    }
-    /// Never asked for: programs say which are which.
-    #[inline(always)]
-    fn binary<O: Op<T>>(self) -> Self::Out {
-        self.held
-    }
-}
-
-impl<T: Operand, S: Simd, const U: usize> Visit<T> for Pair<T, S, U> {
-    type Out = [T::Vec<S>; U];
-    /// Never asked for: programs say which are which.
-    #[inline(always)]
-    fn unary<O: Op<T>>(self) -> Self::Out {
-        self.left
-    }
-    #[inline(always)]
-    fn binary<O: Op<T>>(self) -> Self::Out {
-        each::<T, S, O, U>(self.simd, self.left, self.right)
-    }
-}
-
-/// A long function of blocks in memory; the result replaces the left one. Made only by [`each`].
-struct Long<T, O, const U: usize> {
-    left: *mut T,
-    right: *const T,
-    operation: PhantomData<O>,
-}
-
-impl<T: Operand, O: Op<T>, const U: usize> Task for Long<T, O, U> {
-    type Out = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let lanes = <T::Vec<S> as Vector<T>>::LANES;
-        // SAFETY: both hold a block of this instruction set.
-        unsafe {
-            for u in (0..U * lanes).step_by(2 * lanes) {
-                let second = u + lanes;
-                let a = O::apply(
-                    simd,
-                    T::Vec::<S>::load(simd, self.left.add(u)),
-                    T::Vec::<S>::load(simd, self.right.add(u)),
-                );
-                let b = O::apply(
-                    simd,
-                    T::Vec::<S>::load(simd, self.left.add(second)),
-                    T::Vec::<S>::load(simd, self.right.add(second)),
-                );
-                a.store(self.left.add(u));
-                b.store(self.left.add(second));
-            }
-        }
-    }
-}
-
-/// An operation without a vector form, element by element. One that is not defined keeps its left operand: recipes do
-/// not have those.
-#[inline(always)]
-fn scalars<T: Operand, S: Simd, const U: usize>(
-    simd: S,
-    op: ElementwiseOp,
-    left: [T::Vec<S>; U],
-    right: [T::Vec<S>; U],
-) -> [T::Vec<S>; U] {
-    let lanes = <T::Vec<S> as Vector<T>>::LANES;
-    let mut operands = [[T::default(); MAX_BLOCK]; 2];
-    let mut values = left;
-    // SAFETY: a block fits the buffers.
-    unsafe {
-        for u in 0..U {
-            left[u].store(operands[0].as_mut_ptr().add(u * lanes));
-            right[u].store(operands[1].as_mut_ptr().add(u * lanes));
-        }
-        scalar::<T>(op, &mut operands);
-        for (u, value) in values.iter_mut().enumerate() {
-            *value = T::Vec::<S>::load(simd, operands[0].as_ptr().add(u * lanes));
-        }
-    }
-    values
-}
-
-#[inline(never)]
-fn scalar<T: Operand>(op: ElementwiseOp, [left, right]: &mut [[T; MAX_BLOCK]; 2]) {
-    for (a, &b) in left.iter_mut().zip(right.iter()) {
-        *a = T::scalar(op, *a, b).unwrap_or(*a);
     }
 }

@@ -3,6 +3,7 @@
 //! Semantics every kernel shares are those of the single operations: see the elementwise and reduction kernels. Between
 //! steps a value has the element type; f16 is computed in f32 throughout and rounded once, at the end.
 
+mod acts;
 mod ends;
 mod machine;
 mod product;
@@ -25,7 +26,8 @@ pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
 }
 
 /// The sources below all fast fused kernels.
-const SHARED_SOURCES: [&str; 6] = [
+const SHARED_SOURCES: [&str; 7] = [
+    include_str!("acts.rs"),
     include_str!("machine.rs"),
     include_str!("program.rs"),
     include_str!("../elementwise/math.rs"),

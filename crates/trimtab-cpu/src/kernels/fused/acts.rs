@@ -1,0 +1,267 @@
+//! What an instruction of a recipe does to the registers: the operations over a block of vectors, one jump each.
+
+use super::machine::MAX_BLOCK;
+use super::program::Kind;
+use crate::kernels::elementwise::ops::{Op, Operand, Visit};
+use crate::simd::{Simd, Task, Vector};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use trimtab_core::{BinaryOp, ElementwiseOp, UnaryOp};
+
+/// What is done to the registers, in one word: every jump of an instruction costs as much as some vectors, and with two of
+/// them, over the kind of source and over the operation, chains of short steps took half as long again.
+macro_rules! acts {
+    ($($alone:ident)* ; $($op:ident: $many:ident $one:ident $many_left:ident $one_left:ident;)*) => {
+        /// What an instruction does: with sources of many elements or one, on the right or on the left.
+        #[derive(Clone, Copy)]
+        pub(super) enum Act { FetchMany, FetchOne, PutAside, $($alone,)* $($many, $one, $many_left, $one_left,)* }
+
+        impl Act {
+            pub(super) fn new(kind: Kind, op: ElementwiseOp, repeats: bool) -> Act {
+                match (kind, op, repeats) {
+                    (Kind::Fetch, _, false) => Act::FetchMany,
+                    (Kind::Fetch, _, true) => Act::FetchOne,
+                    $((Kind::Unary, ElementwiseOp::Unary(UnaryOp::$alone), _) => Act::$alone,)*
+                    $((Kind::Apply, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many,
+                    (Kind::Apply, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one,
+                    (Kind::Reversed, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many_left,
+                    (Kind::Reversed, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one_left,)*
+                    // Programs pair no function of one with a source: what is left is to put aside.
+                    _ => Act::PutAside,
+                }
+            }
+
+            /// Does it.
+            ///
+            /// # Safety
+            /// `at` must be readable for a block or one element as the act says, writable for a block to put aside.
+            #[inline(always)]
+            pub(super) unsafe fn run<T: Operand, S: Simd, const U: usize>(
+                self,
+                simd: S,
+                held: [T::Vec<S>; U],
+                at: *const T,
+            ) -> [T::Vec<S>; U] {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match self {
+                        Act::FetchMany => many::<T, S, U>(simd, at),
+                        Act::FetchOne => one::<T, S, U>(simd, at),
+                        Act::PutAside => {
+                            for (u, value) in held.iter().enumerate() {
+                                value.store(at.cast_mut().add(u * <T::Vec<S> as Vector<T>>::LANES));
+                            }
+                            held
+                        }
+                        $(Act::$alone => {
+                            let op = ElementwiseOp::Unary(UnaryOp::$alone);
+                            T::visit(op, Alone { simd, held }).unwrap_or(held)
+                        })*
+                        $(Act::$many => with::<T, S, U, MANY, false>(simd, BinaryOp::$op, held, at),
+                        Act::$one => with::<T, S, U, ONE, false>(simd, BinaryOp::$op, held, at),
+                        Act::$many_left => with::<T, S, U, MANY, true>(simd, BinaryOp::$op, held, at),
+                        Act::$one_left => with::<T, S, U, ONE, true>(simd, BinaryOp::$op, held, at),)*
+                    }
+                }
+            }
+        }
+    };
+}
+acts! {
+    Neg Abs Exp Log Sqrt Tanh Sigmoid Relu Gelu;
+    Add: AddMany AddOne AddManyLeft AddOneLeft;
+    Sub: SubMany SubOne SubManyLeft SubOneLeft;
+    Mul: MulMany MulOne MulManyLeft MulOneLeft;
+    Div: DivMany DivOne DivManyLeft DivOneLeft;
+    Min: MinMany MinOne MinManyLeft MinOneLeft;
+    Max: MaxMany MaxOne MaxManyLeft MaxOneLeft;
+    Pow: PowMany PowOne PowManyLeft PowOneLeft;
+}
+
+/// Whether a source has an element for each or one for all.
+const MANY: bool = true;
+const ONE: bool = false;
+
+/// A block side by side.
+///
+/// # Safety
+/// `at` must be readable for a block.
+#[inline(always)]
+unsafe fn many<T: Operand, S: Simd, const U: usize>(simd: S, at: *const T) -> [T::Vec<S>; U] {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut values = [T::Vec::<S>::splat(simd, T::default()); U];
+    for (u, value) in values.iter_mut().enumerate() {
+        // SAFETY: within the block.
+        *value = unsafe { T::Vec::<S>::load(simd, at.add(u * lanes)) };
+    }
+    values
+}
+
+/// A block of the same.
+///
+/// # Safety
+/// `at` must be readable for one element.
+#[inline(always)]
+unsafe fn one<T: Operand, S: Simd, const U: usize>(simd: S, at: *const T) -> [T::Vec<S>; U] {
+    // SAFETY: the caller's promise.
+    [T::Vec::<S>::splat(simd, unsafe { *at }); U]
+}
+
+/// A function of the registers and a source.
+///
+/// # Safety
+/// `at` must be readable for a block, or for one element.
+#[inline(always)]
+unsafe fn with<T: Operand, S: Simd, const U: usize, const WHAT: bool, const LEFT: bool>(
+    simd: S,
+    op: BinaryOp,
+    held: [T::Vec<S>; U],
+    at: *const T,
+) -> [T::Vec<S>; U] {
+    let op = ElementwiseOp::Binary(op);
+    // SAFETY: the caller's promise.
+    let read = unsafe { if WHAT == MANY { many::<T, S, U>(simd, at) } else { one::<T, S, U>(simd, at) } };
+    let (left, right) = if LEFT { (read, held) } else { (held, read) };
+    match T::visit(op, Pair { simd, left, right }) {
+        Some(values) => values,
+        None => scalars::<T, S, U>(simd, op, left, right),
+    }
+}
+
+/// A function of one value on the vectors of a block.
+struct Alone<T: Operand, S: Simd, const U: usize> {
+    simd: S,
+    held: [T::Vec<S>; U],
+}
+
+/// A function of two.
+struct Pair<T: Operand, S: Simd, const U: usize> {
+    simd: S,
+    left: [T::Vec<S>; U],
+    right: [T::Vec<S>; U],
+}
+
+/// Vector by vector.
+#[inline(always)]
+fn each<T: Operand, S: Simd, O: Op<T>, const U: usize>(
+    simd: S,
+    left: [T::Vec<S>; U],
+    right: [T::Vec<S>; U],
+) -> [T::Vec<S>; U] {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut values = left;
+    if O::UNROLL >= 4 {
+        for (value, right) in values.iter_mut().zip(right) {
+            *value = O::apply(simd, *value, right);
+        }
+        return values;
+    }
+    // A long function, through memory: registers for its polynomials, and its code apart from that of the short ones.
+    let mut operands = [[MaybeUninit::<T>::uninit(); MAX_BLOCK]; 2];
+    let [first, second] = &mut operands;
+    let (first, second) = (first.as_mut_ptr().cast::<T>(), second.as_mut_ptr().cast::<T>());
+    // SAFETY: a block fits the buffers, and is written before it is read.
+    unsafe {
+        for u in 0..U {
+            left[u].store(first.add(u * lanes));
+            right[u].store(second.add(u * lanes));
+        }
+        simd.vectorize(Long::<T, O, U> { left: first, right: second, operation: PhantomData });
+        for (u, value) in values.iter_mut().enumerate() {
+            *value = T::Vec::<S>::load(simd, first.add(u * lanes));
+        }
+    }
+    values
+}
+
+impl<T: Operand, S: Simd, const U: usize> Visit<T> for Alone<T, S, U> {
+    type Out = [T::Vec<S>; U];
+    #[inline(always)]
+    fn unary<O: Op<T>>(self) -> Self::Out {
+        each::<T, S, O, U>(self.simd, self.held, self.held)
+    }
+    /// Never asked for: programs say which are which.
+    #[inline(always)]
+    fn binary<O: Op<T>>(self) -> Self::Out {
+        self.held
+    }
+}
+
+impl<T: Operand, S: Simd, const U: usize> Visit<T> for Pair<T, S, U> {
+    type Out = [T::Vec<S>; U];
+    /// Never asked for: programs say which are which.
+    #[inline(always)]
+    fn unary<O: Op<T>>(self) -> Self::Out {
+        self.left
+    }
+    #[inline(always)]
+    fn binary<O: Op<T>>(self) -> Self::Out {
+        each::<T, S, O, U>(self.simd, self.left, self.right)
+    }
+}
+
+/// A long function of blocks in memory; the result replaces the left one. Made only by [`each`].
+struct Long<T, O, const U: usize> {
+    left: *mut T,
+    right: *const T,
+    operation: PhantomData<O>,
+}
+
+impl<T: Operand, O: Op<T>, const U: usize> Task for Long<T, O, U> {
+    type Out = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let lanes = <T::Vec<S> as Vector<T>>::LANES;
+        // SAFETY: both hold a block of this instruction set.
+        unsafe {
+            for u in (0..U * lanes).step_by(2 * lanes) {
+                let second = u + lanes;
+                let a = O::apply(
+                    simd,
+                    T::Vec::<S>::load(simd, self.left.add(u)),
+                    T::Vec::<S>::load(simd, self.right.add(u)),
+                );
+                let b = O::apply(
+                    simd,
+                    T::Vec::<S>::load(simd, self.left.add(second)),
+                    T::Vec::<S>::load(simd, self.right.add(second)),
+                );
+                a.store(self.left.add(u));
+                b.store(self.left.add(second));
+            }
+        }
+    }
+}
+
+/// An operation without a vector form, element by element. One that is not defined keeps its left operand: recipes do
+/// not have those.
+#[inline(always)]
+fn scalars<T: Operand, S: Simd, const U: usize>(
+    simd: S,
+    op: ElementwiseOp,
+    left: [T::Vec<S>; U],
+    right: [T::Vec<S>; U],
+) -> [T::Vec<S>; U] {
+    let lanes = <T::Vec<S> as Vector<T>>::LANES;
+    let mut operands = [[T::default(); MAX_BLOCK]; 2];
+    let mut values = left;
+    // SAFETY: a block fits the buffers.
+    unsafe {
+        for u in 0..U {
+            left[u].store(operands[0].as_mut_ptr().add(u * lanes));
+            right[u].store(operands[1].as_mut_ptr().add(u * lanes));
+        }
+        scalar::<T>(op, &mut operands);
+        for (u, value) in values.iter_mut().enumerate() {
+            *value = T::Vec::<S>::load(simd, operands[0].as_ptr().add(u * lanes));
+        }
+    }
+    values
+}
+
+#[inline(never)]
+fn scalar<T: Operand>(op: ElementwiseOp, [left, right]: &mut [[T; MAX_BLOCK]; 2]) {
+    for (a, &b) in left.iter_mut().zip(right.iter()) {
+        *a = T::scalar(op, *a, b).unwrap_or(*a);
+    }
+}
