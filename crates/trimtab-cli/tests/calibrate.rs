@@ -111,6 +111,19 @@ fn measuring_is_kept_and_not_repeated() {
     assert_eq!(again.last().unwrap()["measured"], false);
     let seen = |rows: &[Value]| rows.iter().map(|row| row["seen"].clone()).collect::<Vec<_>>();
     assert_eq!(seen(&again), seen(&first));
+    // What is damaged is told, not used, and made good by calibrating again.
+    let blobs = std::fs::read_dir(wisdom.path().join("blobs")).unwrap().map(|entry| entry.unwrap().path());
+    let cpu = blobs.filter(|path| path.to_string_lossy().contains("calibration-cpu")).collect::<Vec<_>>();
+    assert_eq!(cpu.len(), 1, "{cpu:?}");
+    std::fs::write(&cpu[0], "nothing of the sort").unwrap();
+    let told = |args: &[&str]| {
+        let output = command(&wisdom, args).output().unwrap();
+        assert!(output.status.success(), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).contains("the calibration of cpu is damaged")
+    };
+    assert!(told(&["explain", "elementwise.add:f32:5000", "--tune", "estimate"]));
+    assert!(told(&["calibrate", "--quick"]));
+    assert!(!told(&["explain", "elementwise.add:f32:5000", "--tune", "estimate"]));
 }
 
 #[test]

@@ -23,6 +23,11 @@ impl Wisdom {
         (header.starts_with(MAGIC) && crc32fast::hash(data) == sum).then(|| data.to_vec())
     }
 
+    /// Whether something was kept under that name, whole or damaged.
+    pub fn has_blob(&self, name: &str) -> bool {
+        self.blob_path(name).is_some_and(|path| path.exists())
+    }
+
     /// Keeps bytes under a name, in place of what was there: whole or not at all, also with two writers. Without a
     /// directory, and for more than 64 MiB, nothing is kept. An error says why.
     pub fn keep_blob(&self, name: &str, data: &[u8]) -> Result<(), String> {
@@ -78,6 +83,7 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         for damaged in [&whole[..whole.len() - 1], &whole[..7], &[], b"something else entirely"] {
             std::fs::write(&path, damaged).unwrap();
+            assert!(again.has_blob("gpu/a b"));
             assert_eq!(again.blob("gpu/a b"), None);
         }
         // The folder does not disturb wisdom itself.

@@ -265,9 +265,6 @@ impl Builder {
         settings.live_resize = self.live_resize.unwrap_or(settings.live_resize);
         settings.explore = self.explore.unwrap_or(settings.explore);
         settings.offload = offload;
-        if outside.log.unwrap_or(false) {
-            warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
-        }
         for (device, launcher) in devices.iter().zip(&launchers) {
             let Some(launcher) = launcher else { continue };
             if let Some(built) = wisdom.blob(&blob_name(BUILT, device.as_ref())) {
@@ -286,7 +283,11 @@ impl Builder {
         };
         let rooms = devices.iter().zip(&launchers).map(room).collect();
         // With one device there is nothing to choose between, and nothing is read.
-        let calibration = (devices.len() > 1).then(|| calibrate::kept(&devices, &wisdom)).flatten();
+        let many = devices.len() > 1;
+        let calibration = many.then(|| calibrate::kept(&devices, &wisdom, &mut warnings)).flatten();
+        if outside.log.unwrap_or(false) {
+            warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
+        }
         let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);
         calibration.into_iter().for_each(|calibration| planner.calibrate(calibration));
         let journal = Arc::<Journal>::default();

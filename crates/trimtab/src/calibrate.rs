@@ -145,13 +145,25 @@ impl Runtime {
     }
 }
 
-/// The times of each device that an earlier process kept.
-pub(crate) fn kept(devices: &[Arc<dyn Device>], wisdom: &trimtab_wisdom::Wisdom) -> Option<Calibration> {
-    let read = |device: &Arc<dyn Device>| {
-        let bytes = wisdom.blob(&blob_name(CALIBRATION, device.as_ref()))?;
-        DeviceTimes::read(&String::from_utf8(bytes).ok()?, device.as_ref())
+/// The times of each device that an earlier process kept; what cannot be used is told.
+pub(crate) fn kept(
+    devices: &[Arc<dyn Device>],
+    wisdom: &trimtab_wisdom::Wisdom,
+    warnings: &mut Vec<String>,
+) -> Option<Calibration> {
+    let mut read = |device: &Arc<dyn Device>| {
+        let name = blob_name(CALIBRATION, device.as_ref());
+        let text = wisdom.blob(&name).and_then(|bytes| String::from_utf8(bytes).ok());
+        let times = text.and_then(|text| DeviceTimes::read(&text, device.as_ref()));
+        if times.is_none() && wisdom.has_blob(&name) {
+            let id = &device.facts().id;
+            warnings.push(format!(
+                "the calibration of {id} is damaged or was made with another driver or version, and is not used: run `trimtab calibrate`"
+            ));
+        }
+        times
     };
-    let times: Vec<Option<DeviceTimes>> = devices.iter().map(read).collect();
+    let times: Vec<Option<DeviceTimes>> = devices.iter().map(&mut read).collect();
     let host = devices.iter().position(|device| device.facts().kind == DeviceKind::Cpu);
     let any = times.iter().any(Option::is_some);
     any.then(|| Calibration::new(times, host.unwrap_or(usize::MAX)))
