@@ -20,6 +20,9 @@ usage: cargo xtask COMMAND
                   recorded takes --data DIR
 ";
 
+/// Benchmarks that use a GPU if there is one.
+const ON_GPUS: [&str; 6] = ["gpu", "gpu-start", "fusion", "expressions", "offload", "all"];
+
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -30,6 +33,9 @@ fn main() -> Result<()> {
         ["browser-check"] => browser::check(root, None),
         ["browser-check", file] => browser::check(root, Some(file)),
         ["bench", names @ ..] => {
+            if names.iter().any(|name| ON_GPUS.contains(name)) {
+                adapter(root);
+            }
             let mut arguments = vec!["run", "--quiet", "--release", "--package", "trimtab-bench", "--"];
             arguments.extend(names);
             cargo(root, &arguments)
@@ -71,7 +77,7 @@ fn published_recordings(root: &Path) -> Result<()> {
     cargo(root, &["test", "--workspace", "--all-features", "--test", "recordings", "--", "--ignored"])
 }
 
-/// The GPU tests need an adapter, and fail without one: installs Mesa's software Vulkan where no driver is registered.
+/// GPU tests need an adapter, and fail without one; benchmarks leave GPUs out: installs Mesa's software Vulkan where no driver is registered.
 fn adapter(root: &Path) {
     let registered = || {
         let folders = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
@@ -84,11 +90,11 @@ fn adapter(root: &Path) {
     if !cfg!(target_os = "linux") || registered() {
         return;
     }
-    println!("no Vulkan driver is installed: installing Mesa's software one for the GPU tests");
+    eprintln!("no Vulkan driver is installed: installing Mesa's software one");
     install(root, "mesa-vulkan-drivers libvulkan1");
     if !registered() {
-        println!(
-            "note: Mesa's Vulkan could not be installed: the GPU tests will FAIL for want of an adapter"
+        eprintln!(
+            "note: Mesa's Vulkan could not be installed: GPU tests will FAIL for want of an adapter, benchmarks leave GPUs out"
         );
     }
 }
@@ -96,7 +102,7 @@ fn adapter(root: &Path) {
 /// Installs Debian packages; whoever asked looks for the result.
 fn install(root: &Path, packages: &str) {
     let script = format!("apt-get update -qq && apt-get install -y -qq --no-install-recommends {packages}");
-    let _ = Command::new("sh").args(["-c", &script]).current_dir(root).status();
+    let _ = Command::new("sh").args(["-c", &script]).stdout(std::io::stderr()).current_dir(root).status();
 }
 
 /// The kernels around a CBLAS are only tested where there is one: installs Debian's OpenBLAS where that is possible, and
@@ -118,7 +124,8 @@ fn blas(root: &Path) {
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
-    println!("$ cargo {}", arguments.join(" "));
+    // Not among the results, which programs read.
+    eprintln!("$ cargo {}", arguments.join(" "));
     let status = Command::new(env!("CARGO"))
         .args(arguments)
         .current_dir(root)
