@@ -234,6 +234,12 @@ impl Calibration {
         !self.crossovers.iter().any(|device| unstable(device.get(&class)))
     }
 
+    /// Whether a problem is smaller than any that was measured of its class on a device.
+    pub fn is_below(&self, device: usize, problem: &Problem) -> bool {
+        let Some((class, size)) = Class::calibrated(problem) else { return false };
+        self.profile(device, class).is_some_and(|profile| size < profile.range().0)
+    }
+
     /// What a whole call of a problem nobody measured is expected to take on a device, handing over included.
     pub fn expected(&self, device: usize, problem: &Problem) -> Option<Estimate> {
         let (class, size) = Class::calibrated(problem)?;

@@ -54,7 +54,7 @@ impl fmt::Display for Crossover {
         match self {
             Crossover::At { size, low, high } => write!(f, "from {size} on ({low} to {high})"),
             Crossover::NeverUpTo(size) => write!(f, "never up to {size}"),
-            Crossover::Always => f.write_str("always"),
+            Crossover::Always => f.write_str("at every size tried"),
             Crossover::Unstable { low, high } => {
                 write!(f, "unstable ({low} to {high}), default kept")
             }

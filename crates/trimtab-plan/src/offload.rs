@@ -63,7 +63,12 @@ impl Cold {
     /// What a calibration expects of a whole call on a device; only where there is another to choose.
     pub(crate) fn calibrated(&self, device: usize, problem: &Problem) -> Option<Estimate> {
         let calibration = self.calibration.read().ok().filter(|_| self.devices.len() > 1)?;
-        calibration.expected(device, problem)
+        let mut call = calibration.expected(device, problem)?;
+        // Where few sizes were seen, a line through them may promise small ones for nothing: handing over takes what it takes.
+        if calibration.is_below(device, problem) {
+            call.time = call.time.max(self.devices.get(device)?.handover(problem));
+        }
+        Some(call)
     }
 
     /// Puts estimates of a device's rivals, none of them measured, at the level of its calibration: the best of them takes what a

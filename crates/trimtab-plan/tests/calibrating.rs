@@ -123,6 +123,22 @@ fn at_every_size_of_a_ladder_the_calibrated_choice_is_within_five_per_cent_of_th
 }
 
 #[test]
+fn one_large_size_promises_nothing_of_small_ones() {
+    let machine = Machine::discrete();
+    let mut times = calibrated(&machine, 0.0, 0).into_times();
+    let gpu = times[1].as_mut().unwrap();
+    let steps = gpu.steps.get_mut(&Class::Matmul).unwrap();
+    steps.drain(..steps.len() - 1);
+    assert_eq!(steps.len(), 1);
+    let calibration = Calibration::new(times, 0);
+    assert!(calibration.profile(1, Class::Matmul).unwrap().assumed.is_some());
+    let planner = planner(&machine, Patience::Estimate, Offload::default());
+    planner.calibrate(calibration);
+    assert_eq!(device(&decided(&planner, "matmul:f32:8x8x8")), "cpu");
+    assert_eq!(device(&decided(&planner, "matmul:f32:2000x2000x2000")), "gpu0");
+}
+
+#[test]
 fn a_measured_problem_is_decided_by_what_was_measured() {
     let machine = Machine::discrete();
     let planner = planner(&machine, Patience::Measure, Offload::default());

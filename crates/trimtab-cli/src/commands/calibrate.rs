@@ -247,7 +247,7 @@ pub(super) fn words(view: &CrossoverView, unit: &str) -> String {
         (_, Some(low), Some(high), _) => {
             format!("unstable ({} to {}), default kept", count(low), count(high))
         }
-        _ => "always".to_string(),
+        _ => "at every size tried".to_string(),
     }
 }
 
