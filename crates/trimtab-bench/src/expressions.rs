@@ -2,9 +2,10 @@
 //! same operations one by one; and launches of one expression on the first GPU against one expression for each.
 
 use crate::Printer;
+use crate::turns::turns;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use trimtab::core::Patience;
+use trimtab::core::{Nanos, Patience};
 use trimtab::tune::Stopwatch;
 use trimtab::wisdom::Filter;
 use trimtab::{Axis, Builder, Error, Expression, Runtime, Tensor};
@@ -13,8 +14,8 @@ use trimtab::{Axis, Builder, Error, Expression, Runtime, Tensor};
 const ROUNDS: u32 = 60;
 /// Rounds of decisions that are made anew.
 const NEW_ROUNDS: u32 = 40;
-/// Least nanoseconds of a timed stretch.
-const LEAST_NS: f64 = 200_000.0;
+/// Least time of a timed stretch.
+const LEAST: Nanos = Nanos(200_000);
 /// Side of the products of the chain on a GPU, and how many there are.
 const GPU_SIDE: usize = 16;
 const GPU_PRODUCTS: usize = 8;
@@ -37,26 +38,6 @@ fn numbers(side: usize) -> Result<Tensor<f32>, Error> {
     Tensor::from_fn(&[side, side], |at| 0.5 + (at % 1021) as f32 / 1024.0)
 }
 
-/// Nanoseconds each of these takes: in turn, short ones repeated, the minimum of all rounds.
-fn interleaved(rounds: u32, calls: &mut [&mut dyn FnMut() -> Result<()>]) -> Result<Vec<f64>> {
-    let mut best = vec![f64::INFINITY; calls.len()];
-    let mut repeats = vec![1u32; calls.len()];
-    for _ in 0..rounds {
-        for (place, call) in calls.iter_mut().enumerate() {
-            let stopwatch = Stopwatch::start();
-            for _ in 0..repeats[place] {
-                call()?;
-            }
-            let elapsed = stopwatch.elapsed().0 as f64;
-            best[place] = best[place].min(elapsed / f64::from(repeats[place]));
-            if elapsed < LEAST_NS {
-                repeats[place] = (repeats[place] * 2).min(1 << 16);
-            }
-        }
-    }
-    Ok(best)
-}
-
 /// A layer and what is summed up of it.
 fn layer(rt: &Runtime, x: &Tensor<f32>, bias: &Tensor<f32>) -> Expression<f32> {
     ((rt.lazy(x).matmul(x) + bias).relu() * 0.5 - 1.0).sum(Axis::All)
@@ -75,7 +56,7 @@ fn deciding() -> Result<Value> {
     };
     decide(&small)?;
     decide(&large)?;
-    let known = interleaved(ROUNDS, &mut [&mut || decide(&small), &mut || decide(&large)])?;
+    let known = turns::<2>(ROUNDS, LEAST, |which| decide([&small, &large][which]))?;
     let new = |rt: &Runtime| -> Result<[f64; 3]> {
         let operands = [operands(16)?, operands(1024)?, operands(4096)?];
         let mut best = [f64::INFINITY; 3];
@@ -165,7 +146,7 @@ fn compared(
     let (own, other) = (lazy()?, eager()?);
     let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * b.abs().max(1.0);
     anyhow::ensure!(own.to_vec().iter().zip(&other.to_vec()).all(close), "{name}: both ways differ");
-    let times = interleaved(ROUNDS, &mut [&mut || lazy().map(drop), &mut || eager().map(drop)])?;
+    let times = turns::<2>(ROUNDS, LEAST, |which| [lazy, eager][which]().map(drop))?;
     line.insert(format!("{name}_lazy_ns"), json!(times[0]));
     line.insert(format!("{name}_eager_ns"), json!(times[1]));
     line.insert(format!("{name}_lazy_vs_eager"), json!(times[0] / times[1]));
@@ -198,7 +179,7 @@ fn on_gpu() -> Result<Option<Value>> {
         std::hint::black_box(value?.item()?);
         Ok(())
     };
-    let times = interleaved(ROUNDS, &mut [&mut || read(together()), &mut || read(apart())])?;
+    let times = turns::<2>(ROUNDS, LEAST, |which| read(if which == 0 { together() } else { apart() }))?;
     Ok(Some(json!({
         "device": rt.devices()[0].facts().name, "launches": GPU_PRODUCTS + 1,
         "gpu_expression_ns": times[0], "gpu_launches_ns": times[1],

@@ -2,6 +2,7 @@
 //!
 //! Both sides are the runtime's own choice for each problem, tuned before; temporaries of the unfused side exist already.
 
+use crate::turns::turns;
 use crate::{Printer, fusion_gpu};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, json};
@@ -11,7 +12,7 @@ use trimtab::core::{
 };
 use trimtab::cpu::{Element, Slice};
 use trimtab::plan::TuneRequest;
-use trimtab::tune::{Rules, Stopwatch};
+use trimtab::tune::Rules;
 
 /// Elements of the chain that is promised, and of those beside it.
 const CHAIN: &str = "fused.min(max(abs(sub(mul(relu(add(mul(a,#0),#1)),#2),#3)),#4),#5):f32:1x16777216:all";
@@ -78,25 +79,11 @@ impl Times {
         let mut temporaries: Vec<Vec<f32>> = buffers.iter().map(|&len| vec![0.5; len]).collect();
         let mut out = vec![0.5f32; problem.out_len() as usize];
         let slices: Vec<Slice<'_>> = inputs.iter().map(|input| f32::erase(input)).collect();
-        let mut best = [f64::INFINITY; 3];
-        let mut repeats = [1u32; 3];
-        for _ in 0..ROUNDS {
-            for place in 0..best.len() {
-                let stopwatch = Stopwatch::start();
-                for _ in 0..repeats[place] {
-                    match place {
-                        0 => rt.execute_inputs(&problem, &slices, &mut out)?,
-                        1 => parts.iter().try_for_each(|part| part.run(rt, &inputs, &mut temporaries))?,
-                        _ => parts.first().context("no operation")?.run(rt, &inputs, &mut temporaries)?,
-                    }
-                }
-                let elapsed = stopwatch.elapsed();
-                best[place] = best[place].min(elapsed.0 as f64 / f64::from(repeats[place]));
-                if elapsed < LEAST {
-                    repeats[place] = (repeats[place] * 2).min(1 << 16);
-                }
-            }
-        }
+        let best = turns::<3>(ROUNDS, LEAST, |which| match which {
+            0 => Ok(rt.execute_inputs(&problem, &slices, &mut out)?),
+            1 => parts.iter().try_for_each(|part| part.run(rt, &inputs, &mut temporaries)),
+            _ => parts.first().context("no operation")?.run(rt, &inputs, &mut temporaries),
+        })?;
         let decision = rt.explain(&problem)?;
         let chosen = decision.winner().map(|rival| format!("{} {}", rival.name, rival.point_name));
         Ok(Times { fused: best[0], unfused: best[1], single: best[2], chosen: chosen.unwrap_or_default() })

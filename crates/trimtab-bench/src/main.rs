@@ -21,6 +21,7 @@ mod regret;
 mod reload;
 mod search;
 mod times;
+mod turns;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;

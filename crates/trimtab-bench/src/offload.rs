@@ -4,6 +4,7 @@
 //! were not, and are decided by a calibration alone; an `expression` is placed as a whole.
 
 use crate::Printer;
+use crate::turns::turns;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use trimtab::cpu::Slice;
 use trimtab::operands::{Data, Operands};
 use trimtab::plan::calibration::{Calibration, Ladder, measure};
 use trimtab::plan::{Class, Planner, Settings, TermsId, TuneRequest};
-use trimtab::tune::{Rules, Stopwatch};
+use trimtab::tune::Rules;
 use trimtab::wisdom::Wisdom;
 use trimtab::{Axis, Builder, Expression, Runtime, Tensor};
 use trimtab_replay::machine::{Machine, SimulatedDevice};
@@ -21,7 +22,7 @@ use trimtab_replay::machine::{Machine, SimulatedDevice};
 const LARGEST: (u32, u32) = (26, 12);
 const LARGEST_HERE: (u32, u32) = (22, 10);
 /// Times each size is measured on each device here, in turns; the least counts.
-const ROUNDS: u32 = 7;
+const ROUNDS: u32 = 14;
 /// Least time of a measurement: short calls are repeated.
 const LEAST: Nanos = Nanos(300_000);
 /// Time for tuning a problem on a device here.
@@ -107,7 +108,7 @@ fn here(printer: &Printer) -> Result<f64> {
     let pair = names.join(" + ");
     let mut worst = 0.0f64;
     for problem in Class::ALL.into_iter().flat_map(|class| sizes(class, LARGEST_HERE)) {
-        let times = turns(&pinned, &problem)?;
+        let times = calls(&pinned, &problem)?;
         for (how, runtime) in [("measured", &free), ("calibrated", &estimating)] {
             let chosen = usize::from(runtime.plan(&problem)?.device);
             worst = worst.max(line(printer, &pair, how, &problem, times, chosen));
@@ -120,7 +121,7 @@ fn here(printer: &Printer) -> Result<f64> {
 }
 
 /// Least times of a whole call with each of two runtimes, in turns.
-fn turns(runtimes: &[Runtime; 2], problem: &Problem) -> Result<[f64; 2]> {
+fn calls(runtimes: &[Runtime; 2], problem: &Problem) -> Result<[f64; 2]> {
     let request = TuneRequest { rules: Rules::default(), ..TuneRequest::new(Patience::Measure, TUNE) };
     for runtime in runtimes {
         runtime.tune(problem, &request, &mut |_| ())?;
@@ -128,27 +129,7 @@ fn turns(runtimes: &[Runtime; 2], problem: &Problem) -> Result<[f64; 2]> {
     let mut operands = Operands::new(problem);
     let Operands { inputs, out: Data::F32(out) } = &mut operands else { anyhow::bail!("{problem}: not f32") };
     let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
-    fastest(|which| Ok(runtimes[which].execute_inputs(problem, &inputs, out)?))
-}
-
-/// Least times of two things in turns, each repeated until it is long enough to be timed.
-fn fastest(mut call: impl FnMut(usize) -> Result<()>) -> Result<[f64; 2]> {
-    let (mut best, mut repeats) = ([f64::INFINITY; 2], [1u32; 2]);
-    for round in 0..2 * ROUNDS {
-        for which in 0..2 {
-            let watch = Stopwatch::start();
-            for _ in 0..repeats[which] {
-                call(which)?;
-            }
-            let elapsed = watch.elapsed();
-            // The first rounds only find out how often to repeat.
-            if elapsed < LEAST && round < ROUNDS {
-                repeats[which] = (repeats[which] * 2).min(1 << 12);
-            }
-            best[which] = best[which].min(elapsed.0 as f64 / f64::from(repeats[which]));
-        }
-    }
-    Ok(best)
+    turns(ROUNDS, LEAST, |which| Ok(runtimes[which].execute_inputs(problem, &inputs, out)?))
 }
 
 /// Some expressions with operands of that side, read at the end.
@@ -167,7 +148,7 @@ fn expressions(
     let norm: Build<'_> = &|rt| (rt.lazy(&x) - &bias).exp().sum(Axis::All);
     let mut worst = 0.0f64;
     for (name, build) in [("chain", chain), ("layer", layer), ("norm", norm)] {
-        let times = fastest(|which| {
+        let times = turns::<2>(ROUNDS, LEAST, |which| {
             build(&pinned[which]).to_vec()?;
             Ok(())
         })?;
@@ -179,7 +160,7 @@ fn expressions(
         let ns = match (all("cpu"), all("gpu0")) {
             (true, _) => times[0],
             (_, true) => times[1],
-            _ => fastest(|_| {
+            _ => turns::<1>(ROUNDS, LEAST, |_| {
                 build(free).to_vec()?;
                 Ok(())
             })?[0],

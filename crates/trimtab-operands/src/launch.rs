@@ -68,9 +68,6 @@ pub trait Launch: Send + Sync {
         wait: bool,
     ) -> Result<(), LaunchError>;
 
-    /// Memory of the device this process holds, over all its runtimes.
-    fn memory_used(&self) -> Bytes;
-
     /// How far its results may be from the reference, relative to the larger of the result and one.
     fn tolerance(&self, problem: &Problem) -> f64;
 

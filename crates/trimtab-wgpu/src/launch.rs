@@ -77,10 +77,6 @@ impl Launch for GpuDevice {
         statuses.iter().zip(launches).try_for_each(|(&status, launch)| status_error(status, launch.problem))
     }
 
-    fn memory_used(&self) -> Bytes {
-        Bytes(self.memory().live_bytes)
-    }
-
     fn tolerance(&self, problem: &Problem) -> f64 {
         tolerance(problem)
     }
