@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trimtab::core::{Device, KernelId, Problem};
 use trimtab::cpu::{CpuDevice, CpuOptions};
 use trimtab::tune::{Stopwatch, median, minimum};
-use trimtab::wgpu::{GpuDevice, GpuOptions, Step, full_text};
+use trimtab::wgpu::{Dispatch, GpuDevice, GpuOptions, full_text};
 
 /// Size of the product of the start-up comparison.
 pub(crate) const START_SIZE: usize = 256;
@@ -144,7 +144,7 @@ pub(crate) fn launch_overhead() -> Result<Launch> {
 }
 
 /// The same pipeline on buffers of its own: what a program that dispatches one thing would keep.
-fn prepared(hand: &Hand, step: &Step, bytes: u64) -> (wgpu::ComputePipeline, wgpu::BindGroup) {
+fn prepared(hand: &Hand, step: &Dispatch, bytes: u64) -> (wgpu::ComputePipeline, wgpu::BindGroup) {
     let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;
     let pipeline = hand.pipeline(&full_text(&step.text, step.needs, false), &step.constants);
     let storage: Vec<wgpu::Buffer> = step.bindings.iter().map(|_| hand.buffer(bytes, usage)).collect();

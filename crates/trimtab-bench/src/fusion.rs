@@ -109,7 +109,7 @@ impl Times {
 
 /// Where an operation of the unfused side finds a value.
 #[derive(Clone, Copy)]
-enum Place {
+enum Origin {
     /// An input of the recipe, or one of its numbers.
     Input(usize),
     Number(usize),
@@ -120,7 +120,7 @@ enum Place {
 /// One operation by itself.
 struct Part {
     problem: Problem,
-    from: Vec<Place>,
+    from: Vec<Origin>,
     to: usize,
 }
 
@@ -132,9 +132,9 @@ impl Part {
             .from
             .iter()
             .map(|place| match *place {
-                Place::Input(at) => f32::erase(&inputs[at]),
-                Place::Number(at) => f32::erase(&numbers[at..at + 1]),
-                Place::Temporary(at) => f32::erase(&temporaries[at]),
+                Origin::Input(at) => f32::erase(&inputs[at]),
+                Origin::Number(at) => f32::erase(&numbers[at..at + 1]),
+                Origin::Temporary(at) => f32::erase(&temporaries[at]),
             })
             .collect();
         rt.execute_inputs(&self.problem, &slices, &mut out)?;
@@ -148,14 +148,14 @@ impl Part {
 fn parts(recipe: &Fused) -> Result<(Vec<Part>, Vec<usize>)> {
     let mut parts = Vec::new();
     let mut buffers: Vec<usize> = Vec::new();
-    let mut waiting: Vec<(Place, Varies)> = Vec::new();
+    let mut waiting: Vec<(Origin, Varies)> = Vec::new();
     let shape = |varies: Varies| {
         [if varies.outer() { recipe.outer() } else { 1 }, if varies.inner() { recipe.inner() } else { 1 }]
     };
     // A buffer no waiting value lies in, of that length.
-    let free = |buffers: &mut Vec<usize>, held: &[(Place, Varies)], len: u64| {
+    let free = |buffers: &mut Vec<usize>, held: &[(Origin, Varies)], len: u64| {
         let taken =
-            |at: usize| held.iter().any(|(place, _)| matches!(place, Place::Temporary(used) if *used == at));
+            |at: usize| held.iter().any(|(place, _)| matches!(place, Origin::Temporary(used) if *used == at));
         let found = (0..buffers.len()).find(|&at| !taken(at) && buffers[at] == len as usize);
         found.unwrap_or_else(|| {
             buffers.push(len as usize);
@@ -164,8 +164,8 @@ fn parts(recipe: &Fused) -> Result<(Vec<Part>, Vec<usize>)> {
     };
     for step in recipe.steps() {
         let value = match step {
-            Step::Input(at) => (Place::Input(at.into()), recipe.varies(at.into())),
-            Step::Number(at) => (Place::Number(at.into()), Varies::Nowhere),
+            Step::Input(at) => (Origin::Input(at.into()), recipe.varies(at.into())),
+            Step::Number(at) => (Origin::Number(at.into()), Varies::Nowhere),
             Step::Product => {
                 let product = recipe.product().context("there is no product")?;
                 let side = |transposed| Operand { transposed, shared: false };
@@ -179,9 +179,9 @@ fn parts(recipe: &Fused) -> Result<(Vec<Part>, Vec<usize>)> {
                     side(product.rhs_transposed),
                 )?;
                 let to = free(&mut buffers, &waiting, recipe.len());
-                let from = vec![Place::Input(0), Place::Input(1)];
+                let from = vec![Origin::Input(0), Origin::Input(1)];
                 parts.push(Part { problem: problem.into(), from, to });
-                (Place::Temporary(to), Varies::All)
+                (Origin::Temporary(to), Varies::All)
             }
             Step::Unary(op) => {
                 let (place, varies) = waiting.pop().context("nothing waits")?;
@@ -190,7 +190,7 @@ fn parts(recipe: &Fused) -> Result<(Vec<Part>, Vec<usize>)> {
                 let to = free(&mut buffers, &waiting, problem.out_len());
                 waiting.pop();
                 parts.push(Part { problem: problem.into(), from: vec![place], to });
-                (Place::Temporary(to), varies)
+                (Origin::Temporary(to), varies)
             }
             Step::Binary(op) => {
                 let right = waiting.pop().context("nothing waits")?;
@@ -202,7 +202,7 @@ fn parts(recipe: &Fused) -> Result<(Vec<Part>, Vec<usize>)> {
                 let to = free(&mut buffers, &waiting, problem.out_len());
                 waiting.truncate(waiting.len() - 2);
                 parts.push(Part { problem: problem.into(), from: vec![left.0, right.0], to });
-                (Place::Temporary(to), varies)
+                (Origin::Temporary(to), varies)
             }
         };
         waiting.push(value);

@@ -87,7 +87,7 @@ fn simulated(printer: &Printer, machine: &Machine) -> Result<f64> {
 
 /// What a whole call takes on a simulated device.
 fn whole(device: &SimulatedDevice, problem: &Problem) -> Option<f64> {
-    device.time(problem).map(|ns| ns + device.handover(problem).0 as f64)
+    device.time(problem).map(|ns| ns + device.transfer_overhead(problem).0 as f64)
 }
 
 /// The processor and the first GPU here, if there is one: each pinned and tuned, whole calls in turns; against what a runtime

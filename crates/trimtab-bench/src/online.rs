@@ -5,7 +5,7 @@ use crate::regret::Judged;
 use crate::times::Times;
 use anyhow::{Result, bail};
 use serde_json::json;
-use trimtab_model::learn::{Dice, Kind, Learned, Ledger, PROBLEM_SHARE, PROCESS_SHARE, Policy};
+use trimtab_model::learn::{Dice, Learned, Ledger, ModelKind, PROBLEM_SHARE, PROCESS_SHARE, Policy};
 
 /// Problems the prior is learned from.
 const MEASURED: usize = 100;
@@ -31,7 +31,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
         for split in 0..SPLITS {
             let order = Dice::new(split).order(judged.table.len());
             let (measured, others) = order.split_at(MEASURED);
-            let Some(learned) = Learned::fit(Kind::Default, &judged.table.part(measured), split) else {
+            let Some(learned) = Learned::fit(ModelKind::Default, &judged.table.part(measured), split) else {
                 continue;
             };
             let mut buffers = learned.buffers();

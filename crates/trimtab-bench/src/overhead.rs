@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::sync::Barrier;
 use trimtab::Runtime;
-use trimtab::core::{KernelInfo, Kind, Matmul, Nanos, Point, Problem};
+use trimtab::core::{KernelInfo, Matmul, Nanos, Point, Problem, TypedProblem};
 use trimtab::cpu::{AnyKernel, Args, Element, Pool, kernels};
 use trimtab::tune::Stopwatch;
 

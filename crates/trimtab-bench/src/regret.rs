@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use trimtab::core::{DType, Matmul, Problem};
 use trimtab::tune::Stopwatch;
-use trimtab_model::learn::{Dice, FEWEST_PROBLEMS, Kind, Learned, Table, axes, shape};
+use trimtab_model::learn::{Dice, FEWEST_PROBLEMS, Learned, ModelKind, Table, axes, shape};
 
 /// Numbers of measured shapes.
 const MEASURED: [usize; 5] = [20, 50, 100, 200, 400];
@@ -36,7 +36,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
             MEASURED[0] + LEAST_LEFT
         );
     }
-    for model in Kind::ALL.map(Some).into_iter().chain([None]) {
+    for model in ModelKind::ALL.map(Some).into_iter().chain([None]) {
         if model.is_none_or(|kind| kind.fits(&judged.table)) {
             for &count in &measured {
                 printer.line(&judged.line(model, count));
@@ -115,7 +115,7 @@ impl Judged {
         (ns, crate::allocations::count() - allocations)
     }
 
-    fn line(&self, model: Option<Kind>, count: usize) -> Value {
+    fn line(&self, model: Option<ModelKind>, count: usize) -> Value {
         let fit = |rows: &[usize], seed: u64| {
             let part = self.table.part(rows);
             let stopwatch = Stopwatch::start();
@@ -128,7 +128,7 @@ impl Judged {
         let (mut losses, mut fit_ms, mut predict_ns, mut cross_validated) =
             (Losses::new(), f64::INFINITY, f64::INFINITY, 0.0);
         let (mut picked, mut allocations) = (Vec::new(), 0);
-        let splits = if model == Some(Kind::Default) { SPLITS_OF_DEFAULT } else { SPLITS };
+        let splits = if model == Some(ModelKind::Default) { SPLITS_OF_DEFAULT } else { SPLITS };
         for split in 0..splits {
             let order = Dice::new(split).order(self.table.len());
             let (measured, others) = order.split_at(count);
@@ -160,7 +160,7 @@ impl Judged {
         let quintiles = quintiles(losses);
         let off = |[expected, actual]: &[f64; 2]| f64::max(expected / actual, actual / expected);
         let mut value = json!({
-            "model": model.map_or("auto", Kind::name), "measured": count, "geomean": geomean, "p95": p95,
+            "model": model.map_or("auto", ModelKind::name), "measured": count, "geomean": geomean, "p95": p95,
             "extrapolated_geomean": summary(actual(&extrapolated)).0, "cross_validated": cross_validated.exp2(),
             "worst_quintile_factor": quintiles.iter().map(off).fold(1.0, f64::max),
             "expected_vs_actual": quintiles, "fit_ms": fit_ms, "predict_ns": predict_ns,
@@ -185,7 +185,7 @@ impl Judged {
         let mut least = f64::INFINITY;
         for _ in 0..REFITS {
             let stopwatch = Stopwatch::start();
-            let learned = Learned::fit(Kind::Default, &table, 0);
+            let learned = Learned::fit(ModelKind::Default, &table, 0);
             least = least.min(stopwatch.elapsed().0 as f64 / 1e6);
             drop(learned);
         }

@@ -56,7 +56,7 @@ fn fill(dir: &std::path::Path) -> Result<()> {
             version: "1".to_string(),
             problem: format!("matmul:f32:{}x{}x{}", index + 1, index % 97 + 1, index % 89 + 1),
             point: format!("threads={},tile={}", index % 4 + 1, 1 << (index % 6)),
-            condition: "quiet".to_string(),
+            condition: "quiet".into(),
         };
         wisdom.record(key, Outcome::Timed(Stats::single(1_000.0 + index as f64)));
     }

@@ -71,7 +71,7 @@ fn a_profile_is_shown_first_and_decides_once_committed() {
         (&"gpu0".into(), &"fitted".into()),
         "{after}"
     );
-    let whole = after["estimate"]["ns"].as_u64().unwrap() + after["handover_ns"].as_u64().unwrap();
+    let whole = after["estimate"]["ns"].as_u64().unwrap() + after["transfer_ns"].as_u64().unwrap();
     assert!((2_000..=3_000).contains(&whole), "{after}");
 }
 

@@ -76,7 +76,7 @@ fn tune_explain_bench_and_run_work_on_a_gpu_as_on_the_processor() {
     let explained = lines(&wisdom, &[&["explain", PROBLEM], &on[..]].concat()).remove(0);
     assert_eq!((&explained["kernel"], &explained["point"]), (&tuned["kernel"], &tuned["point"]));
     assert_eq!(explained["reason"], "remembered");
-    assert!(explained["handover_ns"].as_u64().unwrap() > 0);
+    assert!(explained["transfer_ns"].as_u64().unwrap() > 0);
     let reasoning = explained["reasoning"].to_string();
     assert!(reasoning.contains("limited by memory"), "{reasoning}");
     let again = lines(&wisdom, &[&["tune", PROBLEM, "--budget", "5s"], &on[..]].concat()).remove(0);

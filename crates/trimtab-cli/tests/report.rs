@@ -50,7 +50,7 @@ fn odd_wisdom(dir: &Path) {
             device: ODD.to_string(),
             kernel: format!("{kernel} {ODD}"),
             problem: problem.to_string(),
-            condition: condition.to_string(),
+            condition: condition.into(),
             ..FactKey::default()
         };
         wisdom.record(key, Outcome::Timed(Stats::of(samples).unwrap()));

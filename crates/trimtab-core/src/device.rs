@@ -42,6 +42,55 @@ impl DeviceKind {
     }
 }
 
+/// How a device behaves: what the planner has to know of it beside its times. What kind of device it is does not matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Habits {
+    /// It computes in the caller's memory: nothing is moved to it or back.
+    pub host_memory: bool,
+    /// The first launch of a kernel builds it, in the caller's time.
+    pub first_launch_compiles: bool,
+    /// Live calls may now and then run another kernel than the one in force.
+    pub explored_live: bool,
+    /// One launch takes a third more or less than the next: batches are longer and samples more, where there is time for them.
+    pub noisy: bool,
+    /// What it runs may end the process, ours too: a driver compiles it.
+    pub may_crash: bool,
+    /// Its times are recorded: the clock of this machine has no part in them.
+    pub recorded: bool,
+}
+
+impl Habits {
+    /// A processor that computes in the caller's memory.
+    pub const HOST: Habits = Habits {
+        host_memory: true,
+        first_launch_compiles: false,
+        explored_live: true,
+        noisy: false,
+        may_crash: false,
+        recorded: false,
+    };
+
+    /// A GPU behind a driver.
+    pub const GPU: Habits = Habits {
+        host_memory: false,
+        first_launch_compiles: true,
+        explored_live: false,
+        noisy: true,
+        may_crash: true,
+        recorded: false,
+    };
+
+    /// Recorded measurements.
+    pub const RECORDED: Habits = Habits {
+        host_memory: false,
+        first_launch_compiles: false,
+        explored_live: true,
+        noisy: false,
+        may_crash: false,
+        recorded: true,
+    };
+}
+
 /// One level of cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
@@ -62,8 +111,10 @@ pub struct DeviceFacts {
     pub id: String,
     /// The model name.
     pub name: String,
-    /// What kind it is.
+    /// What kind it is, for people.
     pub kind: DeviceKind,
+    /// How it behaves.
+    pub habits: Habits,
     /// The identity for wisdom.
     pub fingerprint: Fingerprint,
     /// Physical cores or compute units.
@@ -205,7 +256,7 @@ pub struct Transfers {
 
 impl Transfers {
     /// Time around the kernel when every operand is uploaded and the result is downloaded.
-    pub fn handover(&self, problem: &Problem) -> Nanos {
+    pub fn transfer_overhead(&self, problem: &Problem) -> Nanos {
         let size = problem.dtype().map_or(0, crate::DType::size) as f64;
         let time = |latency: Nanos, len: u64, bytes_per_s: f64| {
             let moving = if bytes_per_s > 0.0 { len as f64 * size / bytes_per_s * 1e9 } else { 0.0 };
@@ -250,8 +301,8 @@ pub trait Device: Send + Sync {
     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work;
     /// Time around the kernel of a call whose operands lie in the caller's memory: moving them to the device, handing the
     /// work over, and moving the result back. Nothing on the processor itself. Measured once, when first asked for.
-    fn handover(&self, problem: &Problem) -> Nanos {
-        self.transfers().map_or(Nanos(0), |transfers| transfers.handover(problem))
+    fn transfer_overhead(&self, problem: &Problem) -> Nanos {
+        self.transfers().map_or(Nanos(0), |transfers| transfers.transfer_overhead(problem))
     }
     /// What moving data to the device and back takes, where it has memory or a queue of its own. Measured once.
     fn transfers(&self) -> Option<Transfers> {
@@ -301,8 +352,8 @@ mod tests {
             submit: Nanos(10_000),
         };
         let add: Problem = "elementwise.add:f32:1000".parse().unwrap();
-        assert_eq!(transfers.handover(&add), Nanos(2 * (1_000 + 4_000) + 10_000 + 2_000 + 2_000));
+        assert_eq!(transfers.transfer_overhead(&add), Nanos(2 * (1_000 + 4_000) + 10_000 + 2_000 + 2_000));
         let neg: Problem = "elementwise.neg:f32:1000".parse().unwrap();
-        assert_eq!(transfers.handover(&neg), Nanos(1_000 + 4_000 + 10_000 + 2_000 + 2_000));
+        assert_eq!(transfers.transfer_overhead(&neg), Nanos(1_000 + 4_000 + 10_000 + 2_000 + 2_000));
     }
 }

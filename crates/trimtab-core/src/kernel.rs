@@ -1,6 +1,6 @@
 //! What a kernel author writes: a variant of one operation, typed by the context of its device.
 
-use crate::{Config, DeviceFacts, Kind, Work};
+use crate::{Config, DeviceFacts, TypedProblem, Work};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -141,7 +141,7 @@ pub trait Context: 'static {
 /// One variant of one operation on one kind of device.
 pub trait Variant<C: Context>: Send + Sync + 'static {
     /// The operation's problem type: `Matmul`, `Reduce`, …
-    type Problem: Kind;
+    type Problem: TypedProblem;
     /// The kernel's settings, written with [`config!`](crate::config).
     type Config: Config;
 

@@ -17,7 +17,7 @@ mod units;
 
 pub use constraints::{Constraints, Objective, Patience, Terms, UnknownPatience};
 pub use device::{
-    AdapterClass, AdapterFacts, Bench, Cache, Device, DeviceFacts, DeviceKind, Fingerprint, KernelId,
+    AdapterClass, AdapterFacts, Bench, Cache, Device, DeviceFacts, DeviceKind, Fingerprint, Habits, KernelId,
     KernelInfo, Rates, Transfers,
 };
 pub use dtype::DType;
@@ -25,10 +25,10 @@ pub use estimate::{Basis, Estimate, Work};
 pub use kernel::{Context, Decline, KernelVersion, LaunchError, Variant, VariantClass};
 pub use measurement::{Failure, FailureKind, Interference, Sample};
 pub use problem::{
-    BinaryOp, Custom, Elementwise, ElementwiseOp, Fused, InputLens, Kind, Lookup, MAX_INPUTS, MAX_NAME_BYTES,
+    BinaryOp, Custom, Elementwise, ElementwiseOp, Fused, InputLens, Lookup, MAX_INPUTS, MAX_NAME_BYTES,
     MAX_NUMBERS, MAX_RANK, MAX_SIZES, MAX_STEPS, MAX_WAITING, Matmul, Operand, Operation, Over, Problem,
-    ProblemError, Product, Reduce, ReduceOp, Step, Transpose, UnaryOp, Varies,
+    ProblemError, Product, Reduce, ReduceOp, Step, Transpose, TypedProblem, UnaryOp, Varies,
 };
 pub use space::{Config, MAX_AXES, Point, Space};
-pub use state::State;
+pub use state::{Condition, State};
 pub use units::{Bytes, Flops, Nanos};

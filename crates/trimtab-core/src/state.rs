@@ -32,11 +32,80 @@ pub struct State {
 }
 
 impl State {
-    /// The condition under which a fact is learned: `busy` when more tasks want cores than there are, `quiet` otherwise.
-    pub fn condition(&self, cores: u32) -> &'static str {
+    /// The condition under which a fact is learned: busy when more tasks want cores than there are, quiet otherwise.
+    pub fn condition(&self, cores: u32) -> Condition {
         match self.load_1m {
-            Some(load) if load > 1.5 * f64::from(cores.max(1)) => "busy",
-            _ => "quiet",
+            Some(load) if load > 1.5 * f64::from(cores.max(1)) => Condition::Busy,
+            _ => Condition::Quiet,
         }
+    }
+}
+
+/// Under which conditions a fact was learned: part of its key, so that times of one condition are never mixed with another's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Condition {
+    /// Measured while nothing else ran.
+    #[default]
+    Quiet,
+    /// Measured while more tasks wanted cores than there are.
+    Busy,
+    /// A live call: operands and caches as the caller had them.
+    Live,
+    /// How long building a kernel took.
+    Compile,
+    /// A live call that tried another rival,
+    Explored,
+    /// and what the plan in force took beside it.
+    Chosen,
+    /// Measured again because live calls took another time than before.
+    Drifted,
+    /// A word of another version of trimtab: kept, not used.
+    Other(Box<str>),
+}
+
+impl Condition {
+    /// Every condition that has a meaning here.
+    pub const ALL: [Condition; 7] = [
+        Condition::Quiet,
+        Condition::Busy,
+        Condition::Live,
+        Condition::Compile,
+        Condition::Explored,
+        Condition::Chosen,
+        Condition::Drifted,
+    ];
+
+    /// The word in wisdom.
+    pub fn name(&self) -> &str {
+        match self {
+            Condition::Quiet => "quiet",
+            Condition::Busy => "busy",
+            Condition::Live => "live",
+            Condition::Compile => "compile",
+            Condition::Explored => "explored",
+            Condition::Chosen => "chosen",
+            Condition::Drifted => "drifted",
+            Condition::Other(word) => word,
+        }
+    }
+
+    /// The condition of that word.
+    pub fn named(word: &str) -> Condition {
+        Condition::ALL
+            .into_iter()
+            .find(|known| known.name() == word)
+            .unwrap_or_else(|| Condition::Other(word.into()))
+    }
+}
+
+impl From<&str> for Condition {
+    fn from(word: &str) -> Condition {
+        Condition::named(word)
+    }
+}
+
+impl std::fmt::Display for Condition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
     }
 }

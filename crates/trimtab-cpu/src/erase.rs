@@ -2,7 +2,7 @@
 
 use crate::args::{Args, Cpu};
 use trimtab_core::{
-    Config, Decline, DeviceFacts, KernelInfo, Kind, LaunchError, Point, Problem, Space, Variant, Work,
+    Config, Decline, DeviceFacts, KernelInfo, LaunchError, Point, Problem, Space, TypedProblem, Variant, Work,
 };
 
 /// A kernel of the CPU without its types.

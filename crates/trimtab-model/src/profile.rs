@@ -14,14 +14,14 @@ const SPREAD_PRIOR: f64 = 0.5;
 
 /// Times of one size, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Step {
+pub struct Rung {
     /// Elements, or arithmetic operations.
     pub size: u64,
     /// What each repeat took, in the order they were made.
     pub ns: Vec<f64>,
 }
 
-impl Step {
+impl Rung {
     /// The time this size is taken to need: the least, as everywhere here.
     pub fn time(&self) -> Option<f64> {
         let usable = self.ns.iter().copied().filter(|ns| *ns > 0.0 && *ns <= LONGEST_NS);
@@ -72,7 +72,7 @@ pub struct Profile {
 
 impl Profile {
     /// A profile of these times; `None` without a usable one.
-    pub fn fit(steps: &[Step]) -> Option<Profile> {
+    pub fn fit(steps: &[Rung]) -> Option<Profile> {
         let mut points: Vec<(f64, f64)> =
             steps.iter().filter_map(|step| Some((step.size.max(1) as f64, step.time()?))).collect();
         let usable = points.len();
@@ -187,8 +187,8 @@ fn line(points: &[(f64, f64)], is_alone: bool) -> Option<(f64, f64, Option<Assum
 mod tests {
     use super::*;
 
-    fn steps(points: &[(u64, f64)]) -> Vec<Step> {
-        points.iter().map(|&(size, ns)| Step { size, ns: vec![ns] }).collect()
+    fn steps(points: &[(u64, f64)]) -> Vec<Rung> {
+        points.iter().map(|&(size, ns)| Rung { size, ns: vec![ns] }).collect()
     }
 
     fn of(points: &[(u64, f64)]) -> Profile {

@@ -4,7 +4,7 @@
 
 use trimtab_core::{DType, Matmul, Problem};
 use trimtab_model::learn::{
-    Axes, Dice, ENOUGH_LOSS, FIRST, Kind, Learned, Model, SLOWEST_LOG2, Table, axes, k_centre, next,
+    Axes, Dice, ENOUGH_LOSS, FIRST, Learned, Model, ModelKind, SLOWEST_LOG2, Table, axes, k_centre, next,
     relative, shape,
 };
 
@@ -60,7 +60,7 @@ fn geomean(losses: &[(f64, f64)]) -> f64 {
 }
 
 /// Learned from `count` random rows and judged on the others, over several draws.
-fn judged(times: &Times, kind: Kind, count: usize, draws: u64) -> Vec<(f64, f64)> {
+fn judged(times: &Times, kind: ModelKind, count: usize, draws: u64) -> Vec<(f64, f64)> {
     let mut all = Vec::new();
     for draw in 0..draws {
         let order = Dice::new(draw).order(times.table.len());
@@ -75,7 +75,7 @@ fn judged(times: &Times, kind: Kind, count: usize, draws: u64) -> Vec<(f64, f64)
 fn the_default_loses_little_on_shapes_it_has_not_seen() {
     let times = times();
     for (count, most) in [(100, 1.06), (200, 1.04)] {
-        let mut all = judged(&times, Kind::Default, count, 4);
+        let mut all = judged(&times, ModelKind::Default, count, 4);
         let mean = geomean(&all);
         all.sort_by(|a, b| a.1.total_cmp(&b.1));
         let p95 = all[all.len() * 95 / 100].1.exp2();
@@ -95,7 +95,7 @@ fn every_kind_beats_the_best_single_variant_by_far() {
         geomean(&rows.collect::<Vec<_>>())
     };
     let single = (0..times.variants.len()).filter(always).map(lost).fold(f64::INFINITY, f64::min);
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.fits(&times.table)) {
+    for kind in ModelKind::ALL.into_iter().filter(|kind| kind.fits(&times.table)) {
         let mean = geomean(&judged(&times, kind, 150, 1));
         assert!(mean - 1.0 < 0.25 * (single - 1.0), "{}: {mean}, best single {single}", kind.name());
     }
@@ -106,7 +106,7 @@ fn the_expected_loss_is_near_the_actual_one_where_it_is_small_and_where_it_is_la
     let times = times();
     for count in [100, 200] {
         // Most losses are small; with a few draws the mean of a fifth is at the mercy of the few large ones.
-        let mut all = judged(&times, Kind::Default, count, 60);
+        let mut all = judged(&times, ModelKind::Default, count, 60);
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         for fifth in 0..5 {
             let part = &all[fifth * all.len() / 5..(fifth + 1) * all.len() / 5];
@@ -132,7 +132,7 @@ fn one_decade_beyond_what_was_measured_is_still_chosen_well() {
         let measured: Vec<usize> = rows.iter().copied().filter(|row| work(row) <= edge).collect();
         let beyond: Vec<usize> =
             rows.iter().copied().filter(|row| work(row) > edge && work(row) <= 10.0 * edge).collect();
-        let learned = Learned::fit(Kind::Default, &times.table.part(&measured), SEED).unwrap();
+        let learned = Learned::fit(ModelKind::Default, &times.table.part(&measured), SEED).unwrap();
         all.extend(losses(&times, &learned, &beyond));
     }
     assert!(all.len() > 40 && geomean(&all) <= 1.08, "{} {}", all.len(), geomean(&all));
@@ -142,7 +142,7 @@ fn one_decade_beyond_what_was_measured_is_still_chosen_well() {
 fn the_same_table_and_seed_give_the_same_predictions_bit_for_bit() {
     let times = times();
     let part = times.table.part(&(0..80).collect::<Vec<_>>());
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.fits(&part)) {
+    for kind in ModelKind::ALL.into_iter().filter(|kind| kind.fits(&part)) {
         let predict = || {
             let mut model = kind.make(SEED);
             model.fit(&part);
@@ -162,7 +162,7 @@ fn the_same_table_and_seed_give_the_same_predictions_bit_for_bit() {
             seen
         };
         assert_eq!(predict(), predict(), "{}", kind.name());
-        assert_eq!(Kind::named(kind.name()), Some(kind));
+        assert_eq!(ModelKind::named(kind.name()), Some(kind));
         assert_eq!(kind.make(SEED).name(), kind.name());
     }
 }
@@ -170,7 +170,7 @@ fn the_same_table_and_seed_give_the_same_predictions_bit_for_bit() {
 #[test]
 fn every_kind_says_what_a_choice_rests_on() {
     let times = times();
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.fits(&times.table)) {
+    for kind in ModelKind::ALL.into_iter().filter(|kind| kind.fits(&times.table)) {
         let mut model = kind.make(SEED);
         model.fit(&times.table);
         let at = shape(&product([500, 300, 200]));
@@ -193,7 +193,7 @@ fn what_is_observed_counts_at_once_where_the_model_says_so() {
     let mut told = vec![0.0; part.rivals()];
     assert!(relative(&ns, &mut told));
     let mut counted = Vec::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.fits(&part)) {
+    for kind in ModelKind::ALL.into_iter().filter(|kind| kind.fits(&part)) {
         let mut model = kind.make(SEED);
         model.fit(&part);
         let predict = |model: &dyn Model| {
@@ -209,15 +209,15 @@ fn what_is_observed_counts_at_once_where_the_model_says_so() {
             assert_eq!(predict(model.as_ref()), before, "{}", kind.name());
         }
     }
-    assert_eq!(counted, [Kind::Default, Kind::Linear, Kind::Nearest]);
+    assert_eq!(counted, [ModelKind::Default, ModelKind::Linear, ModelKind::Nearest]);
 }
 
 #[test]
 fn linear_updates_end_where_a_fit_of_all_rows_does() {
     let times = times();
-    let mut whole = Kind::Linear.make(SEED);
+    let mut whole = ModelKind::Linear.make(SEED);
     whole.fit(&times.table);
-    let mut grown = Kind::Linear.make(SEED);
+    let mut grown = ModelKind::Linear.make(SEED);
     grown.fit(&times.table.part(&(0..150).collect::<Vec<_>>()));
     for row in 150..times.table.len() {
         assert!(grown.observe(times.table.at(row), times.table.told(row), 1.0));
@@ -244,7 +244,14 @@ fn rows_that_count_little_say_little() {
         let (ns, weight) = if step % 2 == 0 { ([100.0, 200.0], 0.01) } else { ([200.0, 100.0], 1.0) };
         assert!(table.push(&[f64::from(step / 2)], &ns, weight));
     }
-    for kind in [Kind::Default, Kind::Linear, Kind::Tree, Kind::Extra, Kind::Nearest, Kind::Mlp] {
+    for kind in [
+        ModelKind::Default,
+        ModelKind::Linear,
+        ModelKind::Tree,
+        ModelKind::Extra,
+        ModelKind::Nearest,
+        ModelKind::Mlp,
+    ] {
         let mut model = kind.make(SEED);
         model.fit(&table);
         let (mut log2, mut spread) = ([0.0; 2], [0.0; 2]);
@@ -262,12 +269,12 @@ fn the_analytic_prior_is_told_among_the_numbers_and_judged_like_a_model() {
         // The truth crosses over at five; the prior says so too.
         assert!(table.push(&[size, size, 5.0], &[size.exp2(), 32.0], 1.0));
     }
-    let learned = Learned::fit(Kind::Analytic, &table, SEED).unwrap();
+    let learned = Learned::fit(ModelKind::Analytic, &table, SEED).unwrap();
     let mut buffers = learned.buffers();
     assert_eq!(learned.choose(&[2.0, 2.0, 5.0], |_| true, &mut buffers).unwrap().rival, 0);
     assert_eq!(learned.choose(&[8.0, 8.0, 5.0], |_| true, &mut buffers).unwrap().rival, 1);
     assert!(learned.regret() < 1.001);
-    assert!(Learned::fit(Kind::Analytic, &times().table, SEED).is_none());
+    assert!(Learned::fit(ModelKind::Analytic, &times().table, SEED).is_none());
 }
 
 /// A model of the caller's own: always the same.
@@ -296,7 +303,7 @@ fn a_model_of_the_callers_own_is_judged_like_the_others_and_auto_does_not_pick_t
     let times = times();
     let part = times.table.part(&(0..100).collect::<Vec<_>>());
     let own = Learned::with(&|| Box::new(Stubborn), &part, SEED).unwrap();
-    let default = Learned::fit(Kind::Default, &part, SEED).unwrap();
+    let default = Learned::fit(ModelKind::Default, &part, SEED).unwrap();
     let auto = Learned::auto(&part, SEED).unwrap();
     assert!(own.regret() > 1.2 && default.regret() < 1.1, "{} {}", own.regret(), default.regret());
     assert!(auto.regret() <= default.regret() && auto.regret_p95() >= 1.0);
@@ -308,13 +315,13 @@ fn a_model_of_the_callers_own_is_judged_like_the_others_and_auto_does_not_pick_t
 #[test]
 fn only_what_may_run_is_chosen_and_too_few_problems_give_no_model() {
     let times = times();
-    let learned = Learned::fit(Kind::Default, &times.table, SEED).unwrap();
+    let learned = Learned::fit(ModelKind::Default, &times.table, SEED).unwrap();
     let mut buffers = learned.buffers();
     for rival in 0..times.variants.len() {
         assert_eq!(learned.choose(times.table.at(0), |at| at == rival, &mut buffers).unwrap().rival, rival);
     }
     assert!(learned.choose(times.table.at(0), |_| false, &mut buffers).is_none());
-    assert!(Learned::fit(Kind::Default, &times.table.part(&[0, 1, 2]), SEED).is_none());
+    assert!(Learned::fit(ModelKind::Default, &times.table.part(&[0, 1, 2]), SEED).is_none());
     let shapes: Vec<Vec<f64>> = (2..11).map(|log| shape(&product([1 << log; 3]))).collect();
     let turns = learned.turns(shapes.iter().map(Vec::as_slice));
     assert!(
@@ -353,7 +360,7 @@ fn measuring_where_the_model_doubts_is_worth_more_than_measuring_anywhere() {
         let takes = |row: usize, rival: usize| times.ns[wanted_rows[row]][rival].is_finite();
         let learn = |measured: &[usize]| {
             let rows: Vec<usize> = measured.iter().map(|&row| wanted_rows[row]).collect();
-            Learned::fit(Kind::Default, &times.table.part(&rows), seed)
+            Learned::fit(ModelKind::Default, &times.table.part(&rows), seed)
         };
         // Lost over all wanted problems, where those that were measured are known.
         let lost = |measured: &[usize]| {
@@ -388,7 +395,7 @@ fn measuring_ends_when_little_is_left_to_lose() {
     }
     let measured = next(&table, &[], None, |_, _| true, 100).rows;
     assert_eq!(measured.len(), FIRST);
-    let learned = Learned::fit(Kind::Default, &table.part(&measured), SEED).unwrap();
+    let learned = Learned::fit(ModelKind::Default, &table.part(&measured), SEED).unwrap();
     let done = next(&table, &measured, Some(&learned), |_, _| true, 10);
     assert!(done.rows.is_empty() && done.expected_loss.is_some_and(|loss| loss < ENOUGH_LOSS), "{done:?}");
 }

@@ -4,7 +4,7 @@ use crate::class::Class;
 use crate::crossover::{Crossover, crossover};
 use std::collections::BTreeMap;
 use trimtab_core::{Device, Estimate, Nanos, Problem};
-use trimtab_model::{Profile, Step};
+use trimtab_model::{Profile, Rung};
 
 /// The first line of the text; the number counts changes of its form or of what is measured.
 const HEAD: &str = "trimtab calibration 1";
@@ -78,7 +78,7 @@ pub struct DeviceTimes {
     /// Classes whose times come from elsewhere: kept from an earlier calibration.
     pub older: BTreeMap<Class, Origin>,
     /// Times by class, smallest size first.
-    pub steps: BTreeMap<Class, Vec<Step>>,
+    pub steps: BTreeMap<Class, Vec<Rung>>,
     /// What decisions rested on before, by class, where that is known.
     pub before: BTreeMap<Class, Before>,
 }
@@ -113,7 +113,7 @@ impl DeviceTimes {
         let steps = self.steps.entry(class).or_default();
         match steps.binary_search_by_key(&size, |step| step.size) {
             Ok(at) => steps[at].ns.push(ns),
-            Err(at) => steps.insert(at, Step { size, ns: vec![ns] }),
+            Err(at) => steps.insert(at, Rung { size, ns: vec![ns] }),
         }
     }
 
@@ -295,7 +295,7 @@ pub fn measure(
             }
             for at in 0..devices.len() {
                 let last = all[at].steps.get(&class).and_then(|steps| steps.last());
-                out[at] |= last.and_then(Step::time).is_some_and(|ns| ns > long.0 as f64);
+                out[at] |= last.and_then(Rung::time).is_some_and(|ns| ns > long.0 as f64);
             }
         }
     }

@@ -3,15 +3,15 @@
 use crate::calibration::Calibration;
 use crate::experience::{Effort, Experience};
 use crate::field;
+use crate::goal::{PARTIAL, SearchGoal, found_by, how_found, remembered_as, satisfies};
 use crate::guard::with_intent;
 use crate::learned::Foreseen;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use crate::thresholds::Offload;
-use crate::wanted::{PARTIAL, Wanted, found_by, how_found, remembered_as, satisfies};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex, RwLock};
 use trimtab_core::{
-    Basis, Device, DeviceKind, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem,
+    Basis, Condition, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem,
     Terms, VariantClass,
 };
 use trimtab_tune::{Budget, Progress, Rules, Stopwatch};
@@ -56,14 +56,14 @@ pub(crate) struct Ask<'a> {
     /// Whether a race the budget ended earlier is good enough.
     pub accept_partial: bool,
     /// What is asked of a search.
-    pub wanted: Wanted,
+    pub goal: SearchGoal,
     /// The plan in force, if any.
     pub in_force: Option<Plan>,
     pub rules: Rules,
     pub progress: &'a mut dyn FnMut(&Progress),
 }
 
-/// A kernel at a point that agreed with the reference on problems of a sort.
+/// A kernel at a point that agreed with the reference on problems of a family.
 type Verified = (u16, KernelId, Point, String);
 
 /// What decisions are made with; everything here outlives a single decision.
@@ -109,7 +109,7 @@ impl Cold {
         let remembered = verdict.as_ref().and_then(|verdict| self.find(&decision.rivals, verdict));
         // A verdict counts as long as the set of rivals is the same; in mode `off` as long as its winner exists.
         if let (Some(verdict), Some(index)) = (&verdict, remembered) {
-            let enough = satisfies(verdict, ask.patience, ask.session, ask.accept_partial, &ask.wanted);
+            let enough = satisfies(verdict, ask.patience, ask.session, ask.accept_partial, &ask.goal);
             let same = verdict.candidates == signature && enough;
             if same || ask.patience <= Patience::Estimate {
                 self.measured_only(&mut decision, &ask, index);
@@ -161,7 +161,7 @@ impl Cold {
         decision.evaluations = budget.evaluated();
         if with_model {
             let device = decision.winner().map_or(0, |winner| winner.device);
-            self.experience.lessons.catch_up(device, &decision.problem);
+            self.experience.training.catch_up(device, &decision.problem);
         }
         outcome.map(|()| {
             self.expect_loss(&mut decision, indifference);
@@ -171,11 +171,11 @@ impl Cold {
 
     /// What a decision may cost. On recordings only reported time counts, so that it is the same on every machine.
     fn budget(&self, ask: &Ask<'_>) -> Budget {
-        let recorded = self.devices.iter().all(|device| device.facts().kind == DeviceKind::Recorded);
+        let recorded = self.devices.iter().all(|device| device.facts().habits.recorded);
         let budget = if recorded { Budget::recorded(ask.budget) } else { Budget::time(ask.budget) };
         budget
-            .evaluations(ask.wanted.evals.unwrap_or(u32::MAX))
-            .good_enough(ask.wanted.good_enough.unwrap_or(0.0))
+            .evaluations(ask.goal.evals.unwrap_or(u32::MAX))
+            .good_enough(ask.goal.good_enough.unwrap_or(0.0))
     }
 
     /// The full record of what is known about a problem; nothing is run. The plan in force stays the chosen one, else
@@ -266,7 +266,7 @@ impl Cold {
     fn measured_only(&self, decision: &mut Decision, ask: &Ask<'_>, index: usize) {
         let one = &mut decision.rivals[index..=index];
         if ask.terms.constraints.latency_max.is_some() {
-            one[0].handover = self.devices[one[0].device as usize].handover(&ask.problem);
+            one[0].transfer = self.devices[one[0].device as usize].transfer_overhead(&ask.problem);
         }
         self.experience.estimate(&self.devices, &self.wisdom, &ask.problem, &ask.terms, one, Effort::Facts);
     }
@@ -344,7 +344,7 @@ impl Cold {
     pub(crate) fn verify(&self, decision: &mut Decision, index: usize) -> bool {
         let problem = decision.problem;
         let rival = &mut decision.rivals[index];
-        let key = (rival.device, rival.kernel, rival.point, field::sort_of(&problem));
+        let key = (rival.device, rival.kernel, rival.point, field::family_of(&problem));
         if self.verified.lock().is_ok_and(|verified| verified.contains(&key)) {
             return true;
         }
@@ -378,12 +378,12 @@ impl Cold {
         }
         let device = &self.devices[rival.device as usize];
         let outcome = Outcome::Failed { kind: failure.kind, message: failure.message.clone() };
-        self.wisdom.record(fact_key(device.as_ref(), problem, rival, "quiet"), outcome);
+        self.wisdom.record(fact_key(device.as_ref(), problem, rival, Condition::Quiet), outcome);
     }
 
     pub(crate) fn remember(&self, decision: &Decision, ask: &Ask<'_>) {
         let Some(winner) = decision.winner() else { return };
-        let ended_by = Some(decision.ended_by).filter(|ended_by| *ended_by != Wanted::default());
+        let ended_by = Some(decision.ended_by).filter(|ended_by| *ended_by != SearchGoal::default());
         let patience = remembered_as(decision.complete, ask.patience, ask.session, ended_by);
         self.wisdom.decide(Verdict {
             device: field::machine(&self.devices),
@@ -406,14 +406,19 @@ impl Cold {
     }
 }
 
-pub(crate) fn fact_key(device: &dyn Device, problem: &Problem, rival: &Rival, condition: &str) -> FactKey {
+pub(crate) fn fact_key(
+    device: &dyn Device,
+    problem: &Problem,
+    rival: &Rival,
+    condition: Condition,
+) -> FactKey {
     FactKey {
         device: device.facts().fingerprint.0.clone(),
         kernel: rival.name.to_string(),
         version: rival.version.to_string(),
         problem: problem.to_string(),
         point: rival.point_name.clone(),
-        condition: condition.to_string(),
+        condition,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use trimtab_model::learn::Dice;
-use trimtab_model::{Profile, Step};
+use trimtab_model::{Profile, Rung};
 
 /// Places looked at per step of a ladder.
 const PLACES: f64 = 16.0;
@@ -64,8 +64,8 @@ impl fmt::Display for Crossover {
 
 /// From which size on `other` is faster than `host`, by times of the same ladder whose sizes grow by `step`. `None` if they share no
 /// size.
-pub fn crossover(host: &[Step], other: &[Step], step: f64) -> Option<Crossover> {
-    let shared: Vec<(&Step, &Step)> = host
+pub fn crossover(host: &[Rung], other: &[Rung], step: f64) -> Option<Crossover> {
+    let shared: Vec<(&Rung, &Rung)> = host
         .iter()
         .filter_map(|host| Some((host, other.iter().find(|other| other.size == host.size)?)))
         .filter(|(host, other)| host.time().is_some() && other.time().is_some())
@@ -73,7 +73,7 @@ pub fn crossover(host: &[Step], other: &[Step], step: f64) -> Option<Crossover> 
     let least = shared.iter().map(|(host, _)| host.size).min()?;
     let most = shared.iter().map(|(host, _)| host.size).max()?;
     let places = places(least, most, step);
-    let (hosts, others): (Vec<Step>, Vec<Step>) =
+    let (hosts, others): (Vec<Rung>, Vec<Rung>) =
         shared.iter().map(|&(host, other)| (host.clone(), other.clone())).unzip();
     let seen = crossing(&hosts, &others, &places, step)?;
     let mut dice = Dice::new(SEED);
@@ -110,7 +110,7 @@ fn places(least: u64, most: u64, step: f64) -> Vec<f64> {
 
 /// The size from which on the other device is faster at every larger one: a step below the least if at all, a step above the
 /// greatest if at none. And the smallest size from which on it is faster for a while.
-fn crossing(host: &[Step], other: &[Step], places: &[f64], step: f64) -> Option<(f64, Option<f64>)> {
+fn crossing(host: &[Rung], other: &[Rung], places: &[f64], step: f64) -> Option<(f64, Option<f64>)> {
     let (host, other) = (Profile::fit(host)?, Profile::fit(other)?);
     let gain = |size: f64| (host.at(size.round() as u64) / other.at(size.round() as u64)).log2();
     let gains: Vec<f64> = places.iter().map(|&size| gain(size)).collect();
@@ -132,11 +132,11 @@ fn crossing(host: &[Step], other: &[Step], places: &[f64], step: f64) -> Option<
 }
 
 /// The same ladder with as many repeats of each size, drawn from those that were made.
-fn draw(steps: &[Step], dice: &mut Dice) -> Vec<Step> {
-    let one = |step: &Step| {
+fn draw(steps: &[Rung], dice: &mut Dice) -> Vec<Rung> {
+    let one = |step: &Rung| {
         let count = step.ns.len();
         let ns = (0..count).filter_map(|_| step.ns.get(dice.below(count)).copied()).collect();
-        Step { size: step.size, ns }
+        Rung { size: step.size, ns }
     };
     steps.iter().map(one).collect()
 }
@@ -145,11 +145,11 @@ fn draw(steps: &[Step], dice: &mut Dice) -> Vec<Step> {
 mod tests {
     use super::*;
 
-    fn ladder(start: f64, unit: f64, noise: f64, seed: u64) -> Vec<Step> {
+    fn ladder(start: f64, unit: f64, noise: f64, seed: u64) -> Vec<Rung> {
         let mut dice = Dice::new(seed);
         let sizes = (0..8).map(|nth| 1024u64 << (2 * nth));
         let mut time = |size: u64| (start + unit * size as f64) * (1.0 + noise * dice.normal().abs());
-        sizes.map(|size| Step { size, ns: (0..4).map(|_| time(size)).collect() }).collect()
+        sizes.map(|size| Rung { size, ns: (0..4).map(|_| time(size)).collect() }).collect()
     }
 
     #[test]

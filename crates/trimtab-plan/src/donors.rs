@@ -1,29 +1,29 @@
 //! Warm start: what wisdom knows of the same kernel on other problems and other devices.
 
 use crate::experience::believed;
-use crate::field::sort_of;
+use crate::field::family_of;
 use crate::plan::Rival;
 use trimtab_core::Problem;
 use trimtab_tune::search::{Donor, DonorPoint};
-use trimtab_wisdom::{Fact, Place, Wisdom};
+use trimtab_wisdom::{Fact, MeasuredOn, Wisdom};
 
 /// Donors taken, each what is known of one problem on one device.
 const MAX_DONORS: usize = 8;
 /// How many doublings of sizes another device counts for: the same device on a problem four times as large is asked first.
 const OTHER_DEVICE_DOUBLINGS: f64 = 2.0;
 
-/// What is known of a rival's kernel elsewhere, nearest first: problems of the same sort, on this device or on others.
+/// What is known of a rival's kernel elsewhere, nearest first: problems of the same family, on this device or on others.
 /// Other versions of the kernel are asked only if this one was measured nowhere else.
 pub(crate) fn donors(wisdom: &Wisdom, device: &str, problem: &Problem, rival: &Rival) -> Vec<Donor> {
-    let (sort, sizes) = (sort_of(problem), sizes(problem));
-    let far = |place: &Place| {
-        let other = Problem::parse(&place.problem).ok().filter(|other| sort_of(other) == sort)?;
+    let (family, sizes) = (family_of(problem), sizes(problem));
+    let far = |place: &MeasuredOn| {
+        let other = Problem::parse(&place.problem).ok().filter(|other| family_of(other) == family)?;
         let is_here = place.device == device;
         let apart = apart(&sizes, &self::sizes(&other)) + if is_here { 0.0 } else { OTHER_DEVICE_DOUBLINGS };
         (!is_here || other != *problem).then_some(apart)
     };
     let places = wisdom.places(&rival.name).into_iter();
-    let mut places: Vec<(f64, Place)> = places.filter_map(|place| Some((far(&place)?, place))).collect();
+    let mut places: Vec<(f64, MeasuredOn)> = places.filter_map(|place| Some((far(&place)?, place))).collect();
     if places.iter().any(|(_, place)| place.version == rival.version.0) {
         places.retain(|(_, place)| place.version == rival.version.0);
     }
@@ -34,7 +34,7 @@ pub(crate) fn donors(wisdom: &Wisdom, device: &str, problem: &Problem, rival: &R
 }
 
 /// The kernel's points at one place.
-fn donor(wisdom: &Wisdom, place: &Place, kernel: &str) -> Donor {
+fn donor(wisdom: &Wisdom, place: &MeasuredOn, kernel: &str) -> Donor {
     let mut facts = wisdom.facts(&place.device, &place.problem);
     facts.retain(|fact| fact.key.kernel == kernel && fact.key.version == place.version);
     // Facts come sorted by point, then condition.
@@ -55,7 +55,7 @@ fn donor_point(facts: &[Fact]) -> Option<DonorPoint> {
     Some(DonorPoint { values, time })
 }
 
-/// The numbers in a problem's text: for problems of one sort these are the sizes, and what is equal.
+/// The numbers in a problem's text: for problems of one family these are the sizes, and what is equal.
 fn sizes(problem: &Problem) -> Vec<f64> {
     let text = problem.to_string();
     let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
@@ -85,7 +85,7 @@ mod tests {
             point: Point::EMPTY,
             point_name: String::new(),
             work: Work::default(),
-            handover: Nanos(0),
+            transfer: Nanos(0),
             energy_uj: None,
             standing: Standing::Unconsidered,
         }

@@ -1,19 +1,18 @@
 //! What happens in the background: live calls are taken in, wisdom is written, and plans change where calls showed better.
 
 use crate::cold::{Ask, fact_key};
-use crate::experience::{CHOSEN, EXPLORED, LIVE};
 use crate::feedback::Report;
 use crate::field;
+use crate::goal::SearchGoal;
 use crate::live::{Host, Pair, is_open, needs_estimates};
 use crate::plan::{Decision, Plan, Rival};
 use crate::planner::{Inner, MAX_DECISIONS};
 use crate::resize::{Live, Put};
 use crate::table::TermsId;
-use crate::wanted::Wanted;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use trimtab_core::{Nanos, Patience, Problem, Terms};
+use trimtab_core::{Condition, Nanos, Patience, Problem, Terms};
 use trimtab_tune::Progress;
 use trimtab_wisdom::{FactKey, Outcome, Stats};
 
@@ -34,7 +33,7 @@ impl Inner {
         }
         if let Ok(keys) = self.live_keys.lock() {
             for (id, stats) in sums {
-                self.audit.ran(id, &stats);
+                self.live_counts.ran(id, &stats);
                 if let Some(witness) = self.witness.get() {
                     witness.ran(id, stats.n, Nanos(stats.sum_ns.round() as u64));
                 }
@@ -95,9 +94,9 @@ impl Inner {
             budget: settings.budget,
             session: Nanos(0),
             accept_partial: true,
-            wanted: Wanted {
+            goal: SearchGoal {
                 strategy: settings.strategy.filter(|_| patience == Patience::Measure),
-                ..Wanted::default()
+                ..SearchGoal::default()
             },
             in_force: in_force.or_else(|| self.table.get_overflow(problem, terms)),
             rules: settings.rules.clone(),
@@ -158,12 +157,12 @@ impl Inner {
     pub(crate) fn keep(&self, problem: &Problem, terms: TermsId, plan: &Plan, decision: Arc<Decision>) {
         if let (Ok(mut keys), Some(winner), true) = (self.live_keys.lock(), decision.winner(), plan.id != 0) {
             let device = &self.cold.devices[winner.device as usize];
-            keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, LIVE));
+            keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, Condition::Live));
             if let Some(estimate) = winner.estimate() {
-                self.audit.expects(plan.id, estimate);
+                self.live_counts.expects(plan.id, estimate);
             }
             if self.settings.watch && self.settings.patience >= Patience::Measure {
-                let key = fact_key(device.as_ref(), problem, winner, LIVE);
+                let key = fact_key(device.as_ref(), problem, winner, Condition::Live);
                 let facts = self.cold.wisdom.facts(&key.device, &key.problem);
                 let live = facts.iter().find(|fact| fact.key == key).and_then(|fact| fact.outcome.stats());
                 live.into_iter().for_each(|live| self.drifts.knows(plan.id, live));
@@ -220,7 +219,7 @@ impl Host for Inner {
         self.remember(terms, &decision, true);
         self.changed(&plan, &decision);
         self.keep(problem, terms, &plan, Arc::new(decision));
-        self.audit.count(|counts| counts.changed += 1);
+        self.live_counts.count(|counts| counts.changed += 1);
         Some(plan)
     }
 
@@ -228,15 +227,15 @@ impl Host for Inner {
         if let (Ok(mut keys), Some(device)) =
             (self.live_keys.lock(), self.cold.devices.get(rival.device as usize))
         {
-            keys.insert(plan.id, fact_key(device.as_ref(), problem, rival, LIVE));
+            keys.insert(plan.id, fact_key(device.as_ref(), problem, rival, Condition::Live));
         }
     }
 
     fn explored(&self, pair: Pair) {
         let Ok(keys) = self.live_keys.lock() else { return };
-        for ((id, ns), condition) in [(pair.chosen, CHOSEN), (pair.tried, EXPLORED)] {
+        for ((id, ns), condition) in [(pair.chosen, Condition::Chosen), (pair.tried, Condition::Explored)] {
             if let Some(key) = keys.get(&id).filter(|_| ns > 0.0) {
-                let key = FactKey { condition: condition.to_string(), ..key.clone() };
+                let key = FactKey { condition, ..key.clone() };
                 self.cold.wisdom.record(key, Outcome::Timed(Stats::single(ns)));
             }
         }

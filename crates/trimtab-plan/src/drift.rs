@@ -1,7 +1,6 @@
 //! Drift: a kernel whose calls take another time than before is measured again beside the next best; its plan changes only if
 //! their order has.
 
-use crate::audit::DRIFTED;
 use crate::cold::{fact_key, is_measured, total};
 use crate::guard::Guarded;
 use crate::plan::{Decision, Plan, Reason, Rival};
@@ -9,7 +8,7 @@ use crate::planner::Inner;
 use crate::table::TermsId;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex};
-use trimtab_core::{DeviceKind, Nanos, Problem};
+use trimtab_core::{Condition, Nanos, Problem};
 use trimtab_model::learn::{Change, Watch};
 use trimtab_tune::{Budget, Candidate, Progress, Rules, race};
 use trimtab_wisdom::{Filter, Outcome, Stats};
@@ -150,7 +149,7 @@ impl Inner {
         // Whoever decides now goes first; it is noticed again with the next call.
         let Ok(_guard) = self.deciding.try_lock() else { return };
         if change.factor != 1.0 {
-            self.audit.count(|counts| counts.noticed += 1);
+            self.live_counts.count(|counts| counts.noticed += 1);
         }
         if self.measure_again(&problem, terms, &plan, change).is_none() {
             self.drifts.settle(id);
@@ -175,7 +174,7 @@ impl Inner {
                 rival.estimate().filter(|_| is_measured(rival)).map(|estimate| estimate.time.0 as f64)
             })
             .collect();
-        let recorded = facts.kind == DeviceKind::Recorded;
+        let recorded = facts.habits.recorded;
         let given = self.settings.budget;
         let least = self.drifts.now(plan.id) * (FEWEST_SAMPLES * rivals.len() as u64) as f64;
         if least > given.0 as f64 {
@@ -216,9 +215,9 @@ impl Inner {
         if !overtaken && (moved < MOVED || change.factor == 1.0) {
             return None;
         }
-        self.audit.count(|counts| counts.confirmed += 1);
+        self.live_counts.count(|counts| counts.confirmed += 1);
         let condition = device.state().condition(facts.cores.unwrap_or(facts.threads));
-        if overtaken && condition == QUIET {
+        if overtaken && condition == Condition::Quiet {
             // What was measured before says something else; kept, it would be believed again in the next process.
             self.cold.wisdom.forget(&Filter {
                 device: Some(facts.fingerprint.0.clone()),
@@ -227,7 +226,7 @@ impl Inner {
                 ..Filter::default()
             });
         }
-        let drifted = fact_key(device.as_ref(), problem, &decision.rivals[own], DRIFTED);
+        let drifted = fact_key(device.as_ref(), problem, &decision.rivals[own], Condition::Drifted);
         self.cold.wisdom.record(drifted, Outcome::Timed(Stats::single(ns)));
         if !overtaken {
             return None;
@@ -257,15 +256,13 @@ impl Inner {
             self.drifts.came_instead(next.id);
         }
         self.open(terms, &decision, next);
-        self.audit.count(|counts| counts.changed += 1);
+        self.live_counts.count(|counts| counts.changed += 1);
         Some(())
     }
 }
 
 /// How far two rivals must have moved apart for a change to count as confirmed.
 const MOVED: f64 = 1.1;
-/// The condition of facts measured while nothing else ran: only those replace what was measured before.
-const QUIET: &str = "quiet";
 
 /// The one in force and the next best on its device.
 fn beside(decision: &Decision, own: usize) -> Vec<usize> {

@@ -1,15 +1,14 @@
 //! What is known about times: facts of this very problem, fits over other problems, the analytic prior.
 
-use crate::audit::DRIFTED;
 use crate::cold::is_barred;
 use crate::field;
-use crate::lessons::{Belief, Lessons, Told};
 use crate::plan::{Rival, Standing};
+use crate::training::{Belief, Label, TrainingTables};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, DType, Device, Estimate, FailureKind, KernelId, Nanos, Operation, Point, Problem, Rates, Space,
-    Terms,
+    Basis, Condition, DType, Device, Estimate, FailureKind, KernelId, Nanos, Operation, Point, Problem,
+    Rates, Space, Terms,
 };
 use trimtab_model::{Fit, Observation, features, roofline};
 use trimtab_wisdom::{Fact, Outcome, Stats, Wisdom};
@@ -17,16 +16,10 @@ use trimtab_wisdom::{Fact, Outcome, Stats, Wisdom};
 /// Observations of one kernel a fit is made from; the newest count.
 const MAX_OBSERVATIONS: usize = 256;
 /// Conditions of facts in the order they are believed.
-const CONDITIONS: [&str; 3] = ["quiet", "busy", LIVE];
-/// The condition of facts from live calls: operands and caches as the caller had them.
-pub(crate) const LIVE: &str = "live";
-/// The condition of facts that say how long building a kernel took.
-pub(crate) const COMPILED: &str = "compile";
-/// The conditions of facts from explored calls: what was tried, and what the plan in force took beside it.
-pub(crate) const EXPLORED: &str = "explored";
-pub(crate) const CHOSEN: &str = "chosen";
+const CONDITIONS: [Condition; 3] = [Condition::Quiet, Condition::Busy, Condition::Live];
 /// Conditions of facts that are not races: their times lift no failure.
-const BESIDE: [&str; 5] = [LIVE, COMPILED, EXPLORED, CHOSEN, DRIFTED];
+const BESIDE: [Condition; 5] =
+    [Condition::Live, Condition::Compile, Condition::Explored, Condition::Chosen, Condition::Drifted];
 
 /// Parts measurements are split into where predictions are judged, and the fewest of a kernel that are.
 const FOLDS: usize = 4;
@@ -69,7 +62,7 @@ pub(crate) struct Experience {
     /// timed them later.
     failed: Mutex<FxHashMap<FailedKey, String>>,
     /// What was learned of which rival is fastest.
-    pub lessons: Lessons,
+    pub training: TrainingTables,
     /// Kernels that did not finish in time somewhere.
     hung: Mutex<FxHashSet<(u16, KernelId)>>,
 }
@@ -80,7 +73,7 @@ impl Experience {
         if let Ok(mut known) = self.known.lock() {
             known.clear();
         }
-        self.lessons.clear();
+        self.training.clear();
         if let Ok(mut liars) = self.liars.lock() {
             liars.clear();
         }
@@ -166,8 +159,8 @@ impl Experience {
             && let Some(known) = known.get_mut(&rival.device)
         {
             add(known, device.as_ref(), rival.kernel, problem, &rival.point, stats.min_ns);
-            let told = Told::new(stats, Belief::Quiet, at_ms);
-            self.lessons.note(rival.device, problem, (rival.kernel, rival.point), told);
+            let told = Label::new(stats, Belief::Quiet, at_ms);
+            self.training.note(rival.device, problem, (rival.kernel, rival.point), told);
         }
     }
 
@@ -253,7 +246,7 @@ impl Experience {
                 Outcome::Failed { kind: FailureKind::TimedOut, .. } => self.note_hang(index, kernel),
                 Outcome::Failed { .. } => (),
                 // What building took says nothing about running; explored calls are live calls, and counted there.
-                Outcome::Timed(_) if fact.key.condition != LIVE && is_beside(fact) => (),
+                Outcome::Timed(_) if fact.key.condition != Condition::Live && is_beside(fact) => (),
                 Outcome::Timed(stats) => {
                     let Ok(problem) = Problem::parse(&fact.key.problem) else { continue };
                     if problem.operation() != kernels[number].operation {
@@ -263,13 +256,13 @@ impl Experience {
                     let Some(point) = space.read(&fact.key.point) else { continue };
                     add(&mut known, device, kernel, &problem, &point, stats.min_ns);
                     // Live calls time what is in force under whatever the caller does: not a comparison.
-                    let belief = match &*fact.key.condition {
-                        LIVE => continue,
-                        "quiet" => Belief::Quiet,
+                    let belief = match fact.key.condition {
+                        Condition::Live => continue,
+                        Condition::Quiet => Belief::Quiet,
                         _ => Belief::Busy,
                     };
-                    let told = Told::new(stats, belief, fact.last_seen_ms);
-                    self.lessons.note(index, &problem, (kernel, point), told);
+                    let told = Label::new(stats, belief, fact.last_seen_ms);
+                    self.training.note(index, &problem, (kernel, point), told);
                 }
             }
         }
@@ -370,7 +363,7 @@ impl Experience {
 
     /// In the running with that estimate, unless the expected time breaks a limit.
     pub(crate) fn standing(&self, rival: &Rival, terms: &Terms, estimate: Estimate) -> Standing {
-        let call = Nanos(estimate.time.0.saturating_add(rival.handover.0));
+        let call = Nanos(estimate.time.0.saturating_add(rival.transfer.0));
         match terms.constraints.excludes(&rival.work, Some(call)) {
             Some(reason) => Standing::Excluded(reason),
             None => Standing::Estimated {
@@ -432,9 +425,9 @@ pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     if let Some(Fact { outcome: Outcome::Failed { kind, message }, .. }) = newest {
         return Some(Err((*kind, message)));
     }
-    let timed = |condition: &&str| {
+    let timed = |condition: &Condition| {
         facts.iter().find_map(|fact| match &fact.outcome {
-            Outcome::Timed(stats) if *fact.key.condition == **condition => Some(stats),
+            Outcome::Timed(stats) if fact.key.condition == *condition => Some(stats),
             _ => None,
         })
     };
@@ -443,7 +436,7 @@ pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
 }
 
 fn is_beside(fact: &Fact) -> bool {
-    BESIDE.contains(&&*fact.key.condition)
+    BESIDE.contains(&fact.key.condition)
 }
 
 /// A measured estimate: the minimum, with the relative spread of the samples.

@@ -27,7 +27,7 @@ pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &
                 point: Point::EMPTY,
                 point_name: String::new(),
                 work: Work::default(),
-                handover: Nanos(0),
+                transfer: Nanos(0),
                 energy_uj: None,
                 standing: Standing::Declined(String::new()),
             };
@@ -87,18 +87,18 @@ pub(crate) fn machine(devices: &[Arc<dyn Device>]) -> String {
 }
 
 /// What problems have in common that a kernel treats alike: everything but how large sizes above one are.
-pub fn sort_of(problem: &Problem) -> String {
-    let mut sort = String::new();
+pub fn family_of(problem: &Problem) -> String {
+    let mut family = String::new();
     for (nth, part) in problem.to_string().split(':').enumerate() {
         let is_sizes = if matches!(problem, Problem::Custom(_)) { nth == 1 } else { nth == 2 };
         let sizes = part.split_inclusive(['x', ',']);
-        sort.extend(sizes.map(|size| {
+        family.extend(sizes.map(|size| {
             let number = size.trim_end_matches(['x', ',']);
             if is_sizes && !matches!(number, "0" | "1") { &size[number.len()..] } else { size }
         }));
-        sort.push(':');
+        family.push(':');
     }
-    sort
+    family
 }
 
 /// A number made of these texts, for a search that must be the same in every process and on every machine.
@@ -131,14 +131,14 @@ mod tests {
 
     #[test]
     fn problems_of_a_sort_differ_in_sizes_only() {
-        let sort = |text: &str| Problem::parse(text).map(|problem| sort_of(&problem)).unwrap_or_default();
+        let family = |text: &str| Problem::parse(text).map(|problem| family_of(&problem)).unwrap_or_default();
         for (one, other) in [
             ("matmul:f32:5x6x7", "matmul:f32:50x60x70"),
             ("elementwise.add:f32:5x6,1x6", "elementwise.add:f32:50x60,1x60"),
             ("transpose:i32:5x6x7:0.2.1", "transpose:i32:50x60x70:0.2.1"),
-            ("custom.sort:5", "custom.sort:50"),
+            ("custom.family:5", "custom.family:50"),
         ] {
-            assert_eq!(sort(one), sort(other), "{one}");
+            assert_eq!(family(one), family(other), "{one}");
         }
         for (one, other) in [
             ("matmul:f32:5x6x7", "matmul:f64:5x6x7"),
@@ -149,9 +149,9 @@ mod tests {
             ("elementwise.add:f32:5x6,1x6", "elementwise.add:f32:5x6,5x1"),
             ("reduce.sum:f32:5x6:axis0", "reduce.sum:f32:5x6:axis1"),
             ("transpose:i32:5x6x7:0.2.1", "transpose:i32:5x6x7:2.1.0"),
-            ("custom.sort:5", "custom.sort2:5"),
+            ("custom.family:5", "custom.sort2:5"),
         ] {
-            assert_ne!(sort(one), sort(other), "{one} {other}");
+            assert_ne!(family(one), family(other), "{one} {other}");
         }
     }
 }

@@ -2,9 +2,7 @@
 
 use crate::plan::Rival;
 use rustc_hash::{FxHashMap, FxHashSet};
-use trimtab_core::{
-    Bench, Device, DeviceKind, Failure, KernelId, Nanos, Point, Problem, Sample, Space, VariantClass,
-};
+use trimtab_core::{Bench, Device, Failure, KernelId, Nanos, Point, Problem, Sample, Space, VariantClass};
 use trimtab_wisdom::Wisdom;
 
 /// A bench that leaves a note before a library's or a user's kernel first runs.
@@ -49,7 +47,7 @@ fn is_foreign(class: VariantClass) -> bool {
 
 /// On a GPU whatever runs is compiled by a driver, and drivers crash the process on some kernels.
 fn in_a_driver(device: &dyn Device) -> bool {
-    device.facts().kind == DeviceKind::Gpu
+    device.facts().habits.may_crash
 }
 
 /// Runs a rival once outside a race, with a note before it if its code is foreign.

@@ -3,11 +3,11 @@
 use crate::cold::{Ask, Cold, is_measured, total};
 use crate::experience::Effort;
 use crate::field;
-use crate::lessons::{self, FEWEST_ROWS, Lesson, Lessoned};
 use crate::offload::is_open;
 use crate::plan::{Decision, Reason, Rival};
 use crate::planner::Planner;
 use crate::table::TermsId;
+use crate::training::{self, Collected, FEWEST_ROWS, Trained};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use trimtab_core::{Basis, Estimate, KernelId, Matmul, Nanos, Objective, Patience, Point, Problem};
@@ -17,7 +17,7 @@ use trimtab_model::learn::{Learned, Table};
 const SURE: f64 = 0.02;
 /// Rivals raced where the model is not sure.
 const SHORTLIST: usize = 3;
-/// A kernel nobody has measured on problems of this sort is raced, unless its estimate is so many times the choice's.
+/// A kernel nobody has measured on problems of this family is raced, unless its estimate is so many times the choice's.
 const HOPELESS: f64 = 2.0;
 /// Doublings of a size looked at to say where a choice would change.
 const WALK: u32 = 6;
@@ -26,11 +26,11 @@ const LARGEST: u64 = 1 << 24;
 
 /// What a model says about a decision's rivals on one device.
 struct Advised {
-    lesson: Arc<Lesson>,
+    trained: Arc<Trained>,
     /// Position of the choice among the decision's rivals.
     choice: usize,
     loss: f64,
-    /// Positions of the lesson's rivals, where they are in the running, and log2 of their time over the best's.
+    /// Positions of the trained's rivals, where they are in the running, and log2 of their time over the best's.
     rivals: Vec<(usize, f64)>,
     /// Whether sizes like this were measured and no kernel is new to it.
     knows: bool,
@@ -46,13 +46,13 @@ pub(crate) struct Foreseen {
     pub enough: bool,
 }
 
-/// Measured problems of one sort on one device, as models see them.
+/// Measured problems of one family on one device, as models see them.
 #[derive(Clone, Debug)]
-pub struct Taught {
+pub struct TrainingTable {
     /// Position in the planner's list of devices.
     pub device: u16,
     /// What the problems have in common: their text without sizes.
-    pub sort: String,
+    pub family: String,
     /// The problems, a row of the table each.
     pub problems: Vec<Problem>,
     /// The rivals that matter, a column each: kernel and settings by name.
@@ -65,39 +65,39 @@ pub struct Taught {
     tied: Table,
 }
 
-impl Taught {
+impl TrainingTable {
     /// What calls go by once there is enough: a model fitted to these times, rivals within the noise of the best as fast as it.
     pub fn learn(&self) -> Option<Learned> {
-        lessons::learn(&self.tied, field::seed(&[&self.sort]))
+        training::learn(&self.tied, field::seed(&[&self.family]))
     }
 }
 
 impl Planner {
-    /// What there is to learn from: the measured problems, by device and sort, of every sort with at least `fewest`.
-    pub fn taught(&self, fewest: usize) -> Vec<Taught> {
+    /// What there is to learn from: the measured problems, by device and family, of every family with at least `fewest`.
+    pub fn training_tables(&self, fewest: usize) -> Vec<TrainingTable> {
         let cold = self.cold();
         for device in 0..cold.devices.len() {
             cold.experience.load(&cold.devices, device as u16, &cold.wisdom);
         }
-        let tables = cold.experience.lessons.tables(fewest).into_iter();
+        let tables = cold.experience.training.tables(fewest).into_iter();
         tables
-            .map(|(device, sort, lessoned)| {
-                let Lessoned { table, tied, problems, rivals, .. } = lessoned;
+            .map(|(device, family, collected)| {
+                let Collected { table, tied, problems, rivals, .. } = collected;
                 let names = |problem: &Problem| {
                     rivals.iter().map(|rival| cold.label(device, problem, rival)).collect()
                 };
                 let names = problems.first().map(names).unwrap_or_default();
-                Taught { device, sort, problems, rivals: names, table, at: rivals, tied }
+                TrainingTable { device, family, problems, rivals: names, table, at: rivals, tied }
             })
             .collect()
     }
 
     /// Which of the rivals take a problem, under the terms of a call that says nothing else: those whose kernel does not decline
     /// it and whose settings are legal for it.
-    pub fn takes(&self, taught: &Taught, problem: &Problem) -> Vec<bool> {
+    pub fn takes(&self, training_table: &TrainingTable, problem: &Problem) -> Vec<bool> {
         let cold = self.cold();
-        let Some(device) = cold.devices.get(taught.device as usize) else {
-            return vec![false; taught.at.len()];
+        let Some(device) = cold.devices.get(training_table.device as usize) else {
+            return vec![false; training_table.at.len()];
         };
         let terms = self.given_terms(TermsId::default());
         // Settings of one kernel stand together more often than not: its space is built once.
@@ -110,7 +110,7 @@ impl Planner {
             let legal = space.as_ref().is_some_and(|points| points.contains(point));
             legal && terms.constraints.excludes(&device.work(*kernel, problem, point), None).is_none()
         };
-        taught.at.iter().map(&mut takes).collect()
+        training_table.at.iter().map(&mut takes).collect()
     }
 }
 
@@ -132,14 +132,14 @@ impl Cold {
             return None;
         }
         let problem = &decision.problem;
-        let lesson = self.experience.lessons.about(device as u16, problem, waits)?;
+        let trained = self.experience.training.about(device as u16, problem, waits)?;
         let position = |rival: &(KernelId, Point)| {
             decision.rivals.iter().position(|other| {
                 other.device as usize == device && (other.kernel, other.point) == *rival && is_open(other)
             })
         };
-        let places: Vec<Option<usize>> = lesson.rivals.iter().map(position).collect();
-        let advice = lesson.advise(problem, |rival| places[rival].is_some())?;
+        let places: Vec<Option<usize>> = trained.rivals.iter().map(position).collect();
+        let advice = trained.advise(problem, |rival| places[rival].is_some())?;
         let choice = places[advice.rival]?;
         let least = advice.log2[advice.rival];
         let rivals = places.iter().zip(&advice.log2);
@@ -148,10 +148,10 @@ impl Cold {
         let limit = decision.rivals[choice].estimate()?.time.0 as f64 * HOPELESS;
         let is_new = |rival: &Rival| {
             let hopeful = rival.estimate().is_some_and(|estimate| (estimate.time.0 as f64) < limit);
-            rival.device as usize == device && hopeful && !lesson.kernels.contains(&rival.kernel)
+            rival.device as usize == device && hopeful && !trained.kernels.contains(&rival.kernel)
         };
-        let knows = lesson.reaches(problem) && !decision.rivals.iter().any(is_new);
-        Some(Advised { choice, loss: advice.loss, rivals, knows, lesson })
+        let knows = trained.reaches(problem) && !decision.rivals.iter().any(is_new);
+        Some(Advised { choice, loss: advice.loss, rivals, knows, trained })
     }
 
     /// Replaces estimates of rivals nobody measured on this problem by what was learned, at the level of the fits.
@@ -169,8 +169,8 @@ impl Cold {
             }
             let estimate = Estimate {
                 time: Nanos((level + log2).exp2().max(1.0) as u64),
-                spread_log2: advised.lesson.learned.error_log2(),
-                basis: Basis::Learned(u32::try_from(advised.lesson.learned.problems()).unwrap_or(u32::MAX)),
+                spread_log2: advised.trained.learned.error_log2(),
+                basis: Basis::Learned(u32::try_from(advised.trained.learned.problems()).unwrap_or(u32::MAX)),
             };
             decision.rivals[index].standing =
                 self.experience.standing(&decision.rivals[index], &decision.terms, estimate);
@@ -183,7 +183,7 @@ impl Cold {
             Patience::Off | Patience::Exhaustive => false,
             Patience::Estimate => true,
             // Whoever asked for tuning, or named a strategy, wants it.
-            Patience::Measure => ask.accept_partial && ask.wanted.strategy.is_none(),
+            Patience::Measure => ask.accept_partial && ask.goal.strategy.is_none(),
         };
         // Rivals measured on this very problem, other than by live calls of one plan, are better known than any model says.
         in_a_call && decision.rivals.iter().filter(|rival| is_measured(rival)).count() <= 1
@@ -250,7 +250,7 @@ impl Cold {
     /// The rivals a model expects to be fastest on a device, for a call that has little time to race; nothing where it does not
     /// know such problems.
     pub(crate) fn shortlist(&self, decision: &Decision, device: usize, ask: &Ask<'_>) -> Option<Vec<usize>> {
-        if !ask.accept_partial || ask.patience != Patience::Measure || ask.wanted.strategy.is_some() {
+        if !ask.accept_partial || ask.patience != Patience::Measure || ask.goal.strategy.is_some() {
             return None;
         }
         let mut advised = self.advice(decision, device, false).filter(|advised| advised.knows)?;
@@ -276,27 +276,27 @@ impl Cold {
         let Some(winner) = decision.winner() else { return };
         let (device, at) = (winner.device, (winner.kernel, winner.point));
         let problem = decision.problem;
-        let Some(lesson) = self.experience.lessons.about(device, &problem, true) else { return };
+        let Some(trained) = self.experience.training.about(device, &problem, true) else { return };
         let labels: Vec<String> =
-            lesson.rivals.iter().map(|rival| self.label(device, &problem, rival)).collect();
+            trained.rivals.iter().map(|rival| self.label(device, &problem, rival)).collect();
         let names: Vec<&str> = labels.iter().map(String::as_str).collect();
-        let learned = &lesson.learned;
+        let learned = &trained.learned;
         let mut grounds = vec![format!(
-            "{} problems of this sort and {} rivals, cross-validated {:.1} % slower than the best of them (differences \
+            "{} problems of this family and {} rivals, cross-validated {:.1} % slower than the best of them (differences \
              within the noise left aside)",
             learned.problems(),
             names.len(),
             (learned.regret() - 1.0) * 100.0
         )];
-        grounds.extend(learned.model().explain(&lesson.at(&problem), &names));
-        grounds.extend(self.turns(&lesson, &problem, at, &labels));
+        grounds.extend(learned.model().explain(&trained.at(&problem), &names));
+        grounds.extend(self.turns(&trained, &problem, at, &labels));
         decision.grounds = grounds;
     }
 
     /// Where the choice would change if one size were doubled or halved a few times.
     fn turns(
         &self,
-        lesson: &Lesson,
+        trained: &Trained,
         problem: &Problem,
         at: (KernelId, Point),
         labels: &[String],
@@ -313,11 +313,13 @@ impl Cold {
                     *value = if grows { *value * 2 } else { *value / 2 };
                     let value = *value;
                     let other = Problem::Matmul(walked);
-                    if !(1..=LARGEST).contains(&value) || field::sort_of(&other) != field::sort_of(problem) {
+                    if !(1..=LARGEST).contains(&value)
+                        || field::family_of(&other) != field::family_of(problem)
+                    {
                         break;
                     }
-                    let Some(advice) = lesson.advise(&other, |_| true) else { break };
-                    if lesson.rivals[advice.rival] != at {
+                    let Some(advice) = trained.advise(&other, |_| true) else { break };
+                    if trained.rivals[advice.rival] != at {
                         let way = if grows { "from" } else { "down to" };
                         turns.push(format!("{way} {name} = {value} it would be {}", labels[advice.rival]));
                         break;
@@ -351,5 +353,5 @@ fn by_spreads(decision: &Decision) -> Option<f64> {
     gain.is_finite().then(|| gain.exp2() - 1.0)
 }
 
-/// With this many measured problems of a sort a model may decide.
+/// With this many measured problems of a family a model may decide.
 pub const ENOUGH_PROBLEMS: usize = FEWEST_ROWS;

@@ -4,7 +4,6 @@
 //! [`Device`](trimtab_core::Device), ask for a plan, run it, report how long it took.
 #![forbid(unsafe_code)]
 
-pub mod audit;
 pub mod calibration;
 mod class;
 mod cold;
@@ -15,39 +14,40 @@ mod drift;
 mod experience;
 mod feedback;
 mod field;
+mod goal;
 mod guard;
 mod learned;
-mod lessons;
 mod live;
 mod measure;
 mod offload;
 pub mod place;
 mod plan;
 mod planner;
+pub mod regret;
 mod resize;
 mod search;
 mod strategy_name;
 mod table;
 mod thresholds;
-mod wanted;
+mod training;
 mod why;
 mod witness;
 
 pub use class::Class;
 pub use cold::PlanError;
 pub use crossover::{Crossover, crossover};
-pub use field::sort_of;
+pub use field::family_of;
 pub use guard::Guarded;
-pub use learned::{ENOUGH_PROBLEMS, Taught};
-pub use lessons::wanted;
+pub use learned::{ENOUGH_PROBLEMS, TrainingTable};
 pub use plan::{Decision, Plan, Reason, Rival, Standing};
 pub use planner::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Planner, Settings, TuneRequest};
 pub use strategy_name::{StrategyName, TuneMode, UnknownMode, UnknownStrategy};
 pub use table::TermsId;
-pub use thresholds::{Offload, Place, Said};
+pub use thresholds::{Offload, Said, Side};
+pub use training::wanted;
 /// Models of which rival is fastest.
 pub use trimtab_model::learn;
 pub use trimtab_model::learn::Ledger;
-pub use trimtab_model::{Assumed, Profile, Step};
+pub use trimtab_model::{Assumed, Profile, Rung};
 pub use why::Why;
 pub use witness::Witness;

@@ -11,7 +11,7 @@ use crate::table::{Table, TermsId};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use trimtab_core::{DeviceKind, Nanos, Objective, Problem};
+use trimtab_core::{Nanos, Objective, Problem};
 use trimtab_model::learn::{Ledger, Pick, Policy};
 
 /// Rivals that take part, the one in force included: the best estimates.
@@ -324,7 +324,7 @@ const NOTE: &str = "live calls: ";
 fn contenders(cold: &Cold, decision: &Decision) -> Option<Vec<usize>> {
     let here = |rival: &Rival| {
         let device = cold.devices.get(rival.device as usize);
-        device.is_some_and(|device| device.facts().kind != DeviceKind::Gpu)
+        device.is_some_and(|device| device.facts().habits.explored_live)
     };
     let winner = decision.winner().filter(|winner| here(winner))?;
     let time = |index: &usize| Some(decision.rivals.get(*index)?.estimate()?.time.0.max(1) as f64);

@@ -1,12 +1,12 @@
 //! Measuring for a decision: which rivals race in which round, and what is written down afterwards.
 
 use crate::cold::{Ask, Cold, PlanError, fact_key, is_measured, measured_best, no_rival, total};
-use crate::experience::{COMPILED, Effort};
+use crate::experience::Effort;
 use crate::guard::Guarded;
 use crate::offload::is_open;
 use crate::plan::{Decision, Reason, Rival, Standing};
 use crate::search::Limits;
-use trimtab_core::{Basis, DeviceKind, Estimate, FailureKind, KernelId, Nanos, Objective, Patience};
+use trimtab_core::{Basis, Condition, Estimate, FailureKind, KernelId, Nanos, Objective, Patience};
 use trimtab_tune::{Budget, Candidate, RaceReport, Rules, StopReason, race};
 use trimtab_wisdom::{Outcome, Stats};
 
@@ -28,13 +28,13 @@ const RUN_OFF_SAMPLES: u32 = 12;
 const RUN_OFF_BATCH: Nanos = Nanos::from_millis(1);
 /// On a GPU a batch takes at least this long when tuning, and five times as long in the run-off: on a software GPU a launch of
 /// 30 µs varies by a third from one to the next, and of 24 picks by batches of 0.2 ms two were over 10 % off.
-const GPU_BATCH: Nanos = Nanos::from_millis(2);
-const GPU_RUN_OFF: u64 = 5;
+const NOISY_BATCH: Nanos = Nanos::from_millis(2);
+const NOISY_RUN_OFF: u64 = 5;
 /// On a GPU fewer are dropped early and more run off, with more samples, for the same reason.
-const GPU_LADDER: [f64; 6] = [8.0, 4.0, 2.5, 1.8, 1.5, 1.35];
-const GPU_RUN_OFF_FACTOR: f64 = 1.15;
-const GPU_RUN_OFF_RIVALS: usize = 10;
-const GPU_RUN_OFF_SAMPLES: u32 = 24;
+const NOISY_LADDER: [f64; 6] = [8.0, 4.0, 2.5, 1.8, 1.5, 1.35];
+const NOISY_RUN_OFF_FACTOR: f64 = 1.15;
+const NOISY_RUN_OFF_RIVALS: usize = 10;
+const NOISY_RUN_OFF_SAMPLES: u32 = 24;
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
 /// Longest a candidate may run in a race, whatever the budget.
@@ -53,7 +53,7 @@ impl Cold {
         budget: &Budget,
     ) -> Result<(), PlanError> {
         let mut ask = ask;
-        decision.ended_by.strategy = ask.wanted.strategy;
+        decision.ended_by.strategy = ask.goal.strategy;
         // One device at a time: each measures on operands of its own.
         let mut winners: Vec<usize> = Vec::new();
         let effort = if ask.accept_partial { Effort::Model } else { Effort::Tune };
@@ -83,13 +83,13 @@ impl Cold {
                 decision.complete = false;
                 continue;
             }
-            let kind = self.devices[device].facts().kind;
+            let habits = self.devices[device].facts().habits;
             let given = ask.rules.clone();
-            if kind == DeviceKind::Gpu && !ask.accept_partial {
-                ask.rules.batch_time_min = given.batch_time_min.max(GPU_BATCH);
-                ask.rules.ladder = GPU_LADDER;
+            if habits.noisy && !ask.accept_partial {
+                ask.rules.batch_time_min = given.batch_time_min.max(NOISY_BATCH);
+                ask.rules.ladder = NOISY_LADDER;
             }
-            if kind == DeviceKind::Recorded {
+            if habits.recorded {
                 // The clock of this machine has no part in it.
                 ask.rules.precision = ask.rules.precision.or(Some(Nanos(0)));
             }
@@ -144,7 +144,7 @@ impl Cold {
         let exhaustive = ask.patience == Patience::Exhaustive;
         let searched = match exhaustive {
             true => Vec::new(),
-            false => self.searched(decision, device, &ask.wanted, SECOND_ROUND_POINTS),
+            false => self.searched(decision, device, &ask.goal, SECOND_ROUND_POINTS),
         };
         let left = budget.left().0;
         let shared = left / u64::from(turns);
@@ -159,7 +159,7 @@ impl Cold {
             if leader.is_some() {
                 decision.complete = false;
                 decision.notes.push(format!(
-                    "only the {} rivals were raced that other problems of this sort speak for; tune the problem to race all",
+                    "only the {} rivals were raced that other problems of this family speak for; tune the problem to race all",
                     list.len()
                 ));
                 return leader;
@@ -192,19 +192,19 @@ impl Cold {
         if ask.accept_partial || self.is_good_enough(decision, leader, ask, budget) {
             return leader;
         }
-        let gpu = self.devices[device].facts().kind == DeviceKind::Gpu;
-        let last = self.run_off(decision, device, gpu);
+        let noisy = self.devices[device].facts().habits.noisy;
+        let last = self.run_off(decision, device, noisy);
         if last.len() < 2 {
             return leader;
         }
         let rules = ask.rules.clone();
-        let least = if gpu { GPU_RUN_OFF_SAMPLES } else { RUN_OFF_SAMPLES };
+        let least = if noisy { NOISY_RUN_OFF_SAMPLES } else { RUN_OFF_SAMPLES };
         let samples = least.max(rules.min_samples);
         ask.rules = Rules {
             min_samples: samples,
             max_samples: samples.max(rules.max_samples),
-            batch_time_min: match gpu {
-                true => Nanos(rules.batch_time_min.0.saturating_mul(GPU_RUN_OFF)),
+            batch_time_min: match noisy {
+                true => Nanos(rules.batch_time_min.0.saturating_mul(NOISY_RUN_OFF)),
                 false => rules.batch_time_min.max(RUN_OFF_BATCH),
             },
             ..rules
@@ -214,7 +214,7 @@ impl Cold {
 
     /// Tells the budget how fast this device could do the problem, where someone asked for a share of that.
     fn aim(&self, decision: &mut Decision, device: usize, ask: &Ask<'_>, budget: &Budget) {
-        if ask.wanted.good_enough.is_none() {
+        if ask.goal.good_enough.is_none() {
             return;
         }
         let open = decision.rivals.iter().filter(|rival| rival.device as usize == device && is_open(rival));
@@ -242,7 +242,7 @@ impl Cold {
         let Some(share) = budget.share_of_roofline(ns).filter(|_| budget.is_good_enough(ns)) else {
             return false;
         };
-        decision.ended_by.good_enough = ask.wanted.good_enough;
+        decision.ended_by.good_enough = ask.goal.good_enough;
         decision.notes.push(format!("good enough: {:.0} % of the roofline", share * 100.0));
         true
     }
@@ -333,9 +333,9 @@ impl Cold {
     }
 
     /// The few whose measured times are too close to call.
-    fn run_off(&self, decision: &Decision, device: usize, gpu: bool) -> Vec<usize> {
-        let (factor, rivals) = match gpu {
-            true => (GPU_RUN_OFF_FACTOR, GPU_RUN_OFF_RIVALS),
+    fn run_off(&self, decision: &Decision, device: usize, noisy: bool) -> Vec<usize> {
+        let (factor, rivals) = match noisy {
+            true => (NOISY_RUN_OFF_FACTOR, NOISY_RUN_OFF_RIVALS),
             false => (RUN_OFF_FACTOR, RUN_OFF_RIVALS),
         };
         let mut close: Vec<usize> = (0..decision.rivals.len())
@@ -425,7 +425,7 @@ impl Cold {
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
         fresh.truncate(most);
-        decision.ended_by.evals = ask.wanted.evals;
+        decision.ended_by.evals = ask.goal.evals;
         let mut affordable = [known, fresh].concat();
         affordable.sort_unstable();
         affordable
@@ -458,7 +458,7 @@ impl Cold {
             let condition = device.state().condition(cores);
             self.wisdom.record(fact_key(device.as_ref(), &problem, rival, condition), Outcome::Timed(stats));
             if let Some(built) = raced.compiled_in.and_then(|time| Stats::of(&[time.0 as f64])) {
-                let key = fact_key(device.as_ref(), &problem, rival, COMPILED);
+                let key = fact_key(device.as_ref(), &problem, rival, Condition::Compile);
                 self.wisdom.record(key, Outcome::Timed(built));
             }
         }

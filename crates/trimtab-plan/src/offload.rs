@@ -5,7 +5,7 @@ use crate::experience::Effort;
 use crate::field;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use std::ops::Range;
-use trimtab_core::{DeviceKind, Estimate, Nanos, Problem, Terms, VariantClass};
+use trimtab_core::{Estimate, Nanos, Problem, Terms, VariantClass};
 
 /// How many standard deviations an estimate must be better than what was measured to be preferred unmeasured.
 const CLEARLY: f64 = 2.0;
@@ -16,7 +16,7 @@ impl Cold {
     /// The order in which devices are looked at: the processor, whose operands need no handing over, first.
     pub(crate) fn device_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
-        order.sort_by_key(|&device| self.devices[device].facts().kind != DeviceKind::Cpu);
+        order.sort_by_key(|&device| !self.devices[device].facts().habits.host_memory);
         order
     }
 
@@ -46,8 +46,8 @@ impl Cold {
                 return;
             }
         }
-        let handover = self.devices[device].handover(&problem);
-        decision.rivals[range.clone()].iter_mut().for_each(|rival| rival.handover = handover);
+        let transfer = self.devices[device].transfer_overhead(&problem);
+        decision.rivals[range.clone()].iter_mut().for_each(|rival| rival.transfer = transfer);
         let calibrated = self.calibrated(device, &problem).filter(|_| effort != Effort::Facts);
         match calibrated {
             Some(call) => {
@@ -66,7 +66,7 @@ impl Cold {
         let mut call = calibration.expected(device, problem)?;
         // Where few sizes were seen, a line through them may promise small ones for nothing: handing over takes what it takes.
         if calibration.is_below(device, problem) {
-            call.time = call.time.max(self.devices.get(device)?.handover(problem));
+            call.time = call.time.max(self.devices.get(device)?.transfer_overhead(problem));
         }
         Some(call)
     }
@@ -82,8 +82,8 @@ impl Cold {
         for rival in rivals {
             let Some(estimate) = rival.estimate() else { continue };
             // What was seen of the whole is believed more than what handing over should take; kernels still differ.
-            rival.handover = Nanos(rival.handover.0.min(call.time.0 / 2));
-            let least = (call.time.0 - rival.handover.0) as f64;
+            rival.transfer = Nanos(rival.transfer.0.min(call.time.0 / 2));
+            let least = (call.time.0 - rival.transfer.0) as f64;
             let time = (least * estimate.time.0.max(1) as f64 / best as f64).round();
             let estimate = Estimate { time: Nanos(time as u64), ..call };
             rival.standing = self.experience.standing(rival, terms, estimate);
@@ -103,12 +103,12 @@ impl Cold {
         let optimistic = call.time.0 as f64 / (CLEARLY * call.spread_log2).exp2();
         let Some((rival, time)) = best.filter(|(_, time)| optimistic > time.0 as f64) else { return };
         let reason = format!(
-            "cannot win: calls of that size were seen to take about {}; {} does it in {time} (measured)",
+            "dominated: calls of that size were seen to take about {}; {} does it in {time} (measured)",
             call.time, rival.device_id
         );
         for rival in &mut decision.rivals[range] {
             if is_open(rival) {
-                rival.standing = Standing::Outpaced(reason.clone());
+                rival.standing = Standing::Dominated(reason.clone());
             }
         }
     }
@@ -117,8 +117,8 @@ impl Cold {
     pub(crate) fn best_on(&self, problem: &Problem, terms: &Terms, device: usize) -> Option<(Plan, Nanos)> {
         let rivals = field::enumerate(&self.devices, problem, terms);
         let mut rivals: Vec<Rival> = rivals.into_iter().filter(|r| r.device as usize == device).collect();
-        let handover = self.devices.get(device)?.handover(problem);
-        rivals.iter_mut().for_each(|rival| rival.handover = handover);
+        let transfer = self.devices.get(device)?.transfer_overhead(problem);
+        rivals.iter_mut().for_each(|rival| rival.transfer = transfer);
         self.experience.estimate(&self.devices, &self.wisdom, problem, terms, &mut rivals, Effort::Model);
         if let Some(call) = self.calibrated(device, problem) {
             self.level(&mut rivals, call, terms);
@@ -132,10 +132,10 @@ impl Cold {
         Some((Plan::new(rival.device, rival.kernel, rival.point, expected), time))
     }
 
-    /// Puts a device's rivals out if handing the operands over takes longer than another device needs for it all.
+    /// Puts a device's rivals out if the transfer takes longer than another device needs for it all.
     pub(crate) fn rule_out(&self, decision: &mut Decision, device: usize) -> bool {
         let range = of_device(&decision.rivals, device);
-        let Some(handover) = decision.rivals[range.clone()].first().map(|rival| rival.handover) else {
+        let Some(transfer) = decision.rivals[range.clone()].first().map(|rival| rival.transfer) else {
             return false;
         };
         let others = decision.rivals.iter().filter(|rival| rival.device as usize != device);
@@ -143,16 +143,16 @@ impl Cold {
         let best = others
             .filter_map(|rival| Some((rival, rival.call_time()?.0 as f64 * doubted(rival))))
             .min_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((rival, _)) = best.filter(|(_, ns)| handover.0 as f64 > *ns) else { return false };
+        let Some((rival, _)) = best.filter(|(_, ns)| transfer.0 as f64 > *ns) else { return false };
         let time = rival.call_time().unwrap_or(Nanos(0));
         let what = if is_measured(rival) { "measured" } else { "estimated" };
         let reason = format!(
-            "cannot win: handing the operands over takes about {handover}; {} does it all in {time} ({what})",
+            "dominated: the transfer takes about {transfer}; {} does it all in {time} ({what})",
             rival.device_id
         );
         for rival in &mut decision.rivals[range] {
             if is_open(rival) {
-                rival.standing = Standing::Outpaced(reason.clone());
+                rival.standing = Standing::Dominated(reason.clone());
             }
         }
         true
@@ -166,7 +166,7 @@ impl Cold {
             let pessimistic = |rival: &Rival| {
                 let estimate = rival.estimate()?;
                 let kernel = estimate.time.0 as f64 * (CLEARLY * estimate.spread_log2).exp2();
-                Some(kernel + rival.handover.0 as f64)
+                Some(kernel + rival.transfer.0 as f64)
             };
             let chosen_device = decision.winner().map(|winner| winner.device);
             let better = (0..decision.rivals.len())

@@ -1,7 +1,7 @@
 //! The choice and the record behind it.
 
+use crate::goal::SearchGoal;
 use crate::strategy_name::StrategyName;
-use crate::wanted::Wanted;
 use crate::why::Why;
 use std::fmt;
 use std::sync::Arc;
@@ -63,8 +63,8 @@ pub enum Standing {
     Declined(String),
     /// It would break a constraint.
     Excluded(String),
-    /// On its device it cannot win: handing the operands over alone takes longer than another device needs for it all.
-    Outpaced(String),
+    /// On its device it cannot win: the transfer alone takes longer than another device needs for it all.
+    Dominated(String),
     /// What the user said about devices leaves no place for it.
     Overruled(String),
     /// It failed, hung or lied before and is not tried.
@@ -96,7 +96,7 @@ pub struct Rival {
     pub work: Work,
     /// Time around the kernel of a call whose operands lie in the caller's memory, where it was needed to decide: nothing on
     /// the processor.
-    pub handover: Nanos,
+    pub transfer: Nanos,
     /// Energy of one launch in microjoules, where it was measured.
     pub energy_uj: Option<f64>,
     /// Where it stands.
@@ -112,9 +112,9 @@ impl Rival {
         }
     }
 
-    /// What a call would take: the kernel's estimate and handing the operands over.
+    /// What a call would take: the kernel's estimate and the transfer.
     pub fn call_time(&self) -> Option<Nanos> {
-        self.estimate().map(|estimate| Nanos(estimate.time.0.saturating_add(self.handover.0)))
+        self.estimate().map(|estimate| Nanos(estimate.time.0.saturating_add(self.transfer.0)))
     }
 
     /// The score, if it is in the running.
@@ -131,7 +131,7 @@ impl Rival {
             Standing::Estimated { .. } => None,
             Standing::Declined(reason) => Some(reason.clone()),
             Standing::Excluded(reason) => Some(format!("excluded: {reason}")),
-            Standing::Outpaced(reason) => Some(reason.clone()),
+            Standing::Dominated(reason) => Some(reason.clone()),
             Standing::Overruled(reason) => Some(format!("overruled: {reason}")),
             Standing::Quarantined(reason) => Some(format!("quarantined: {reason}")),
             Standing::Unconsidered => Some("not considered".to_string()),
@@ -148,7 +148,7 @@ pub enum Reason {
     Raced,
     /// It is within the indifference zone of the fastest and was in force before.
     KeptIncumbent,
-    /// Problems of its sort that were measured teach that it is the fastest; nothing was measured.
+    /// problems of its family that were measured teach that it is the fastest; nothing was measured.
     Learned,
     /// Its estimate is the best; nothing was measured.
     Estimated,
@@ -186,7 +186,7 @@ impl fmt::Display for Reason {
             Reason::Raced => "it won the race",
             Reason::KeptIncumbent => "it was in force and nothing is clearly faster",
             Reason::Learned => {
-                "other problems of its sort teach that it is the fastest; nothing was measured"
+                "other problems of its family teach that it is the fastest; nothing was measured"
             }
             Reason::Estimated => "its estimate is the best; nothing was measured",
             Reason::DefaultOrder => {
@@ -225,7 +225,7 @@ pub struct Decision {
     /// Points measured for this decision.
     pub evaluations: u32,
     /// What searched settings, and what ended it before everything was measured.
-    pub(crate) ended_by: Wanted,
+    pub(crate) ended_by: SearchGoal,
     /// What the choice is expected to lose against the best of all rivals, as a share: 0.02 is two per cent. Rivals that cannot be
     /// told apart for the noise of measuring count as equal. Absent where nothing can be said.
     pub expected_loss: Option<f64>,
@@ -250,7 +250,7 @@ impl Decision {
             spent: Nanos(0),
             runs: 0,
             evaluations: 0,
-            ended_by: Wanted::default(),
+            ended_by: SearchGoal::default(),
             expected_loss: None,
             grounds: Vec::new(),
             notes: Vec::new(),

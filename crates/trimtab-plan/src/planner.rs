@@ -1,18 +1,18 @@
 //! The planner: known path without a lock, cold path behind one, feedback drained in the background.
 
-use crate::audit::{self, Accuracy, Audit, LiveStats};
 use crate::calibration::Calibration;
 use crate::cold::{Ask, Cold, PlanError};
 use crate::drift::Drifts;
 use crate::feedback::{self, Feedback};
 use crate::field;
+use crate::goal::SearchGoal;
 use crate::live::{Explores, is_open};
 use crate::plan::{Decision, Plan};
+use crate::regret::{self, Accuracy, LiveCounts, LiveStats};
 use crate::resize::{Live, Resizes, is_resizable};
 use crate::strategy_name::StrategyName;
 use crate::table::{Table, TermsId};
 use crate::thresholds::Offload;
-use crate::wanted::Wanted;
 use crate::witness::Witness;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trimtab_core::{
-    Device, DeviceKind, Failure, FailureKind, LaunchError, Lookup, Nanos, Operation, Patience, Problem, Terms,
+    Device, Failure, FailureKind, LaunchError, Lookup, Nanos, Operation, Patience, Problem, Terms,
 };
 use trimtab_model::learn::Ledger;
 use trimtab_tune::{Progress, Rules, Stopwatch};
@@ -134,7 +134,7 @@ pub(crate) struct Inner {
     pub live_keys: Mutex<FxHashMap<u32, FactKey>>,
     pub resizes: Resizes,
     pub explores: Explores,
-    pub audit: Audit,
+    pub live_counts: LiveCounts,
     pub drifts: Drifts,
     pub witness: OnceLock<Arc<dyn Witness>>,
     pub stop: AtomicBool,
@@ -172,7 +172,7 @@ impl Planner {
             live_keys: Mutex::default(),
             resizes: Resizes::default(),
             explores: Explores::default(),
-            audit: Audit::default(),
+            live_counts: LiveCounts::default(),
             drifts: Drifts::default(),
             witness: OnceLock::new(),
             stop: AtomicBool::new(false),
@@ -311,16 +311,16 @@ impl Planner {
     ) -> Result<Arc<Decision>, PlanError> {
         let _guard = self.inner.deciding.lock();
         let ask = self.inner.ask(problem, terms, request.patience, progress);
-        let wanted = match request.patience {
-            Patience::Exhaustive => Wanted::default(),
-            _ => Wanted {
+        let goal = match request.patience {
+            Patience::Exhaustive => SearchGoal::default(),
+            _ => SearchGoal {
                 strategy: request.strategy.or(self.inner.settings.strategy),
                 evals: request.evals,
                 good_enough: request.good_enough,
             },
         };
         let ask = Ask {
-            wanted,
+            goal,
             budget: request.budget,
             session: request.session,
             rules: request.rules.clone(),
@@ -355,7 +355,7 @@ impl Planner {
         let device = decision.winner().and_then(|winner| self.devices().get(winner.device as usize));
         if self.inner.explores()
             && is_open(&decision)
-            && device.is_some_and(|d| d.facts().kind == DeviceKind::Gpu)
+            && device.is_some_and(|d| !d.facts().habits.explored_live)
         {
             let why = "a kernel of a GPU is built at its first launch, in the caller's time";
             decision
@@ -373,7 +373,7 @@ impl Planner {
             experience.load(devices, index as u16, wisdom);
             experience.foretold(device.as_ref(), index as u16, is_asked)
         });
-        audit::compare(pairs)
+        regret::compare(pairs)
     }
 
     /// The record behind the plan in force, if this process made it and still has it.
@@ -389,7 +389,7 @@ impl Planner {
         plan: &Plan,
         error: &LaunchError,
     ) -> Result<Plan, PlanError> {
-        self.inner.audit.count(|counts| counts.failed += 1);
+        self.inner.live_counts.count(|counts| counts.failed += 1);
         let failure = Failure::new(FailureKind::Launch, error.to_string());
         let cold = &self.inner.cold;
         let given = self.inner.given_terms(terms);
@@ -458,7 +458,7 @@ impl Planner {
 
     /// What live calls of this process showed.
     pub fn stats(&self) -> LiveStats {
-        let stats = self.inner.audit.stats();
+        let stats = self.inner.live_counts.stats();
         LiveStats { dropped: self.reports_dropped(), ledger: self.ledger(), ..stats }
     }
 

@@ -327,7 +327,7 @@ mod tests {
             point: Point::new(point),
             point_name: format!("{point:?}"),
             work: Work::default(),
-            handover: Nanos(0),
+            transfer: Nanos(0),
             energy_uj: None,
             standing,
         }

@@ -6,12 +6,12 @@
 use crate::cold::{Ask, Cold, is_measured, total};
 use crate::donors::donors;
 use crate::field;
+use crate::goal::SearchGoal;
 use crate::guard::Guarded;
 use crate::measure::timeout;
 use crate::offload::is_open;
 use crate::plan::{Decision, Rival, Standing};
 use crate::strategy_name::StrategyName;
-use crate::wanted::Wanted;
 use std::sync::Arc;
 use trimtab_core::{FailureKind, KernelId, Nanos, Objective, Space};
 use trimtab_tune::search::{SearchSpace, Seen, Strategy, strategy};
@@ -70,12 +70,12 @@ impl Cold {
         &self,
         decision: &Decision,
         device: usize,
-        wanted: &Wanted,
+        goal: &SearchGoal,
         whole: usize,
     ) -> Vec<KernelId> {
-        let whole = match wanted.strategy {
+        let whole = match goal.strategy {
             Some(_) => 1,
-            None => whole.min(wanted.evals.map_or(usize::MAX, |evals| evals.max(1) as usize)),
+            None => whole.min(goal.evals.map_or(usize::MAX, |evals| evals.max(1) as usize)),
         };
         let mut counts: Vec<(KernelId, usize)> = Vec::new();
         for rival in decision.rivals.iter().filter(|rival| rival.device as usize == device && is_open(rival))
@@ -101,7 +101,7 @@ impl Cold {
         budget: &Budget,
         limits: Limits,
     ) -> Option<usize> {
-        let name = ask.wanted.strategy.unwrap_or(StrategyName::DEFAULT);
+        let name = ask.goal.strategy.unwrap_or(StrategyName::DEFAULT);
         let mut searches: Vec<Search> =
             kernels.iter().filter_map(|&kernel| self.begin(decision, device, kernel, name)).collect();
         let first_best = leader.map(|leader| time(decision, leader));
@@ -114,7 +114,7 @@ impl Cold {
         if searches.is_empty() {
             return leader;
         }
-        let endless = ask.wanted.strategy.is_some() || ask.wanted.evals.is_some();
+        let endless = ask.goal.strategy.is_some() || ask.goal.evals.is_some();
         let space: usize = searches.iter().map(|search| search.members.len()).sum();
         let (mut leader, mut turn, mut untried, mut evaluated) = (leader, 0, 0, 0);
         let ended = loop {
@@ -271,7 +271,7 @@ impl Cold {
         let why = match ended {
             Ended::Spent => String::new(),
             Ended::Evaluations => {
-                decision.ended_by.evals = ask.wanted.evals;
+                decision.ended_by.evals = ask.goal.evals;
                 String::new()
             }
             Ended::GoodEnough => String::new(),

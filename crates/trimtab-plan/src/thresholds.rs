@@ -4,7 +4,7 @@ use crate::class::Class;
 use crate::cold::Cold;
 use crate::plan::{Decision, Rival, Standing};
 use crate::why::Why;
-use trimtab_core::{DeviceKind, Problem};
+use trimtab_core::Problem;
 
 /// A product of a batch counts as small up to this many elements of its largest matrix.
 const SMALL_MATRIX: u64 = 128 * 128;
@@ -76,7 +76,7 @@ impl Offload {
             let largest = (p.m * p.k).max(p.k * p.n).max(p.m * p.n);
             if p.batch > 1 && p.batch < least && largest <= SMALL_MATRIX {
                 return Some(Said {
-                    place: Place::Processor,
+                    place: Side::Processor,
                     why: Why::SmallBatch,
                     text: format!("a batch of {} small products, fewer than {least}", p.batch),
                 });
@@ -85,7 +85,7 @@ impl Offload {
         let (class, size) = Class::of(problem)?;
         let least = self.threshold(class)?;
         let (place, than) =
-            if size < least { (Place::Processor, "below") } else { (Place::Elsewhere, "not below") };
+            if size < least { (Side::Processor, "below") } else { (Side::Elsewhere, "not below") };
         let text =
             format!("{size} {} are {than} the {class} threshold of {least} that was set", class.unit());
         Some(Said { place, why: Why::Threshold, text })
@@ -94,7 +94,7 @@ impl Offload {
 
 /// Where a problem is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Side {
     /// On the processor.
     Processor,
     /// On another device that takes it, if there is one.
@@ -105,7 +105,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// Where it is to run.
-    pub place: Place,
+    pub place: Side,
     /// By which rule.
     pub why: Why,
     /// In words.
@@ -125,9 +125,9 @@ impl Cold {
         let Some(said) = self.offload.says(&decision.problem) else { return };
         let is_here = |rival: &Rival| {
             let device = self.devices.get(rival.device as usize);
-            device.is_some_and(|device| device.facts().kind == DeviceKind::Cpu)
+            device.is_some_and(|device| device.facts().habits.host_memory)
         };
-        let stays = |rival: &Rival| is_here(rival) == (said.place == Place::Processor);
+        let stays = |rival: &Rival| is_here(rival) == (said.place == Side::Processor);
         let open = |rival: &Rival| rival.standing == Standing::Unconsidered;
         if !decision.rivals.iter().any(|rival| stays(rival) && open(rival)) {
             let note = format!("{}, but no device there takes it", said.text);

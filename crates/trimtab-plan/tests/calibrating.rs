@@ -12,7 +12,7 @@ use trimtab_wisdom::Wisdom;
 /// What a whole call takes on a device of a machine.
 fn call(machine: &Machine, device: usize, problem: &Problem) -> f64 {
     let device = [&machine.host, &machine.gpu][device];
-    device.time(problem).unwrap() + device.handover(problem).0 as f64
+    device.time(problem).unwrap() + device.transfer_overhead(problem).0 as f64
 }
 
 fn calibrated(machine: &Machine, noise: f64, seed: u64) -> Calibration {
@@ -160,7 +160,10 @@ fn a_device_seen_to_be_slower_is_not_measured_again() {
     assert_eq!(device(&decision), "cpu");
     let mut gpu = decision.rivals.iter().filter(|rival| &*rival.device_id == "gpu0");
     let standing = &gpu.next().unwrap().standing;
-    assert!(matches!(standing, Standing::Outpaced(why) if why.contains("were seen to take")), "{standing:?}");
+    assert!(
+        matches!(standing, Standing::Dominated(why) if why.contains("were seen to take")),
+        "{standing:?}"
+    );
     assert!(planner.wisdom().device_facts(&machine.gpu.facts().fingerprint.0).is_empty());
 }
 

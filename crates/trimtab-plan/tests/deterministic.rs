@@ -21,7 +21,7 @@ fn key(device: &Scripted, kernel: &str, tile: u32, size: u64, condition: &str) -
         version: "1".to_string(),
         problem: problem(size).to_string(),
         point: format!("tile={tile}"),
-        condition: condition.to_string(),
+        condition: condition.into(),
     }
 }
 
@@ -31,7 +31,7 @@ fn device() -> Arc<Scripted> {
 }
 
 /// Races, cut-short ones, live calls of other modes, and problems nobody knows anything of.
-fn taught(device: &Arc<Scripted>, wisdom: &Arc<Wisdom>) {
+fn training_table(device: &Arc<Scripted>, wisdom: &Arc<Wisdom>) {
     for size in 10..60 {
         for (name, tile, ns) in
             [("wide", 1, 3.0), ("wide", 4, 1.0), ("other", 1, 0.8 + (size % 7) as f64 / 10.0)]
@@ -69,7 +69,7 @@ fn remembered(wisdom: &Wisdom) -> (Vec<Fact>, Vec<Verdict>) {
 fn the_same_wisdom_gives_the_same_plans_with_live_calls_between_and_after_every_start() {
     let dir = tempfile::tempdir().unwrap();
     let device = device();
-    taught(&device, &Arc::new(Wisdom::open(dir.path())));
+    training_table(&device, &Arc::new(Wisdom::open(dir.path())));
     let wisdom = Arc::new(Wisdom::open(dir.path()));
     let (first, before) = (plans(&off(&device, &wisdom)), remembered(&wisdom));
     assert!(first.iter().any(|plan| plan.kernel.0 == 1) && first.iter().any(|plan| plan.kernel.0 == 0));

@@ -36,13 +36,13 @@ fn processor(ns: u64) -> Arc<Scripted> {
 
 #[test]
 fn a_faster_kernel_on_a_gpu_wins_only_if_handing_over_is_paid_for() {
-    for (handover, wins) in [(0, true), (5_000, true), (8_000, false), (50_000, false)] {
+    for (transfer, wins) in [(0, true), (5_000, true), (8_000, false), (50_000, false)] {
         let wisdom = Arc::new(Wisdom::in_memory());
         let host = processor(10_000);
-        let gpu = Scripted::gpu("gpu0", vec![kernel("kernel", &[(1, 3_000)])], handover, false);
+        let gpu = Scripted::gpu("gpu0", vec![kernel("kernel", &[(1, 3_000)])], transfer, false);
         let decision = decided(&planner(&[&host, &gpu], &wisdom, Patience::Measure));
         let expected = if wins { "kernel on gpu0 (raced)" } else { "host on scripted (raced)" };
-        assert_eq!(winner(&decision), expected, "{handover}");
+        assert_eq!(winner(&decision), expected, "{transfer}");
     }
 }
 
@@ -54,7 +54,7 @@ fn a_gpu_that_cannot_win_is_neither_measured_nor_asked_for_its_rates_and_explain
     let decision = decided(&planner(&[&host, &gpu], &wisdom, Patience::Measure));
     assert_eq!((gpu.runs.load(Ordering::Relaxed), gpu.rated.load(Ordering::Relaxed)), (0, 0));
     let rival = decision.rivals.iter().find(|rival| &*rival.device_id == "gpu0").unwrap();
-    let Standing::Outpaced(reason) = &rival.standing else { unreachable!("{:?}", rival.standing) };
+    let Standing::Dominated(reason) = &rival.standing else { unreachable!("{:?}", rival.standing) };
     assert!(reason.contains("50.0 µs") && reason.contains("scripted does it all in"), "{reason}");
 }
 
@@ -81,7 +81,7 @@ fn building_a_kernel_is_remembered_apart_from_running_it() {
     decided(&planner(&[&gpu], &wisdom, Patience::Measure));
     let facts = wisdom.facts("scripted gpu0", &problem().to_string());
     let time = |condition: &str| {
-        let fact = facts.iter().find(|fact| fact.key.condition == condition).unwrap();
+        let fact = facts.iter().find(|fact| fact.key.condition.name() == condition).unwrap();
         match &fact.outcome {
             trimtab_wisdom::Outcome::Timed(stats) => stats.min_ns,
             other => unreachable!("{other:?}"),

@@ -1,4 +1,4 @@
-//! Problems that were never measured, decided by what others of their sort teach.
+//! Problems that were never measured, decided by what others of their family teach.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
 mod scripted;
@@ -44,7 +44,7 @@ fn teach(device: &Scripted, wisdom: &Wisdom, sizes: impl IntoIterator<Item = u64
                 version: "1".to_string(),
                 problem: problem(size).to_string(),
                 point: point.to_string(),
-                condition: "quiet".to_string(),
+                condition: "quiet".into(),
             };
             wisdom.record(key, Outcome::Timed(Stats::single(ns)));
         }
@@ -56,7 +56,7 @@ fn sizes(count: u32) -> impl Iterator<Item = u64> {
     (0..count).map(move |nth| (9.0 * (14.0 * f64::from(nth) / f64::from(count)).exp2()) as u64)
 }
 
-fn taught(count: u32) -> (Arc<Scripted>, Arc<Wisdom>) {
+fn training_table(count: u32) -> (Arc<Scripted>, Arc<Wisdom>) {
     let (device, wisdom) = (Scripted::new(kernels()), Arc::new(Wisdom::in_memory()));
     teach(&device, &wisdom, sizes(count));
     (device, wisdom)
@@ -69,7 +69,7 @@ fn decided(planner: &Planner, size: u64) -> Arc<Decision> {
 
 #[test]
 fn a_problem_between_measured_ones_is_not_measured_and_nothing_is_written() {
-    let (device, wisdom) = taught(60);
+    let (device, wisdom) = training_table(60);
     let (facts, verdicts) = (wisdom.len(), wisdom.verdicts().len());
     let planner = planner(&device, &wisdom, Patience::Measure);
     for (size, expected) in [(50, "small"), (100_000, "large")] {
@@ -90,7 +90,7 @@ fn a_problem_between_measured_ones_is_not_measured_and_nothing_is_written() {
 
 #[test]
 fn the_same_wisdom_gives_the_same_learned_plans() {
-    let (device, wisdom) = taught(60);
+    let (device, wisdom) = training_table(60);
     let plans = |patience: Patience| -> Vec<String> {
         let planner = planner(&device, &wisdom, patience);
         let of = |size| {
@@ -105,16 +105,16 @@ fn the_same_wisdom_gives_the_same_learned_plans() {
 
 #[test]
 fn too_few_problems_or_sizes_far_from_all_of_them_are_measured_as_before() {
-    let (device, wisdom) = taught(ENOUGH_PROBLEMS as u32 - 1);
+    let (device, wisdom) = training_table(ENOUGH_PROBLEMS as u32 - 1);
     assert_eq!(decided(&planner(&device, &wisdom, Patience::Measure), 50).reason, Reason::Raced);
-    let (device, wisdom) = taught(60);
+    let (device, wisdom) = training_table(60);
     let far = decided(&planner(&device, &wisdom, Patience::Measure), 1 << 30);
     assert_ne!(far.reason, Reason::Learned);
 }
 
 #[test]
 fn a_kernel_nobody_has_measured_is_raced_not_passed_over() {
-    let (_, wisdom) = taught(60);
+    let (_, wisdom) = training_table(60);
     let mut more = kernels();
     more.insert(0, kernel("new", &[(1, 100)]));
     let device = Scripted::new(more);
@@ -124,7 +124,7 @@ fn a_kernel_nobody_has_measured_is_raced_not_passed_over() {
 
 #[test]
 fn where_the_model_is_not_sure_its_best_are_raced_and_tuning_races_all() {
-    let (device, wisdom) = taught(0);
+    let (device, wisdom) = training_table(0);
     // Which is faster follows no rule a model could find.
     for (nth, size) in sizes(60).enumerate() {
         let (small, large) = if nth * nth % 7 < 3 { (1.0, 1.8) } else { (1.8, 1.0) };
@@ -137,7 +137,7 @@ fn where_the_model_is_not_sure_its_best_are_raced_and_tuning_races_all() {
                 version: "1".to_string(),
                 problem: problem(size).to_string(),
                 point: point.to_string(),
-                condition: "quiet".to_string(),
+                condition: "quiet".into(),
             };
             wisdom.record(key, Outcome::Timed(Stats::single(size as f64 * 10.0 * factor)));
         }
@@ -155,7 +155,7 @@ fn where_the_model_is_not_sure_its_best_are_raced_and_tuning_races_all() {
 
 #[test]
 fn mode_off_other_objectives_and_tuning_do_not_go_by_the_model() {
-    let (device, wisdom) = taught(60);
+    let (device, wisdom) = training_table(60);
     let off = decided(&planner(&device, &wisdom, Patience::Off), 50);
     assert_eq!((off.reason, off.expected_loss), (Reason::DefaultOrder, None));
     let request = TuneRequest::new(Patience::Measure, Nanos::from_millis(10_000));
@@ -174,7 +174,7 @@ fn mode_off_other_objectives_and_tuning_do_not_go_by_the_model() {
 
 #[test]
 fn an_explanation_foresees_the_learned_choice_and_says_what_it_rests_on() {
-    let (device, wisdom) = taught(60);
+    let (device, wisdom) = training_table(60);
     let planner = planner(&device, &wisdom, Patience::Measure);
     let foreseen = planner.explain(&problem(50), TermsId::default()).unwrap();
     let decision = decided(&planner, 50);
@@ -183,14 +183,14 @@ fn an_explanation_foresees_the_learned_choice_and_says_what_it_rests_on() {
         assert_eq!(explained.reason, Reason::Learned);
         assert_eq!(explained.winner().unwrap().name, decision.winner().unwrap().name);
         assert_eq!(explained.expected_loss, decision.expected_loss);
-        assert!(explained.grounds[0].contains("60 problems of this sort"), "{:?}", explained.grounds);
+        assert!(explained.grounds[0].contains("60 problems of this family"), "{:?}", explained.grounds);
     }
     assert_eq!(device.runs.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn a_choice_that_fails_its_check_is_not_taken() {
-    let (_, wisdom) = taught(60);
+    let (_, wisdom) = training_table(60);
     let mut lying = kernels();
     lying[0].lies_at = Some(1);
     let device = Scripted::new(lying);
@@ -262,14 +262,14 @@ fn most_problems_never_seen_are_answered_without_measuring_for_next_to_no_loss()
 
 #[test]
 fn a_rival_that_declines_a_problem_or_has_no_such_setting_does_not_take_it() {
-    let (_, wisdom) = taught(60);
+    let (_, wisdom) = training_table(60);
     let of = |kernels: Vec<Script>| {
         let device = Scripted::new(kernels);
         let planner = planner(&device, &wisdom, Patience::Measure);
-        let [taught] = &planner.taught(1)[..] else { panic!("one sort") };
-        assert!(taught.learn().is_some_and(|learned| learned.problems() == 60));
-        let takes = planner.takes(taught, &problem(77));
-        let mut named: Vec<(String, bool)> = taught.rivals.iter().cloned().zip(takes).collect();
+        let [training_table] = &planner.training_tables(1)[..] else { panic!("one family") };
+        assert!(training_table.learn().is_some_and(|learned| learned.problems() == 60));
+        let takes = planner.takes(training_table, &problem(77));
+        let mut named: Vec<(String, bool)> = training_table.rivals.iter().cloned().zip(takes).collect();
         named.sort();
         named
     };

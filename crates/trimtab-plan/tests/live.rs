@@ -85,7 +85,7 @@ fn a_plan_nobody_measured_is_put_right_by_live_calls_for_a_hundredth_of_the_time
     // Pairs are remembered: what was tried, and what the plan in force took beside it.
     let facts = wisdom.facts(FINGERPRINT, &problem().to_string());
     let n = |condition: &str| -> u64 {
-        let of = facts.iter().filter(|fact| fact.key.condition == condition);
+        let of = facts.iter().filter(|fact| fact.key.condition.name() == condition);
         of.map(|fact| if let Outcome::Timed(stats) = &fact.outcome { stats.n } else { 0 }).sum()
     };
     assert_eq!((n("explored"), n("chosen")), (ledger.explored, ledger.explored));
@@ -202,9 +202,10 @@ fn a_kernel_that_became_slower_than_the_next_is_left_within_20_calls_and_taken_a
     assert!(notes.contains("fast (tile=1) took 1.50× as long as before"), "{notes}");
     // Wisdom no longer says otherwise.
     let facts = planner.wisdom().facts(FINGERPRINT, &problem().to_string());
-    let fast = facts.iter().find(|fact| fact.key.kernel == "fast" && fact.key.condition == "quiet").unwrap();
+    let fast =
+        facts.iter().find(|fact| fact.key.kernel == "fast" && fact.key.condition.name() == "quiet").unwrap();
     assert_eq!(fast.outcome.stats().unwrap().min_ns, 150_000.0);
-    assert!(facts.iter().any(|fact| fact.key.condition == "drifted"));
+    assert!(facts.iter().any(|fact| fact.key.condition.name() == "drifted"));
     device.slow_down("fast", 1.0);
     let told = calls(&planner, &device, terms, 8_000);
     assert_eq!(in_force(&planner), 1, "{told:?} {:?}", planner.stats());
@@ -267,11 +268,11 @@ fn what_live_calls_showed_survives_a_restart() {
     };
     let wisdom = Arc::new(Wisdom::open(dir.path()));
     let facts = wisdom.all_facts();
-    let told = trimtab_plan::audit::explored(&facts).unwrap();
-    let used: u64 = trimtab_plan::audit::used(&facts).iter().map(|used| used.calls).sum();
+    let told = trimtab_plan::regret::explored(&facts).unwrap();
+    let used: u64 = trimtab_plan::regret::used(&facts).iter().map(|used| used.calls).sum();
     assert_eq!((told.calls, used), (explored, timed));
     assert!(told.extra_ns <= 0.02 * told.live_ns, "{told:?}");
-    let regrets = trimtab_plan::audit::regrets(&facts);
+    let regrets = trimtab_plan::regret::regrets(&facts);
     assert_eq!((regrets.len(), regrets[0].problems, regrets[0].calls), (1, 1, explored));
     // The second process starts with what the first found, and does not have to find it again.
     let planner = planner_with(&device, &wisdom, hurried());
@@ -413,7 +414,8 @@ fn a_slow_machine_changes_nothing_even_where_times_are_noisy_and_rivals_close_an
     noisy_calls(&planner, &device, &mut dice, 40);
     let before = plans();
     let facts = |condition: &str| {
-        let of = planner.wisdom().all_facts().into_iter().filter(|fact| fact.key.condition == condition);
+        let of =
+            planner.wisdom().all_facts().into_iter().filter(|fact| fact.key.condition.name() == condition);
         of.map(|fact| (fact.key, fact.outcome)).collect::<Vec<_>>()
     };
     let raced = facts("quiet");

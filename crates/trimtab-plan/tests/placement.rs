@@ -17,7 +17,7 @@ fn same(a: f64, b: f64) -> bool {
 
 /// A drawn expression on a machine.
 fn plain_of(drawn: &Drawn, machine: &Machine) -> Plain {
-    let node = |step: &trimtab_replay::machine::Step| {
+    let node = |step: &trimtab_replay::machine::DrawnStep| {
         let costs = step.problem.map_or(vec![], |p| vec![machine.host.time(&p), machine.gpu.time(&p)]);
         let resident = if costs.is_empty() { vec![step.on_host, step.on_gpu] } else { vec![] };
         let (operands, bytes, is_sink) = (step.operands.clone(), step.bytes, step.is_sink);
@@ -186,7 +186,7 @@ fn a_graph_of_one_operation_costs_what_a_single_call_does() {
             graph.sink(out);
             let mut device = vec![0; graph.len()];
             device[out.at()] = 1;
-            let single = times[1].unwrap() + machine.gpu.handover(&problem).0 as f64;
+            let single = times[1].unwrap() + machine.gpu.transfer_overhead(&problem).0 as f64;
             let ns = cost(&graph, &moves(&transfers), &device).unwrap();
             assert!((ns - single).abs() <= 1.0, "{text}: {ns} {single}");
             let placement = place(&graph, &moves(&transfers), &Limits::default()).unwrap();
@@ -212,8 +212,9 @@ fn a_planner_on_a_simulated_machine_takes_the_device_that_is_better_at_every_siz
                 planner.plan(&problem, TermsId::default()).unwrap();
                 let decision = planner.explain(&problem, TermsId::default()).unwrap();
                 let device = usize::from(&*decision.winner().unwrap().device_id == "gpu0");
-                let times = [&machine.host, &machine.gpu]
-                    .map(|device| device.time(&problem).unwrap() + device.handover(&problem).0 as f64);
+                let times = [&machine.host, &machine.gpu].map(|device| {
+                    device.time(&problem).unwrap() + device.transfer_overhead(&problem).0 as f64
+                });
                 let better = times[0].min(times[1]);
                 assert!(times[device] <= 1.05 * better, "{} {text}: {times:?} {device}", machine.name);
                 on_gpu += device;

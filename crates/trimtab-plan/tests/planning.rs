@@ -229,7 +229,7 @@ fn a_time_from_a_clock_that_is_ahead_does_not_bring_a_failed_plan_back() {
     let timed = facts.iter().find(|fact| fact.key.kernel == "fast" && fact.key.point == "tile=2").unwrap();
     let error = LaunchError::Kernel("broke".to_string());
     planner.failed(&problem(8), TermsId::default(), &plan, &error).unwrap();
-    let later = trimtab_wisdom::FactKey { condition: "busy".to_string(), ..timed.key.clone() };
+    let later = trimtab_wisdom::FactKey { condition: "busy".into(), ..timed.key.clone() };
     let watch = trimtab_tune::Stopwatch::start();
     while watch.elapsed() < Nanos::from_millis(3) {}
     wisdom.record(later, timed.outcome.clone());
@@ -467,7 +467,7 @@ fn live_reports_reach_wisdom_and_survive() {
     }
     drop(planner);
     let facts = wisdom.facts("scripted \"machine\"\n../x", "custom.op:8");
-    let live = facts.iter().find(|fact| fact.key.condition == "live").unwrap();
+    let live = facts.iter().find(|fact| fact.key.condition.name() == "live").unwrap();
     let stats = live.outcome.stats().unwrap();
     assert_eq!((stats.n, stats.min_ns), (3, 2_900.0));
 }

@@ -78,7 +78,7 @@ fn a_default_that_is_twice_as_slow_is_left_within_8_dispatches_and_explain_says_
     let facts = wisdom.facts("scripted \"machine\"\n../x", &problem().to_string());
     for (value, ns) in WIDTHS {
         let fact = facts.iter().find(|fact| fact.key.point == format!("tile={value}")).unwrap();
-        assert_eq!(fact.key.condition, "live");
+        assert_eq!(fact.key.condition.name(), "live");
         assert!(matches!(&fact.outcome, Outcome::Timed(stats) if stats.min_ns == ns as f64), "{value}");
     }
     // A new process starts where this one ended, and has nothing to try.

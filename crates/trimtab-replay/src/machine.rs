@@ -6,14 +6,14 @@
 
 mod drawn;
 
-pub use drawn::{Drawn, Step, draw};
+pub use drawn::{Drawn, DrawnStep, draw};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trimtab_core::{
     AdapterClass, AdapterFacts, Bench, Bytes, DType, Decline, Device, DeviceFacts, DeviceKind, ElementwiseOp,
-    Failure, FailureKind, Fingerprint, Flops, KernelId, KernelInfo, KernelVersion, Lookup, Nanos, Operation,
-    Point, Problem, Rates, Sample, Space, State, Transfers, VariantClass, Work,
+    Failure, FailureKind, Fingerprint, Flops, Habits, KernelId, KernelInfo, KernelVersion, Lookup, Nanos,
+    Operation, Point, Problem, Rates, Sample, Space, State, Transfers, VariantClass, Work,
 };
 use trimtab_tune::search::RandomNumbers;
 
@@ -167,6 +167,7 @@ impl SimulatedDevice {
             id: id.to_string(),
             name: format!("simulated {id} of the {machine} machine"),
             kind: if gpu.is_some() { DeviceKind::Gpu } else { DeviceKind::Cpu },
+            habits: if gpu.is_some() { Habits::GPU } else { Habits::HOST },
             fingerprint: Fingerprint(format!("simulated/{machine}/{id}")),
             cores: None,
             threads: if gpu.is_some() { 1 } else { THREADS },

@@ -3,8 +3,8 @@
 use crate::{Outcome, Recording};
 use trimtab_core::{
     Bench, Bytes, Custom, Decline, Device, DeviceFacts, DeviceKind, Failure, FailureKind, Fingerprint, Flops,
-    KernelId, KernelInfo, KernelVersion, MAX_NAME_BYTES, Nanos, Operation, Point, Problem, ProblemError,
-    Rates, Sample, Space, State, VariantClass, Work,
+    Habits, KernelId, KernelInfo, KernelVersion, MAX_NAME_BYTES, Nanos, Operation, Point, Problem,
+    ProblemError, Rates, Sample, Space, State, VariantClass, Work,
 };
 
 const NS_PER_MS: f64 = 1e6;
@@ -67,6 +67,7 @@ impl RecordedDevice {
             id,
             name,
             kind: DeviceKind::Recorded,
+            habits: Habits::RECORDED,
             fingerprint: Fingerprint(format!("recorded/{}", texts.join("+"))),
             cores: None,
             threads: 1,

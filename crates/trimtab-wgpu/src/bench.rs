@@ -35,7 +35,7 @@ pub(crate) fn building_takes_longer(engine: &Engine, limit: Nanos) -> Option<Str
 /// Time to make operands, their reference result, and to move them, roughly; only used to refuse what would break a budget.
 pub(crate) fn preparation(engine: &Engine, problem: &Problem) -> Nanos {
     let made = making_takes(problem);
-    let moved = engine.transfers().map_or(made, |transfers| transfers.handover(problem));
+    let moved = engine.transfers().map_or(made, |transfers| transfers.transfer_overhead(problem));
     Nanos(made.0.saturating_add(moved.0))
 }
 

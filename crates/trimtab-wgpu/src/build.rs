@@ -1,7 +1,7 @@
 //! From a program's text to pipelines, each built once in a process.
 
 use crate::open::{Open, lock};
-use crate::program::{Binding, Needs, PARAMS_BINDING, Step, binding_number};
+use crate::program::{Binding, Dispatch, Needs, PARAMS_BINDING, binding_number};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,7 +52,7 @@ pub fn full_text(text: &str, needs: Needs, for_browser: bool) -> String {
 
 impl Pipelines {
     /// The pipeline of a step, built now if need be, and whether it was.
-    pub(crate) fn get(&self, open: &Open, step: &Step) -> Result<(Arc<Built>, bool), LaunchError> {
+    pub(crate) fn get(&self, open: &Open, step: &Dispatch) -> Result<(Arc<Built>, bool), LaunchError> {
         let key = Key {
             text: full_text(&step.text, step.needs, false),
             constants: step.constants.iter().map(|(name, value)| (*name, value.to_bits())).collect(),
@@ -98,7 +98,7 @@ impl Pipelines {
     }
 }
 
-fn build(open: &Open, text: &str, step: &Step) -> Built {
+fn build(open: &Open, text: &str, step: &Dispatch) -> Built {
     let device = &open.device;
     let entry = |(number, binding): (usize, &Binding)| wgpu::BindGroupLayoutEntry {
         binding: binding_number(number),

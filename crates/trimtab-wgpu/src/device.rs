@@ -4,7 +4,7 @@ use crate::bench::{GpuBench, building_takes_longer, preparation};
 use crate::engine::{Engine, LONGEST_LAUNCH, engines, status_error};
 use crate::erase::AnyKernel;
 use crate::kernels;
-use crate::memory::{GpuBuffer, Kind, MemoryUse};
+use crate::memory::{BufferUse, GpuBuffer, MemoryUse};
 use crate::prepare::Prepared;
 use crate::strategy;
 use crate::transfer::TransferPath;
@@ -204,7 +204,7 @@ impl GpuDevice {
 
     /// Memory on the device. Its contents are whatever an earlier user of this process left.
     pub fn allocate(&self, bytes: u64) -> Result<GpuBuffer, LaunchError> {
-        self.engine.take(Kind::Storage, bytes)
+        self.engine.take(BufferUse::Storage, bytes)
     }
 
     /// Bytes moved to memory of their own on the device.
@@ -453,9 +453,9 @@ impl Device for GpuDevice {
         work.unwrap_or_default()
     }
 
-    fn handover(&self, problem: &Problem) -> Nanos {
+    fn transfer_overhead(&self, problem: &Problem) -> Nanos {
         // A device that cannot be reached is never handed anything.
-        self.transfers().map_or(UNUSABLE, |transfers| transfers.handover(problem))
+        self.transfers().map_or(UNUSABLE, |transfers| transfers.transfer_overhead(problem))
     }
 
     fn transfers(&self) -> Option<Transfers> {

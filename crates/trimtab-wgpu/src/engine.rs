@@ -1,7 +1,7 @@
 //! One adapter, opened when first needed and shared by every runtime of the process: its buffers, pipelines and measurements.
 
 use crate::build::Pipelines;
-use crate::memory::{GpuBuffer, Kind, Memory};
+use crate::memory::{BufferUse, GpuBuffer, Memory};
 use crate::open::{Open, lock};
 use crate::prepare::{Buffers, Prepared};
 use crate::probe;
@@ -153,7 +153,7 @@ impl Engine {
     }
 
     /// A buffer from the pool.
-    pub(crate) fn take(&self, kind: Kind, bytes: u64) -> Result<GpuBuffer, LaunchError> {
+    pub(crate) fn take(&self, kind: BufferUse, bytes: u64) -> Result<GpuBuffer, LaunchError> {
         let told = self.told()?;
         let in_place = self.path() == TransferPath::InPlace;
         self.memory.take(self.open()?, kind, bytes, told.max_buffer.0, in_place)
@@ -207,10 +207,10 @@ impl Engine {
 
     /// The buffers a program has of its own.
     pub(crate) fn own(&self, prepared: &Prepared) -> Result<Own, LaunchError> {
-        let scratch = prepared.scratch.iter().map(|&bytes| self.take(Kind::Storage, bytes));
+        let scratch = prepared.scratch.iter().map(|&bytes| self.take(BufferUse::Storage, bytes));
         let scratch = scratch.collect::<Result<_, _>>()?;
         let status = match prepared.has_status {
-            true => Some(self.take(Kind::Storage, STATUS_BYTES as u64)?),
+            true => Some(self.take(BufferUse::Storage, STATUS_BYTES as u64)?),
             false => None,
         };
         Ok(Own { scratch, status })
@@ -236,7 +236,7 @@ impl Engine {
         let bytes = result.as_ref().map_or(0, |result| result.len());
         let fused = if bytes <= CHUNK_BYTES { bytes } else { 0 };
         let staging = match !in_place && (own.status.is_some() || fused > 0) {
-            true => Some(self.take(Kind::Down, (STATUS_BYTES + fused) as u64)?),
+            true => Some(self.take(BufferUse::Down, (STATUS_BYTES + fused) as u64)?),
             false => None,
         };
         let timing = clock.map(|clock| self.timing(clock)).transpose()?;
@@ -313,7 +313,7 @@ impl Engine {
             _ => (&self.poison[0], [0xff; 4]),
         };
         if slot.get().is_none() {
-            let buffer = self.take(Kind::Storage, POISON_BYTES)?;
+            let buffer = self.take(BufferUse::Storage, POISON_BYTES)?;
             self.write_by(self.path(), &buffer, &pattern.repeat(POISON_BYTES as usize / 4))?;
             let _ = slot.set(buffer);
         }
@@ -359,13 +359,13 @@ pub(crate) fn status_error(status: u32, problem: &Problem) -> Result<(), LaunchE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::{Binding, Needs, Place, Step};
+    use crate::program::{BindTarget, Binding, Dispatch, Needs};
 
     /// Builds one pipeline with what an earlier process kept; gives what to keep.
     fn build_with(engine: &Engine, kept: Option<Vec<u8>>) -> Option<Vec<u8>> {
         let open = Open::new(&engine.adapter, kept).unwrap();
         let pipelines = Pipelines::default();
-        let step = Step {
+        let step = Dispatch {
             text: "@group(0) @binding(0) var<storage, read_write> out: array<u32>;
                    @compute @workgroup_size(1) fn main() { out[0] = 2u; }"
                 .into(),
@@ -374,7 +374,7 @@ mod tests {
             workgroup: [1, 1, 1],
             workgroup_bytes: 0,
             groups: [1, 1, 1],
-            bindings: vec![Binding::write(Place::Out)],
+            bindings: vec![Binding::write(BindTarget::Out)],
             params: vec![],
         };
         let program = Program { steps: vec![step], scratch: vec![] };
@@ -406,7 +406,7 @@ mod tests {
 
     /// Adds one to every word; reports an overflow where one is seven.
     fn counts(words: u32) -> Program {
-        let step = Step {
+        let step = Dispatch {
             text: "@group(0) @binding(0) var<storage, read> lhs: array<u32>;
                    @group(0) @binding(1) var<storage, read_write> out: array<u32>;
                    @group(0) @binding(2) var<storage, read_write> status: array<u32>;
@@ -424,9 +424,9 @@ mod tests {
             workgroup_bytes: 0,
             groups: [words.div_ceil(64), 1, 1],
             bindings: vec![
-                Binding::read(Place::Input(0)),
-                Binding::write(Place::Out),
-                Binding::write(Place::Status),
+                Binding::read(BindTarget::Input(0)),
+                Binding::write(BindTarget::Out),
+                Binding::write(BindTarget::Status),
             ],
             params: vec![words],
         };
@@ -445,8 +445,8 @@ mod tests {
                 for &path in &paths {
                     for (start, status) in [(8u32, 0), (7, STATUS_OVERFLOW)] {
                         let data: Vec<u32> = (start..start + words).collect();
-                        let from = engine.take(Kind::Storage, 4 * u64::from(words)).unwrap();
-                        let to = engine.take(Kind::Storage, 4 * u64::from(words)).unwrap();
+                        let from = engine.take(BufferUse::Storage, 4 * u64::from(words)).unwrap();
+                        let to = engine.take(BufferUse::Storage, 4 * u64::from(words)).unwrap();
                         engine.write_by(path, &from, bytemuck::cast_slice(&data)).unwrap();
                         let mut result = vec![0u32; words as usize];
                         let out = Some(bytemuck::cast_slice_mut(&mut result));
@@ -466,7 +466,7 @@ mod tests {
     fn a_batch_by_the_processors_clock_grows_until_its_time_says_something() {
         for engine in &engines().0 {
             let prepared = engine.prepare(&counts(64)).unwrap();
-            let [from, to] = [0, 1].map(|_| engine.take(Kind::Storage, 256).unwrap());
+            let [from, to] = [0, 1].map(|_| engine.take(BufferUse::Storage, 256).unwrap());
             let own = engine.own(&prepared).unwrap();
             let groups = prepared.bind(engine.open().unwrap(), &own.with(&[&from], &to)).unwrap();
             let submit = engine.transfers().unwrap().submit;

@@ -2,7 +2,7 @@
 
 use crate::program::{Gpu, Program, Writer};
 use trimtab_core::{
-    AdapterFacts, Config, Decline, DeviceFacts, KernelInfo, Kind, LaunchError, Point, Problem, Space,
+    AdapterFacts, Config, Decline, DeviceFacts, KernelInfo, LaunchError, Point, Problem, Space, TypedProblem,
     Variant, Work,
 };
 

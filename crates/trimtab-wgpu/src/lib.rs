@@ -24,8 +24,8 @@ pub use device::{GpuDevice, GpuOptions, MAX_PREPARED};
 pub use erase::{AnyKernel, erase};
 pub use memory::{GpuBuffer, MAX_POOLED_BUFFERS, MAX_POOLED_BYTES, MemoryUse};
 pub use program::{
-    Binding, Gpu, MAX_BINDINGS, MAX_PARAMS, MAX_SCRATCH, MAX_STEPS, Needs, PARAMS_BINDING, Place, Program,
-    STATUS_DIVISION, STATUS_OVERFLOW, Step, Writer, binding_number, spread_groups,
+    BindTarget, Binding, Dispatch, Gpu, MAX_BINDINGS, MAX_PARAMS, MAX_SCRATCH, MAX_STEPS, Needs,
+    PARAMS_BINDING, Program, STATUS_DIVISION, STATUS_OVERFLOW, Writer, binding_number, spread_groups,
 };
 pub use tolerance::tolerance;
 pub use transfer::TransferPath;

@@ -16,7 +16,7 @@ const SMALLEST_BINDING: u64 = 16;
 
 /// What a buffer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BufferUse {
     /// Operands, results, scratch.
     Storage,
     /// From the processor to the device.
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 pub struct GpuBuffer {
     pub(crate) buffer: wgpu::Buffer,
     pub(crate) id: u64,
-    kind: Kind,
+    kind: BufferUse,
     bytes: u64,
     size: u64,
     memory: Arc<Memory>,
@@ -78,7 +78,7 @@ pub struct MemoryUse {
 struct Unused {
     buffer: wgpu::Buffer,
     id: u64,
-    kind: Kind,
+    kind: BufferUse,
     size: u64,
 }
 
@@ -111,7 +111,7 @@ impl Memory {
     pub(crate) fn take(
         self: &Arc<Memory>,
         open: &Open,
-        kind: Kind,
+        kind: BufferUse,
         bytes: u64,
         largest: u64,
         in_place: bool,
@@ -142,17 +142,17 @@ impl Memory {
     fn create(
         &self,
         open: &Open,
-        kind: Kind,
+        kind: BufferUse,
         size: u64,
         in_place: bool,
     ) -> Result<(wgpu::Buffer, u64), LaunchError> {
         use wgpu::BufferUsages as Usage;
         let mut usage = match kind {
-            Kind::Storage => Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST,
-            Kind::Up => Usage::MAP_WRITE | Usage::COPY_SRC,
-            Kind::Down => Usage::MAP_READ | Usage::COPY_DST,
+            BufferUse::Storage => Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST,
+            BufferUse::Up => Usage::MAP_WRITE | Usage::COPY_SRC,
+            BufferUse::Down => Usage::MAP_READ | Usage::COPY_DST,
         };
-        if kind == Kind::Storage && in_place {
+        if kind == BufferUse::Storage && in_place {
             usage |= Usage::MAP_READ | Usage::MAP_WRITE;
         }
         let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };

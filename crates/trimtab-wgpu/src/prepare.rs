@@ -3,7 +3,7 @@
 use crate::build::{Built, Pipelines};
 use crate::memory::GpuBuffer;
 use crate::open::{Open, lock};
-use crate::program::{Binding, MAX_SCRATCH, PARAMS_BINDING, Place, Program, binding_number};
+use crate::program::{BindTarget, Binding, MAX_SCRATCH, PARAMS_BINDING, Program, binding_number};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{AdapterFacts, LaunchError, MAX_INPUTS, Nanos};
@@ -138,10 +138,10 @@ impl Prepared {
         let mut entries: Vec<wgpu::BindGroupEntry<'_>> = Vec::with_capacity(step.bindings.len() + 1);
         for (number, binding) in step.bindings.iter().enumerate() {
             let buffer = match binding.place {
-                Place::Input(at) => buffers.inputs.get(at as usize).copied(),
-                Place::Out => Some(buffers.out),
-                Place::Scratch(at) => buffers.scratch.get(at as usize),
-                Place::Status => buffers.status,
+                BindTarget::Input(at) => buffers.inputs.get(at as usize).copied(),
+                BindTarget::Out => Some(buffers.out),
+                BindTarget::Scratch(at) => buffers.scratch.get(at as usize),
+                BindTarget::Status => buffers.status,
             };
             let Some(buffer) = buffer else {
                 return Err(LaunchError::Kernel(format!("there is no buffer {:?}", binding.place)));

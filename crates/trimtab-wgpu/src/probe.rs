@@ -1,6 +1,6 @@
 //! What adapters there are and what each told about itself; why one cannot be used, in words that say what to do.
 
-use trimtab_core::{AdapterClass, AdapterFacts, Bytes, DeviceFacts, DeviceKind, Fingerprint};
+use trimtab_core::{AdapterClass, AdapterFacts, Bytes, DeviceFacts, DeviceKind, Fingerprint, Habits};
 
 /// How to get an adapter where there is none.
 const ADVICE: &str = "install a GPU driver; without a GPU, Debian's `mesa-vulkan-drivers` and `libvulkan1` (apt-get install) \
@@ -139,6 +139,7 @@ fn facts(adapter: &wgpu::Adapter, info: &wgpu::AdapterInfo, index: usize) -> Dev
         id: format!("gpu{index}"),
         name: info.name.clone(),
         kind: DeviceKind::Gpu,
+        habits: Habits::GPU,
         fingerprint: fingerprint(info, &told),
         cores: None,
         threads: 1,

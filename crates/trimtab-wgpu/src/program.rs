@@ -39,7 +39,7 @@ pub struct Writer<'a> {
 
 /// The buffers a step can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum BindTarget {
     /// An input, by its place among the problem's operands.
     Input(u8),
     /// The result.
@@ -60,7 +60,7 @@ pub const STATUS_OVERFLOW: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Binding {
     /// Which buffer.
-    pub place: Place,
+    pub place: BindTarget,
     /// First byte and number of bytes; all of it if absent. The first is a multiple of the adapter's offset alignment.
     pub part: Option<(u64, u64)>,
     /// Whether the shader declares it `read_write`; else it is `read`.
@@ -69,12 +69,12 @@ pub struct Binding {
 
 impl Binding {
     /// All of a buffer, read only.
-    pub const fn read(place: Place) -> Binding {
+    pub const fn read(place: BindTarget) -> Binding {
         Binding { place, part: None, writes: false }
     }
 
     /// All of a buffer, to be written.
-    pub const fn write(place: Place) -> Binding {
+    pub const fn write(place: BindTarget) -> Binding {
         Binding { place, part: None, writes: true }
     }
 
@@ -90,7 +90,7 @@ impl Binding {
 /// `@binding(4)` the parameters as `var<uniform> params: array<vec4<u32>, N>` where there are any. Pipelines are kept by
 /// text and constants: put sizes into parameters, and only what shapes the code into text and constants.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct Dispatch {
     /// The shader's text without `enable` lines; those follow from `needs`.
     pub text: Cow<'static, str>,
     /// Values of the text's `override` constants.
@@ -124,26 +124,26 @@ pub struct Needs {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// The dispatches.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Dispatch>,
     /// Bytes of each buffer of the program's own; numbered from zero.
     pub scratch: Vec<u64>,
 }
 
 impl Program {
     /// Adds a dispatch.
-    pub fn push(&mut self, step: Step) {
+    pub fn push(&mut self, step: Dispatch) {
         self.steps.push(step);
     }
 
     /// A buffer of the program's own.
-    pub fn scratch(&mut self, bytes: u64) -> Place {
+    pub fn scratch(&mut self, bytes: u64) -> BindTarget {
         self.scratch.push(bytes.next_multiple_of(4));
-        Place::Scratch((self.scratch.len() - 1) as u8)
+        BindTarget::Scratch((self.scratch.len() - 1) as u8)
     }
 
     /// Whether any step reports an error of the operands.
     pub fn has_status(&self) -> bool {
-        self.steps.iter().flat_map(|step| &step.bindings).any(|binding| binding.place == Place::Status)
+        self.steps.iter().flat_map(|step| &step.bindings).any(|binding| binding.place == BindTarget::Status)
     }
 
     /// The first limit of the adapter this program breaks: Vulkan drivers do not refuse such a kernel, they crash or

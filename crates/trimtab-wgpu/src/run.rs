@@ -2,7 +2,7 @@
 //! where that can be believed.
 
 use crate::engine::{Engine, LONGEST_LAUNCH, Trouble};
-use crate::memory::{GpuBuffer, Kind};
+use crate::memory::{BufferUse, GpuBuffer};
 use crate::open::{Open, lock};
 use crate::prepare::Prepared;
 use crate::transfer::Mapping;
@@ -174,7 +174,7 @@ impl Engine {
 
     /// Readies the device's clock for one pass.
     pub(crate) fn timing<'a>(&self, clock: &'a Clock) -> Result<Timing<'a>, LaunchError> {
-        let staging = self.take(Kind::Down, TIMES_BYTES as u64)?;
+        let staging = self.take(BufferUse::Down, TIMES_BYTES as u64)?;
         Ok(Timing { staging, parts: lock(&clock.parts), clock })
     }
 

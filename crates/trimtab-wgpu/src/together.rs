@@ -1,7 +1,7 @@
 //! Several launches in one submission, waited for once.
 
 use crate::engine::{Engine, Own, STATUS_BYTES, Trouble};
-use crate::memory::{GpuBuffer, Kind};
+use crate::memory::{BufferUse, GpuBuffer};
 use crate::open::{Open, lock};
 use crate::prepare::Prepared;
 use crate::transfer::{CHUNK_BYTES, Mapping};
@@ -46,7 +46,7 @@ impl Engine {
         let along = if bytes <= CHUNK_BYTES { bytes } else { 0 };
         let staging = match words + along {
             0 => None,
-            bytes => Some(self.take(Kind::Down, bytes as u64)?),
+            bytes => Some(self.take(BufferUse::Down, bytes as u64)?),
         };
         let submission = open.caught(|| {
             let mut encoder = open.device.create_command_encoder(&Default::default());

@@ -2,7 +2,7 @@
 //! processor and the device share memory.
 
 use crate::engine::{Engine, LONGEST_LAUNCH};
-use crate::memory::{GpuBuffer, Kind};
+use crate::memory::{BufferUse, GpuBuffer};
 use crate::open::Open;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -152,7 +152,7 @@ impl Engine {
             let slot = &mut slots[number % CHUNKS_AT_ONCE];
             let (staging, last) = match slot.take() {
                 Some((staging, last)) => (staging, Some(last)),
-                None => (self.take(Kind::Up, chunk.len() as u64)?, None),
+                None => (self.take(BufferUse::Up, chunk.len() as u64)?, None),
             };
             let mapping = Mapping::request(open, &staging, wgpu::MapMode::Write, chunk.len())?;
             mapping.wait(open, last)?.write(chunk)?;
@@ -191,7 +191,7 @@ impl Engine {
         loop {
             while asked < total && on_their_way.len() < CHUNKS_AT_ONCE {
                 let bytes = CHUNK_BYTES.min(total - asked);
-                let staging = self.take(Kind::Down, bytes as u64)?;
+                let staging = self.take(BufferUse::Down, bytes as u64)?;
                 let submission = open.caught(|| {
                     let mut encoder = open.device.create_command_encoder(&Default::default());
                     let whole = (bytes as u64).next_multiple_of(4);

@@ -54,15 +54,15 @@ fn operands_that_would_take_too_long_to_make_are_declined_with_the_time() {
 }
 
 #[test]
-fn the_hand_over_grows_with_the_operands_and_rates_are_positive_and_measured_once() {
+fn the_transfer_overhead_grows_with_the_operands_and_rates_are_positive_and_measured_once() {
     let _alone = alone();
     for device in devices(&[]) {
         let transfers = device.transfers().unwrap();
         assert!(transfers.submit > Nanos(0) && transfers.upload_bytes_per_s > 0.0);
         assert!(transfers.download_bytes_per_s > 0.0);
         let (small, large) = (problem("elementwise.neg:f32:10"), problem("elementwise.neg:f32:10000000"));
-        assert!(device.handover(&small) >= transfers.submit);
-        assert!(device.handover(&large) > device.handover(&small));
+        assert!(device.transfer_overhead(&small) >= transfers.submit);
+        assert!(device.transfer_overhead(&large) > device.transfer_overhead(&small));
         let rates = device.rates();
         let positive =
             [rates.flops_per_s, rates.bytes_per_s, rates.bytes_per_s_all, rates.cached_bytes_per_s];

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use trimtab_core::FailureKind;
+use trimtab_core::{Condition, FailureKind};
 
 /// What a fact is about. Texts are compared byte by byte and never used as a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,8 +17,8 @@ pub struct FactKey {
     pub problem: String,
     /// The settings by axis name and value.
     pub point: String,
-    /// What the machine was like, for example its power mode.
-    pub condition: String,
+    /// How the fact was learned: what the machine was like, or which sort of call it was.
+    pub condition: Condition,
 }
 
 /// Times of one key in a form that merges: two summaries add up to the summary of all samples.
@@ -112,8 +112,8 @@ pub const HALF_LIFE_MS: u64 = 7 * DAY_MS;
 pub(crate) const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// Whether facts of that condition come from live calls: they age, and are kept in a smaller number.
-pub(crate) fn is_live(condition: &str) -> bool {
-    matches!(condition, "live" | "explored" | "chosen")
+pub(crate) fn is_live(condition: &Condition) -> bool {
+    matches!(condition, Condition::Live | Condition::Explored | Condition::Chosen)
 }
 
 /// How a key's runs ended.
@@ -155,7 +155,7 @@ pub struct Fact {
 
 /// Where a kernel was measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct MeasuredOn {
     /// The device's fingerprint.
     pub device: String,
     /// The problem's text form.

@@ -4,7 +4,7 @@ use crate::fact::{Fact, FactKey, Filter, Outcome, Stats, Verdict};
 use crate::wall::MAX_MS;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use trimtab_core::FailureKind;
+use trimtab_core::{Condition, FailureKind};
 
 /// The format this build writes and the newest it reads.
 pub const FORMAT_VERSION: u64 = 1;
@@ -113,7 +113,7 @@ pub(crate) fn encode(line: &Line, file_origin: &str) -> Result<String, String> {
                 version: fact.key.version.as_str().into(),
                 problem: fact.key.problem.as_str().into(),
                 point: fact.key.point.as_str().into(),
-                condition: fact.key.condition.as_str().into(),
+                condition: fact.key.condition.name().into(),
                 at_ms: fact.last_seen_ms,
                 ..Wire::default()
             };
@@ -242,7 +242,7 @@ pub(crate) fn decode(line: &[u8], file_origin: &str) -> Result<Line, String> {
                     version: wire.version.into_owned(),
                     problem: wire.problem.into_owned(),
                     point: wire.point.into_owned(),
-                    condition: wire.condition.into_owned(),
+                    condition: Condition::named(&wire.condition),
                 },
                 origin,
                 outcome,
@@ -299,6 +299,7 @@ mod tests {
                 Some((kind, message)) => Outcome::Failed { kind: FailureKind::ALL[kind], message },
                 None => Outcome::Timed(stats),
             };
+            let condition = Condition::named(&condition);
             let key = FactKey { device, kernel, version, problem, point, condition };
             Fact { key, origin, outcome, last_seen_ms: at }
         }

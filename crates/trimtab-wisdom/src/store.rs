@@ -5,7 +5,7 @@
 
 use crate::compact::{MAX_BYTES, MAX_SEGMENTS, MAX_SEGMENTS_AT_OPEN};
 use crate::disk::{Disk, Scan};
-use crate::fact::{DAY_MS, Fact, FactKey, Filter, Outcome, Place, Verdict, shortened};
+use crate::fact::{DAY_MS, Fact, FactKey, Filter, MeasuredOn, Outcome, Verdict, shortened};
 use crate::line::{Forget, Intent, Line, encode};
 use crate::union::{Change, MAX_FACTS, MAX_INTENTS, MAX_LIVE_FACTS, MAX_VERDICTS, Union, just_after};
 use crate::wall;
@@ -182,7 +182,7 @@ impl Wisdom {
     }
 
     /// The devices, problems and versions a kernel was measured on.
-    pub fn places(&self, kernel: &str) -> Vec<Place> {
+    pub fn places(&self, kernel: &str) -> Vec<MeasuredOn> {
         self.state().union.places(kernel)
     }
 

@@ -4,11 +4,12 @@
 //! and whatever a forget line covers does not count. A forget line looks only at keys and times, so it covers the
 //! older facts of a key whenever it covers a newer one: that is why cutting to eight origins commutes with it.
 
-use crate::fact::{DAY_MS, Fact, FactKey, Filter, MERGED, Outcome, Place, Stats, Verdict, is_live};
+use crate::fact::{DAY_MS, Fact, FactKey, Filter, MERGED, MeasuredOn, Outcome, Stats, Verdict, is_live};
 use crate::line::{Forget, Intent, Line};
 use crate::wall::MAX_MS;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use trimtab_core::Condition;
 
 /// The most origins whose facts count for one key.
 pub const MAX_ORIGINS: usize = 8;
@@ -29,7 +30,7 @@ struct Slot {
     kernel: String,
     version: String,
     point: String,
-    condition: String,
+    condition: Condition,
 }
 
 /// What one origin saw.
@@ -275,15 +276,15 @@ impl Union {
     }
 
     /// The devices, problems and versions a kernel was measured on. Looks at the kernel's own facts only.
-    pub fn places(&self, kernel: &str) -> Vec<Place> {
+    pub fn places(&self, kernel: &str) -> Vec<MeasuredOn> {
         // Slots are ordered by kernel, then version.
         let first = || Slot {
             kernel: kernel.to_string(),
             version: String::new(),
             point: String::new(),
-            condition: String::new(),
+            condition: Condition::default(),
         };
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<MeasuredOn> = Vec::new();
         for (device, problems) in &self.facts {
             for (problem, slots) in problems {
                 let mut last: Option<&str> = None;
@@ -291,7 +292,7 @@ impl Union {
                     if last != Some(&slot.version) {
                         last = Some(&slot.version);
                         let (device, problem) = (device.clone(), problem.clone());
-                        places.push(Place { device, problem, version: slot.version.clone() });
+                        places.push(MeasuredOn { device, problem, version: slot.version.clone() });
                     }
                 }
             }

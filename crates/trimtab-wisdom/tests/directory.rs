@@ -18,7 +18,7 @@ fn key(kernel: &str) -> FactKey {
         version: "1".into(),
         problem: PROBLEM.into(),
         point: "mc=8".into(),
-        condition: String::new(),
+        condition: Default::default(),
     }
 }
 
@@ -253,7 +253,7 @@ fn hostile_names_are_only_ever_text() {
                 version,
                 problem: name.clone(),
                 point: name.clone(),
-                condition: name.clone(),
+                condition: name.as_str().into(),
             };
             let verdict = Verdict { device: name.clone(), terms: name.clone(), ..Verdict::default() };
             // The longest fits alone but not six times.

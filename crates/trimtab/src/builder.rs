@@ -224,7 +224,7 @@ impl Builder {
             return Err(Error::DuplicateKernel { name: pair[0].to_string() });
         }
         let wanted = asked.device.or(outside.device).filter(|wanted| wanted != "auto");
-        let mut devices: Vec<Place> = vec![(Arc::clone(&cpu) as Arc<dyn Device>, None)];
+        let mut devices: Vec<Found> = vec![(Arc::clone(&cpu) as Arc<dyn Device>, None)];
         let mut unusable = Vec::new();
         // Looking for GPUs costs tens of milliseconds; whoever wants the processor does not pay them.
         let offload = asked.offload.or(outside.offload).unwrap_or_default();
@@ -319,18 +319,18 @@ pub(crate) fn cap_threads(terms: &mut Terms, pool: u32, machine: u32) {
 }
 
 /// A device, and what runs its plans if it is not the processor.
-type Place = (Arc<dyn Device>, Option<Arc<dyn Launch>>);
+type Found = (Arc<dyn Device>, Option<Arc<dyn Launch>>);
 
 /// The devices a pin names: by short name, all GPUs, or the one with the pin in its name.
-fn pinned(places: Vec<Place>, wanted: Option<String>, unusable: &[String]) -> Result<Vec<Place>, Error> {
+fn pinned(places: Vec<Found>, wanted: Option<String>, unusable: &[String]) -> Result<Vec<Found>, Error> {
     let Some(wanted) = wanted else { return Ok(places) };
-    let shown = |place: &Place| format!("{} ({})", place.0.facts().id, place.0.facts().name);
+    let shown = |place: &Found| format!("{} ({})", place.0.facts().id, place.0.facts().name);
     let known: Vec<String> = places.iter().map(shown).collect();
-    let by_id = |place: &Place| {
+    let by_id = |place: &Found| {
         let facts = place.0.facts();
         facts.id == wanted || (wanted == "gpu" && facts.kind == DeviceKind::Gpu)
     };
-    let by_name = |place: &Place| place.0.facts().name.to_ascii_lowercase().contains(&wanted);
+    let by_name = |place: &Found| place.0.facts().name.to_ascii_lowercase().contains(&wanted);
     let no_such = |reason: Option<&str>| {
         let also = unusable.iter().map(String::as_str).chain(reason);
         let also: String = also.map(|reason| format!("; {reason}")).collect();

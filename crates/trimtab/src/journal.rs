@@ -108,9 +108,9 @@ impl Entry {
         let (here, elsewhere) = (best(true), best(false));
         let winner = decision.winner();
         let (why, mut note) = why(decision);
-        if let Some((rival, _)) = elsewhere.filter(|(rival, _)| rival.handover.0 > 0) {
+        if let Some((rival, _)) = elsewhere.filter(|(rival, _)| rival.transfer.0 > 0) {
             let apart = if note.is_empty() { "" } else { "; " };
-            note.push_str(&format!("{apart}handing over to {} takes {}", rival.device_id, rival.handover));
+            note.push_str(&format!("{apart}the transfer to {} takes {}", rival.device_id, rival.transfer));
         }
         Entry {
             number: 0,

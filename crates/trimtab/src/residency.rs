@@ -263,11 +263,11 @@ impl Room {
 pub(crate) struct Copies {
     /// Whether the data is in the processor's memory too.
     on_host: AtomicBool,
-    list: Mutex<Vec<Copy>>,
+    list: Mutex<Vec<Replica>>,
 }
 
 /// A copy of some of the elements.
-struct Copy {
+struct Replica {
     part: Range<usize>,
     resident: Arc<Resident>,
 }
@@ -297,7 +297,7 @@ impl Copies {
 
     /// Keeps a copy.
     pub(crate) fn add(self: &Arc<Copies>, part: Range<usize>, resident: &Arc<Resident>) {
-        lock(&self.list).push(Copy { part, resident: Arc::clone(resident) });
+        lock(&self.list).push(Replica { part, resident: Arc::clone(resident) });
         resident.room.moves_in(self);
     }
 
@@ -332,14 +332,14 @@ impl Copies {
         gone
     }
 
-    fn may_go(&self, list: &[Copy], copy: &Copy) -> bool {
+    fn may_go(&self, list: &[Replica], copy: &Replica) -> bool {
         let elsewhere = self.on_host.load(Ordering::Acquire)
             || list.iter().any(|other| other.part == copy.part && !other.is_in(&copy.resident.room));
         elsewhere && Arc::strong_count(&copy.resident) == 1
     }
 }
 
-impl Copy {
+impl Replica {
     fn is_in(&self, room: &Room) -> bool {
         std::ptr::eq(Arc::as_ptr(&self.resident.room), room)
     }

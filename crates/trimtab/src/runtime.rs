@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
 use trimtab_cpu::{CpuDevice, Element, Slice};
 use trimtab_operands::Launch;
-use trimtab_plan::audit::LiveStats;
+use trimtab_plan::regret::LiveStats;
 use trimtab_plan::{Decision, Plan, Planner, Reason, TermsId, TuneRequest};
 use trimtab_tune::Progress;
 use trimtab_wisdom::{Filter, ImportReport, Wisdom, WisdomError};
@@ -228,7 +228,7 @@ impl Runtime {
     }
 
     /// What live calls of this process showed: how many were timed, what trying others cost, how near expected times were.
-    /// What outlives the process is in wisdom: see [`plan::audit`](trimtab_plan::audit).
+    /// What outlives the process is in wisdom: see [`plan::regret`](trimtab_plan::regret).
     pub fn stats(&self) -> LiveStats {
         self.shared.planner.stats()
     }

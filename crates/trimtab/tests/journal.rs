@@ -35,7 +35,7 @@ fn write_down(rt: &Runtime, problem: &str, takes: &dyn Fn(&Rival) -> Nanos) {
             version: rival.version.to_string(),
             problem: problem.to_string(),
             point: rival.point_name.clone(),
-            condition: "quiet".to_string(),
+            condition: "quiet".into(),
         };
         let ns = takes(&rival).0 as f64;
         rt.wisdom().record(key, Outcome::Timed(Stats::of(&[ns; 5]).unwrap()));
@@ -77,7 +77,7 @@ fn measured_times_of_both_are_noted_with_what_handing_over_takes() {
     let (name, other) = entry.other.clone().unwrap();
     assert!(name.starts_with("gpu"));
     assert_eq!((other.time, other.basis), (Nanos::from_millis(50), Basis::Measured(5)));
-    assert!(entry.note.contains(&format!("handing over to {name} takes")), "{entry}");
+    assert!(entry.note.contains(&format!("the transfer to {name} takes")), "{entry}");
     // And the other way round.
     rt.forget(&Filter::everything());
     measured(&rt, MATMUL, Nanos::from_millis(5_000), Nanos::from_millis(1));

@@ -159,7 +159,7 @@ fn a_small_expression_stays_on_the_processor_without_asking_the_others() {
     let made = (rt.lazy(&x).matmul(&x) + 1.0).relu();
     let explained = made.explain().unwrap();
     assert!(explained.launches.iter().all(|launch| launch.device == "cpu"), "{explained}");
-    assert!(explained.notes.iter().any(|note| note.contains("handing over")), "{explained}");
+    assert!(explained.notes.iter().any(|note| note.contains("transfer")), "{explained}");
     made.eval().unwrap();
     let activity = rt.activity();
     assert_eq!((activity.uploads, activity.downloads, activity.placed), (0, 0, 1));

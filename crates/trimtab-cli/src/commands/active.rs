@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 use trimtab::core::{Nanos, Patience, Problem};
 use trimtab::plan::learn::{Dice, ENOUGH_LOSS, FIRST, Learned, next};
-use trimtab::plan::{StrategyName, Taught, TuneRequest, sort_of, wanted};
+use trimtab::plan::{StrategyName, TrainingTable, TuneRequest, family_of, wanted};
 use trimtab::tune::Budget;
 
 /// Problems to choose among.
@@ -127,7 +127,7 @@ impl Family {
 struct Reached {
     /// One of the problems.
     like: String,
-    /// Problems of the sort that are measured now, and those measured just now.
+    /// Problems of the family that are measured now, and those measured just now.
     problems: usize,
     measured: usize,
     /// What a learned choice is expected to lose on the others, in the mean, as a share.
@@ -146,7 +146,7 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
         return Err(bad_input("there are no problems to choose among"));
     };
     // What was measured before counts, and is not measured again.
-    let before = known(session, &like).map(|taught| taught.problems).unwrap_or_default();
+    let before = known(session, &like).map(|training_table| training_table.problems).unwrap_or_default();
     candidates
         .extend(before.iter().filter(|problem| !candidates.contains(problem)).copied().collect::<Vec<_>>());
     let table = wanted(&candidates);
@@ -156,14 +156,17 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     let mut tried: Vec<Problem> = Vec::new();
     let (mut count, mut failed) = (0, 0);
     let (ended, expected_loss, learned) = loop {
-        let taught = known(session, &like);
-        let learned = taught.as_ref().and_then(Taught::learn);
+        let training_table = known(session, &like);
+        let learned = training_table.as_ref().and_then(TrainingTable::learn);
         let done = |problem: &&Problem| {
-            tried.contains(problem) || taught.as_ref().is_some_and(|taught| taught.problems.contains(problem))
+            tried.contains(problem)
+                || training_table
+                    .as_ref()
+                    .is_some_and(|training_table| training_table.problems.contains(problem))
         };
         let measured: Vec<usize> =
             candidates.iter().enumerate().filter(|(_, problem)| done(problem)).map(|(row, _)| row).collect();
-        let takes = takes(session, taught.as_ref().filter(|_| learned.is_some()), &candidates);
+        let takes = takes(session, training_table.as_ref().filter(|_| learned.is_some()), &candidates);
         let takes = |row: usize, rival: usize| takes.get(row).is_none_or(|takes| takes[rival]);
         let asked = next(&table, &measured, learned.as_ref(), takes, BATCH);
         if let (Some(loss), false) = (asked.expected_loss, session.out.is_json()) {
@@ -212,7 +215,7 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     drop(bar);
     let reached = Reached {
         like: like.to_string(),
-        problems: known(session, &like).map_or(0, |taught| taught.problems.len()),
+        problems: known(session, &like).map_or(0, |training_table| training_table.problems.len()),
         measured: count,
         expected_loss,
         regret: learned.as_ref().map(Learned::regret),
@@ -224,18 +227,24 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
 }
 
 /// Which rivals take which candidate; nothing before there is a model.
-fn takes(session: &Session, taught: Option<&Taught>, candidates: &[Problem]) -> Vec<Vec<bool>> {
+fn takes(
+    session: &Session,
+    training_table: Option<&TrainingTable>,
+    candidates: &[Problem],
+) -> Vec<Vec<bool>> {
     let planner = session.runtime.planner();
-    let of = |taught: &Taught| candidates.iter().map(|problem| planner.takes(taught, problem)).collect();
-    taught.map(of).unwrap_or_default()
+    let of = |training_table: &TrainingTable| {
+        candidates.iter().map(|problem| planner.takes(training_table, problem)).collect()
+    };
+    training_table.map(of).unwrap_or_default()
 }
 
-/// What was measured of this sort of problems, on the device with most of them.
-fn known(session: &Session, like: &Problem) -> Option<Taught> {
-    let sort = sort_of(like);
-    let taught = session.runtime.planner().taught(1).into_iter();
-    let same = taught.filter(|taught| taught.sort == sort);
-    same.max_by_key(|taught| taught.problems.len())
+/// What was measured of this family of problems, on the device with most of them.
+fn known(session: &Session, like: &Problem) -> Option<TrainingTable> {
+    let family = family_of(like);
+    let training_table = session.runtime.planner().training_tables(1).into_iter();
+    let same = training_table.filter(|training_table| training_table.family == family);
+    same.max_by_key(|training_table| training_table.problems.len())
 }
 
 fn show(session: &Session, reached: &Reached, spent: Nanos) -> Result<()> {

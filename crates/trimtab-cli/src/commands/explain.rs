@@ -19,7 +19,7 @@ struct Explanation<'a> {
     point: BTreeMap<String, u32>,
     estimate: Option<EstimateView>,
     /// Moving operands and result, and handing the work over; nothing on the processor.
-    handover_ns: u64,
+    transfer_ns: u64,
     rivals: Vec<RivalView>,
     reason: &'static str,
     /// Which of the user's rules about devices left rivals out: `threshold`, `small batch` or `disabled`.
@@ -48,7 +48,7 @@ struct RivalView {
     estimate: Option<EstimateView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     declined: Option<String>,
-    handover_ns: u64,
+    transfer_ns: u64,
     threads: u32,
     scratch_bytes: u64,
     chosen: bool,
@@ -141,7 +141,7 @@ fn view<'a>(
         device: rival.device_id.to_string(),
         estimate: rival.estimate().map(EstimateView::from),
         declined: rival.out_because(),
-        handover_ns: rival.handover.0,
+        transfer_ns: rival.transfer.0,
         threads: rival.work.threads,
         scratch_bytes: rival.work.scratch.0,
         chosen: winner.is_some_and(|winner| std::ptr::eq(winner, rival)),
@@ -152,7 +152,7 @@ fn view<'a>(
         kernel: winner.map(|winner| winner.name.to_string()).unwrap_or_default(),
         point: winner.map(|winner| axes(&winner.point_name)).unwrap_or_default(),
         estimate: winner.and_then(Rival::estimate).map(EstimateView::from),
-        handover_ns: winner.map_or(0, |winner| winner.handover.0),
+        transfer_ns: winner.map_or(0, |winner| winner.transfer.0),
         rivals: rivals.collect(),
         reason: decision.reason.name(),
         overruled: decision.overruled.map(Why::name),
@@ -181,9 +181,9 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
     if let Some(estimate) = winner.estimate().filter(|estimate| !is_unknown(estimate)) {
         field("estimate", estimate_words(&decision.problem, &estimate))?;
     }
-    if winner.handover.0 > 0 {
-        let handover = time(winner.handover.0 as f64);
-        field("handover", format!("{handover} to move operands and result and to hand the work over"))?;
+    if winner.transfer.0 > 0 {
+        let transfer = time(winner.transfer.0 as f64);
+        field("transfer", format!("{transfer} to move operands and result and to submit the work"))?;
     }
     field("why", decision.reason.to_string())?;
     if let Some(loss) = decision.expected_loss {
@@ -237,7 +237,7 @@ fn estimate_words(problem: &Problem, estimate: &Estimate) -> String {
         Basis::Fitted(n) => {
             format!("fitted to {n} measurements of this kernel on other problems or settings")
         }
-        Basis::Learned(n) => format!("learned from {n} problems of this sort"),
+        Basis::Learned(n) => format!("learned from {n} problems of this family"),
         Basis::Analytic => "analytic: the kernel's work against the device's speed".to_string(),
     };
     let speed =
@@ -260,7 +260,7 @@ fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
     let several = decision.rivals.iter().any(|rival| rival.device != winner.device);
     let mut columns = vec!["rival", "point", ">time", ">ratio", "basis", ">scratch", ">threads"];
     if several {
-        columns.splice(3..3, [">handover"]);
+        columns.splice(3..3, [">transfer"]);
     }
     let mut racing = Table::new(&columns);
     let mut out = Table::new(&["out of the running", "point", "because"]);
@@ -281,8 +281,8 @@ fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
             if rival.work.scratch.0 == 0 { "–".to_string() } else { rival.work.scratch.to_string() };
         cells.push(time(ns));
         if several {
-            let handover = rival.handover.0 as f64;
-            cells.push(if handover > 0.0 { time(handover) } else { "–".to_string() });
+            let transfer = rival.transfer.0 as f64;
+            cells.push(if transfer > 0.0 { time(transfer) } else { "–".to_string() });
         }
         cells.extend([ratio, estimate.basis.to_string(), scratch, rival.work.threads.to_string()]);
         racing.marked_row(std::ptr::eq(rival, winner), cells);

@@ -23,12 +23,12 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use trimtab::Runtime;
-use trimtab::core::{Basis, Estimate, Problem};
+use trimtab::core::{Basis, Condition, Estimate, Problem};
 use trimtab::plan::{Decision, Rival};
 use trimtab::wisdom::{Fact, Outcome};
 
 /// Conditions of facts in the order they are believed; the planner's order.
-const CONDITIONS: [&str; 3] = ["quiet", "busy", "live"];
+const CONDITIONS: [Condition; 3] = [Condition::Quiet, Condition::Busy, Condition::Live];
 
 /// Runs what was asked for.
 pub fn run(cli: Cli) -> Result<ExitCode> {

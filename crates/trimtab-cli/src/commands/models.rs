@@ -11,8 +11,8 @@ use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
 use trimtab::core::Operation;
-use trimtab::plan::learn::{self, Dice, Kind};
-use trimtab::plan::{ENOUGH_PROBLEMS, Taught};
+use trimtab::plan::learn::{self, Dice, ModelKind};
+use trimtab::plan::{ENOUGH_PROBLEMS, TrainingTable};
 use trimtab::tune::Stopwatch;
 
 /// Parts the problems are split into: each is predicted by a model of the others.
@@ -24,7 +24,7 @@ const FEWEST: usize = 8;
 /// Predictions timed at least.
 const PREDICTIONS: usize = 200;
 
-/// One model on the problems of one sort.
+/// One model on the problems of one family.
 #[derive(Serialize)]
 struct Judged {
     device: String,
@@ -57,13 +57,15 @@ pub fn run(session: &Session, args: &Models) -> Result<ExitCode> {
             return Err(bad_input(format!("--op {operation}: use one of {}", known.join(", "))));
         }
     }
-    let wanted = |taught: &Taught| {
-        args.op.is_empty() || args.op.iter().any(|operation| is_of(&taught.sort, operation))
+    let wanted = |training_table: &TrainingTable| {
+        args.op.is_empty() || args.op.iter().any(|operation| is_of(&training_table.family, operation))
     };
-    let all: Vec<Taught> = session.runtime.planner().taught(1).into_iter().filter(wanted).collect();
-    let (enough, few): (Vec<&Taught>, Vec<&Taught>) =
-        all.iter().partition(|taught| taught.problems.len() >= FEWEST);
-    let judged: Vec<Judged> = enough.iter().flat_map(|taught| judge(session, taught)).collect();
+    let all: Vec<TrainingTable> =
+        session.runtime.planner().training_tables(1).into_iter().filter(wanted).collect();
+    let (enough, few): (Vec<&TrainingTable>, Vec<&TrainingTable>) =
+        all.iter().partition(|training_table| training_table.problems.len() >= FEWEST);
+    let judged: Vec<Judged> =
+        enough.iter().flat_map(|training_table| judge(session, training_table)).collect();
     if session.out.is_json() {
         judged.iter().try_for_each(|judged| session.out.object(judged))?;
     } else {
@@ -81,31 +83,31 @@ pub fn run(session: &Session, args: &Models) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn judge(session: &Session, taught: &Taught) -> Vec<Judged> {
-    let device = session.runtime.devices().get(taught.device as usize);
+fn judge(session: &Session, training_table: &TrainingTable) -> Vec<Judged> {
+    let device = session.runtime.devices().get(training_table.device as usize);
     let device = device.map(|device| device.facts().id.clone()).unwrap_or_default();
-    let middle = taught.problems.get(taught.problems.len() / 2);
-    let kinds = Kind::ALL.into_iter().filter(|kind| kind.fits(&taught.table));
+    let middle = training_table.problems.get(training_table.problems.len() / 2);
+    let kinds = ModelKind::ALL.into_iter().filter(|kind| kind.fits(&training_table.table));
     kinds
         .filter_map(|kind| {
-            let mut losses = losses(kind, &taught.table);
+            let mut losses = losses(kind, &training_table.table);
             losses.sort_by(|a, b| b.total_cmp(a));
             let count = losses.len();
             let worst = *losses.get(count - 1 - (count.checked_sub(1)?) * 95 / 100)?;
-            let (fit_ms, predict_ns) = speeds(kind, &taught.table);
+            let (fit_ms, predict_ns) = speeds(kind, &training_table.table);
             let right = losses.iter().filter(|loss| **loss <= (1.0 + TIED).log2()).count();
             Some(Judged {
                 device: device.clone(),
                 like: middle.map(ToString::to_string).unwrap_or_default(),
                 model: kind.name(),
-                problems: taught.problems.len(),
-                rivals: taught.rivals.len(),
+                problems: training_table.problems.len(),
+                rivals: training_table.rivals.len(),
                 geomean: (losses.iter().sum::<f64>() / count as f64).exp2(),
                 p95: worst.exp2(),
                 accuracy: right as f64 / count as f64,
                 fit_ms,
                 predict_ns,
-                used: kind == Kind::Default && taught.problems.len() >= ENOUGH_PROBLEMS,
+                used: kind == ModelKind::Default && training_table.problems.len() >= ENOUGH_PROBLEMS,
                 shares: losses.iter().map(|loss| (-loss).exp2()).collect(),
             })
         })
@@ -113,7 +115,7 @@ fn judge(session: &Session, taught: &Taught) -> Vec<Judged> {
 }
 
 /// What each problem's choice loses, in doublings, by a model of the other parts.
-fn losses(kind: Kind, table: &learn::Table) -> Vec<f64> {
+fn losses(kind: ModelKind, table: &learn::Table) -> Vec<f64> {
     let order = Dice::new(0).order(table.len());
     let mut losses = Vec::new();
     let (mut log2, mut spread) = (vec![0.0; table.rivals()], vec![0.0; table.rivals()]);
@@ -135,7 +137,7 @@ fn losses(kind: Kind, table: &learn::Table) -> Vec<f64> {
 }
 
 /// Milliseconds to fit everything, nanoseconds to predict one problem.
-fn speeds(kind: Kind, table: &learn::Table) -> (f64, f64) {
+fn speeds(kind: ModelKind, table: &learn::Table) -> (f64, f64) {
     let mut model = kind.make(0);
     let stopwatch = Stopwatch::start();
     model.fit(table);
@@ -150,17 +152,17 @@ fn speeds(kind: Kind, table: &learn::Table) -> (f64, f64) {
     (fit_ms, stopwatch.elapsed().0 as f64 / (rounds * table.len()).max(1) as f64)
 }
 
-fn show(session: &Session, judged: &[Judged], few: &[&Taught]) -> Result<()> {
+fn show(session: &Session, judged: &[Judged], few: &[&TrainingTable]) -> Result<()> {
     let out = &session.out;
-    for sort in judged.chunk_by(|a, b| (&a.device, &a.like) == (&b.device, &b.like)) {
-        let Some(first) = sort.first() else { continue };
+    for family in judged.chunk_by(|a, b| (&a.device, &a.like) == (&b.device, &b.like)) {
+        let Some(first) = family.first() else { continue };
         out.line(format!(
             "{} problems like {} on {}, {} rivals that matter",
             first.problems, first.like, first.device, first.rivals
         ))?;
         let mut table =
             Table::new(&["model", ">regret", ">95th percentile", ">right", ">fit", ">prediction", ""]);
-        for judged in sort {
+        for judged in family {
             let used = if judged.used { "calls go by this one" } else { "" };
             table.row(vec![
                 judged.model.to_string(),
@@ -181,21 +183,21 @@ fn show(session: &Session, judged: &[Judged], few: &[&Taught]) -> Result<()> {
     Ok(())
 }
 
-fn too_few(few: &[&Taught]) -> String {
+fn too_few(few: &[&TrainingTable]) -> String {
     let advice = "run `trimtab tune` or `trimtab tune --active`";
-    let most = few.iter().max_by_key(|taught| taught.problems.len());
-    match most.and_then(|taught| Some((taught, taught.problems.first()?))) {
-        Some((taught, like)) => format!(
+    let most = few.iter().max_by_key(|training_table| training_table.problems.len());
+    match most.and_then(|training_table| Some((training_table, training_table.problems.first()?))) {
+        Some((training_table, like)) => format!(
             "too few measured problems to judge models: {} {} fewer than {FEWEST}, at most {} (like {like}); {advice}",
             few.len(),
-            if few.len() == 1 { "sort of problems has" } else { "sorts of problems have" },
-            taught.problems.len()
+            if few.len() == 1 { "family of problems has" } else { "families of problems have" },
+            training_table.problems.len()
         ),
         None => format!("nothing was measured here that a model could learn from; {advice}"),
     }
 }
 
-/// The sort with most problems, a curve a model.
+/// The family with most problems, a curve a model.
 fn draw(judged: &[Judged], path: &Path) -> Result<()> {
     let most = judged.iter().map(|judged| judged.problems).max().unwrap_or(0);
     let Some(first) = judged.iter().find(|judged| judged.problems == most) else { return Ok(()) };

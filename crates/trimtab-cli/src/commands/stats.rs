@@ -10,8 +10,8 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use trimtab::Runtime;
-use trimtab::core::{Operation, Problem};
-use trimtab::plan::audit::{self, COVERED_SPREADS};
+use trimtab::core::{Condition, Operation, Problem};
+use trimtab::plan::regret::{self, COVERED_SPREADS};
 use trimtab::wisdom::{Fact, Outcome};
 
 /// Kernels shown as text; JSON has all.
@@ -70,8 +70,8 @@ pub(super) struct AccuracyView {
     pub covered: f64,
 }
 
-impl From<audit::Accuracy> for AccuracyView {
-    fn from(audit::Accuracy { compared, mape, covered }: audit::Accuracy) -> AccuracyView {
+impl From<regret::Accuracy> for AccuracyView {
+    fn from(regret::Accuracy { compared, mape, covered }: regret::Accuracy) -> AccuracyView {
         AccuracyView { compared, mape, covered }
     }
 }
@@ -110,13 +110,13 @@ pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> 
     let asked = |of: Operation| {
         operation.is_none_or(|wanted| wanted.split('.').next().is_some_and(|name| name == of.name()))
     };
-    let used = audit::used(&facts);
-    let kernels = |used: audit::Used| {
-        let audit::Used { device, kernel, calls, ns } = used;
+    let used = regret::used(&facts);
+    let kernels = |used: regret::Used| {
+        let regret::Used { device, kernel, calls, ns } = used;
         KernelView { device, kernel, calls, ns }
     };
-    let regret = |regret: audit::Regret| {
-        let audit::Regret { operation, device, problems, calls, geomean, p95 } = regret;
+    let regret = |regret: regret::Regret| {
+        let regret::Regret { operation, device, problems, calls, geomean, p95 } = regret;
         RegretView { operation, device, problems, calls, geomean, p95 }
     };
     View {
@@ -128,10 +128,10 @@ pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> 
         live_ns: used.iter().fold(0.0, |sum, used| sum + used.ns),
         kernels: used.into_iter().map(kernels).collect(),
         speedup: speedup(runtime, &raced),
-        regret: audit::regrets(&facts).into_iter().map(regret).collect(),
-        accuracy: audit::accuracy(&facts).map(AccuracyView::from),
+        regret: regret::regrets(&facts).into_iter().map(regret).collect(),
+        accuracy: regret::accuracy(&facts).map(AccuracyView::from),
         predicted: runtime.planner().foretold(&asked).map(AccuracyView::from),
-        explored: audit::explored(&facts).map(|spent| ExploredView {
+        explored: regret::explored(&facts).map(|spent| ExploredView {
             calls: spent.calls,
             extra_ns: spent.extra_ns,
             share: (spent.live_ns > 0.0).then(|| spent.extra_ns / spent.live_ns),
@@ -142,7 +142,7 @@ pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> 
 }
 
 fn is_drifted(fact: &Fact) -> bool {
-    fact.key.condition == audit::DRIFTED
+    fact.key.condition == Condition::Drifted
 }
 
 /// The winner of every race on this machine against the default, where both were measured on it in the same condition.

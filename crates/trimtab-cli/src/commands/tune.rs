@@ -164,7 +164,7 @@ pub(super) fn tuned(session: &Session, decision: &Decision) -> Tuned {
         Standing::Declined(_)
         | Standing::Excluded(_)
         | Standing::Quarantined(_)
-        | Standing::Outpaced(_)
+        | Standing::Dominated(_)
         | Standing::Overruled(_) => true,
         Standing::Estimated { .. } | Standing::Unconsidered => false,
     });

@@ -133,7 +133,7 @@ fn list(session: &Session, filter: &Filter) -> Result<()> {
         for fact in facts.iter().filter(|fact| fact.key.device == device) {
             let key = &fact.key;
             let mut cells =
-                vec![key.problem.clone(), key.kernel.clone(), key.point.clone(), key.condition.clone()];
+                vec![key.problem.clone(), key.kernel.clone(), key.point.clone(), key.condition.to_string()];
             match &fact.outcome {
                 Outcome::Timed(stats) => {
                     cells.extend([
@@ -170,7 +170,7 @@ fn fact_view(fact: &Fact) -> FactView<'_> {
         version: &fact.key.version,
         problem: &fact.key.problem,
         point: axes(&fact.key.point),
-        condition: &fact.key.condition,
+        condition: fact.key.condition.name(),
         n: stats.map_or(0, |stats| stats.n),
         min_ns: stats.map(|stats| stats.min_ns),
         mean_ns: stats.map(|stats| stats.mean()),

@@ -98,7 +98,7 @@ impl fmt::Display for Operation {
 }
 
 /// The typed problem of one operation.
-pub trait Kind:
+pub trait TypedProblem:
     Lookup + Copy + Eq + fmt::Debug + fmt::Display + Into<Problem> + Send + Sync + 'static
 {
     /// Its operation.
@@ -164,7 +164,7 @@ macro_rules! kinds {
                     Problem::$name(*self)
                 }
             }
-            impl Kind for $name {
+            impl TypedProblem for $name {
                 const OPERATION: Operation = Operation::$name;
                 #[inline]
                 fn of(problem: &Problem) -> Option<&$name> {

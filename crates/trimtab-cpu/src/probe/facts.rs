@@ -4,7 +4,7 @@ use super::features::{self, Isa};
 use super::read::{cgroup_memory, entries, field, list_len, meminfo, number, numbered, text};
 use std::collections::BTreeSet;
 use std::path::Path;
-use trimtab_core::{Bytes, Cache, DeviceFacts, DeviceKind, Fingerprint};
+use trimtab_core::{Bytes, Cache, DeviceFacts, DeviceKind, Fingerprint, Habits};
 
 const CPUS: &str = "sys/devices/system/cpu";
 
@@ -38,6 +38,7 @@ pub(super) fn describe(root: &Path, isa: Isa, usable: u32, thread_cap: Option<u3
         fingerprint: fingerprint(&name, stepping.as_deref(), cores, usable, &caches, &isa),
         name,
         kind: DeviceKind::Cpu,
+        habits: Habits::HOST,
         cores,
         threads,
         caches,

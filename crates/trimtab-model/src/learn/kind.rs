@@ -4,7 +4,7 @@ use super::{Blend, Forest, Mlp, Model, Nearest, Prior, Ridge, Svm, Table, Tree};
 
 /// A kind of model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ModelKind {
     /// Extremely randomised trees and a linear function corrected by its neighbours.
     Default,
     /// Ridge regression.
@@ -25,57 +25,57 @@ pub enum Kind {
     Analytic,
 }
 
-impl Kind {
+impl ModelKind {
     /// Every kind, the default first.
-    pub const ALL: [Kind; 9] = [
-        Kind::Default,
-        Kind::Linear,
-        Kind::Tree,
-        Kind::Forest,
-        Kind::Extra,
-        Kind::Mlp,
-        Kind::Svm,
-        Kind::Nearest,
-        Kind::Analytic,
+    pub const ALL: [ModelKind; 9] = [
+        ModelKind::Default,
+        ModelKind::Linear,
+        ModelKind::Tree,
+        ModelKind::Forest,
+        ModelKind::Extra,
+        ModelKind::Mlp,
+        ModelKind::Svm,
+        ModelKind::Nearest,
+        ModelKind::Analytic,
     ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Default => "default",
-            Kind::Linear => "linear",
-            Kind::Tree => "tree",
-            Kind::Forest => "forest",
-            Kind::Extra => "extra",
-            Kind::Mlp => "mlp",
-            Kind::Svm => "svm",
-            Kind::Nearest => "nearest",
-            Kind::Analytic => "analytic",
+            ModelKind::Default => "default",
+            ModelKind::Linear => "linear",
+            ModelKind::Tree => "tree",
+            ModelKind::Forest => "forest",
+            ModelKind::Extra => "extra",
+            ModelKind::Mlp => "mlp",
+            ModelKind::Svm => "svm",
+            ModelKind::Nearest => "nearest",
+            ModelKind::Analytic => "analytic",
         }
     }
 
     /// The kind of that name.
-    pub fn named(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    pub fn named(name: &str) -> Option<ModelKind> {
+        ModelKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// A model of this kind that has learned nothing.
     pub fn make(self, seed: u64) -> Box<dyn Model> {
         match self {
-            Kind::Default => Box::new(Blend::new(seed)),
-            Kind::Linear => Box::new(Ridge::new()),
-            Kind::Tree => Box::new(Tree::new()),
-            Kind::Forest => Box::new(Forest::bagged(seed)),
-            Kind::Extra => Box::new(Forest::extra(seed)),
-            Kind::Mlp => Box::new(Mlp::new(seed)),
-            Kind::Svm => Box::new(Svm::new()),
-            Kind::Nearest => Box::new(Nearest::new()),
-            Kind::Analytic => Box::new(Prior::new()),
+            ModelKind::Default => Box::new(Blend::new(seed)),
+            ModelKind::Linear => Box::new(Ridge::new()),
+            ModelKind::Tree => Box::new(Tree::new()),
+            ModelKind::Forest => Box::new(Forest::bagged(seed)),
+            ModelKind::Extra => Box::new(Forest::extra(seed)),
+            ModelKind::Mlp => Box::new(Mlp::new(seed)),
+            ModelKind::Svm => Box::new(Svm::new()),
+            ModelKind::Nearest => Box::new(Nearest::new()),
+            ModelKind::Analytic => Box::new(Prior::new()),
         }
     }
 
     /// Whether the table has what this kind needs.
     pub fn fits(self, table: &Table) -> bool {
-        self != Kind::Analytic || table.axes().prior == table.rivals()
+        self != ModelKind::Analytic || table.axes().prior == table.rivals()
     }
 }

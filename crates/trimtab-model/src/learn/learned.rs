@@ -1,7 +1,7 @@
 //! A model with its cross-validated errors: what it chooses comes with an expected loss.
 
 use super::caution::{self, Case, Caution};
-use super::{Blend, Calibration, Dice, Kind, Model, Table};
+use super::{Blend, Calibration, Dice, Model, ModelKind, Table};
 
 /// Parts the problems are split into: each is predicted by a model of the others.
 const FOLDS: usize = 4;
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Learned {
 impl Learned {
     /// A model of that kind; `None` with fewer than [`FEWEST_PROBLEMS`] problems, without rivals, or for the analytic prior
     /// where the table has none.
-    pub fn fit(kind: Kind, table: &Table, seed: u64) -> Option<Learned> {
+    pub fn fit(kind: ModelKind, table: &Table, seed: u64) -> Option<Learned> {
         kind.fits(table).then_some(())?;
         Learned::with(&|| kind.make(seed), table, seed)
     }
@@ -135,9 +135,9 @@ impl Learned {
 
     /// The kind with the least cross-validated regret on this table, the default unless another is clearly better.
     pub fn auto(table: &Table, seed: u64) -> Option<Learned> {
-        let mut best = Learned::fit(Kind::Default, table, seed)?;
+        let mut best = Learned::fit(ModelKind::Default, table, seed)?;
         let mut least = best.regret_log2 * WORTH;
-        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Default) {
+        for kind in ModelKind::ALL.into_iter().filter(|kind| *kind != ModelKind::Default) {
             if let Some(other) = Learned::fit(kind, table, seed).filter(|other| other.regret_log2 < least) {
                 least = other.regret_log2;
                 best = other;

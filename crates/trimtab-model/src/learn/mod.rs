@@ -33,7 +33,7 @@ pub use cost::{Cost, Sample, tiles};
 pub use dice::Dice;
 pub use drift::{Change, NOTICED, Watch};
 pub use forest::Forest;
-pub use kind::Kind;
+pub use kind::ModelKind;
 pub use learned::{Buffers, Choice, FEWEST_PROBLEMS, Learned};
 pub use linear::Ridge;
 pub use mlp::Mlp;

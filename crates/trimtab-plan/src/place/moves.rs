@@ -33,7 +33,7 @@ impl Moves {
     }
 }
 
-/// As [`Transfers::handover`]: nothing takes no time, and a rate that could not be measured does not count.
+/// As [`Transfers::transfer_overhead`]: nothing takes no time, and a rate that could not be measured does not count.
 fn time(latency: Nanos, bytes_per_s: f64, bytes: u64) -> f64 {
     let moving = if bytes_per_s > 0.0 { bytes as f64 / bytes_per_s * 1e9 } else { 0.0 };
     if bytes == 0 { 0.0 } else { latency.0 as f64 + moving }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Bench, Bytes, Decline, Device, DeviceFacts, DeviceKind, Failure, FailureKind, Fingerprint, KernelId,
-    KernelInfo, KernelVersion, Nanos, Operation, Point, Problem, Rates, Sample, Space, State, VariantClass,
-    Work,
+    Bench, Bytes, Decline, Device, DeviceFacts, DeviceKind, Failure, FailureKind, Fingerprint, Habits,
+    KernelId, KernelInfo, KernelVersion, Nanos, Operation, Point, Problem, Rates, Sample, Space, State,
+    VariantClass, Work,
 };
 
 /// One kernel of the scripted machine: its points and how long each takes.
@@ -52,7 +52,7 @@ pub struct Scripted {
     infos: Vec<KernelInfo>,
     pub runs: AtomicU32,
     /// What handing operands over takes.
-    handover: u64,
+    transfer: u64,
     /// Whether benches are refused.
     refuses: bool,
     /// How often its rates were asked for.
@@ -74,13 +74,13 @@ impl Scripted {
 
     /// A GPU of that name beside the machine, to which handing over takes that long.
     #[allow(dead_code, reason = "not every test file has a GPU")]
-    pub fn gpu(id: &str, kernels: Vec<Script>, handover: u64, refuses: bool) -> Arc<Scripted> {
+    pub fn gpu(id: &str, kernels: Vec<Script>, transfer: u64, refuses: bool) -> Arc<Scripted> {
         let mut device = Scripted::device(kernels);
         device.facts.id = id.to_string();
-        device.facts.kind = DeviceKind::Gpu;
+        (device.facts.kind, device.facts.habits) = (DeviceKind::Gpu, Habits::GPU);
         device.facts.fingerprint = Fingerprint(format!("scripted {id}"));
         device.compiled_in = Some(Nanos(77_000));
-        (device.handover, device.refuses) = (handover, refuses);
+        (device.transfer, device.refuses) = (transfer, refuses);
         Arc::new(device)
     }
 
@@ -99,6 +99,7 @@ impl Scripted {
             id: "scripted".to_string(),
             name: "scripted".to_string(),
             kind: DeviceKind::Cpu,
+            habits: Habits::HOST,
             fingerprint: Fingerprint("scripted \"machine\"\n../x".to_string()),
             cores: Some(2),
             threads: 2,
@@ -114,7 +115,7 @@ impl Scripted {
             kernels,
             infos,
             runs: AtomicU32::new(0),
-            handover: 0,
+            transfer: 0,
             refuses: false,
             rated: AtomicU32::new(0),
             compiled_in: None,
@@ -155,8 +156,8 @@ impl Device for Scripted {
     fn facts(&self) -> &DeviceFacts {
         &self.facts
     }
-    fn handover(&self, _: &Problem) -> Nanos {
-        Nanos(self.handover)
+    fn transfer_overhead(&self, _: &Problem) -> Nanos {
+        Nanos(self.transfer)
     }
     fn rates(&self) -> Rates {
         self.rated.fetch_add(1, Ordering::Relaxed);

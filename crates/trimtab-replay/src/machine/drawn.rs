@@ -12,12 +12,12 @@ const SIZES: [u64; 6] = [64, 128, 256, 512, 1024, 2048];
 #[derive(Clone, Debug, Default)]
 pub struct Drawn {
     /// In order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<DrawnStep>,
 }
 
 /// An input or an operation of a [`Drawn`] expression.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct DrawnStep {
     /// What is asked; nothing of an input.
     pub problem: Option<Problem>,
     /// The steps it uses.
@@ -52,7 +52,7 @@ pub fn draw(seed: u64, operations: usize) -> Result<Drawn, ProblemError> {
         // The larger of two: sums are small, and a program is not all about them.
         let (one, other) = (pick(), pick());
         let lhs = if drawn.steps[other].bytes > drawn.steps[one].bytes { other } else { one };
-        let Step { dtype, rows, columns, .. } = drawn.steps[lhs];
+        let DrawnStep { dtype, rows, columns, .. } = drawn.steps[lhs];
         match random.below(10) {
             0..=2 => {
                 let op = UnaryOp::ALL[random.below(UnaryOp::ALL.len())];
@@ -60,7 +60,8 @@ pub fn draw(seed: u64, operations: usize) -> Result<Drawn, ProblemError> {
                 drawn.operation(problem.into(), vec![lhs], dtype, (rows, columns));
             }
             3..=5 => {
-                let alike = |step: &Step| (step.dtype, step.rows, step.columns) == (dtype, rows, columns);
+                let alike =
+                    |step: &DrawnStep| (step.dtype, step.rows, step.columns) == (dtype, rows, columns);
                 let rhs = drawn.find(&mut random, alike, dtype, (rows, columns));
                 let op = BinaryOp::ALL[random.below(BinaryOp::ALL.len())];
                 let problem = Elementwise::binary(op, dtype, &[rows, columns], &[rows, columns])?;
@@ -68,7 +69,7 @@ pub fn draw(seed: u64, operations: usize) -> Result<Drawn, ProblemError> {
             }
             6 | 7 => {
                 let wide = size(&mut random);
-                let fits = |step: &Step| (step.dtype, step.rows) == (dtype, columns);
+                let fits = |step: &DrawnStep| (step.dtype, step.rows) == (dtype, columns);
                 let rhs = drawn.find(&mut random, fits, dtype, (columns, wide));
                 let n = drawn.steps[rhs].columns;
                 let problem = Matmul::new(dtype, rows, n, columns)?;
@@ -100,7 +101,7 @@ impl Drawn {
         let (on_host, on_gpu) = [(true, false), (true, false), (false, true), (true, true)][random.below(4)];
         let bytes = rows * columns * dtype.size();
         let (problem, operands) = (None, Vec::new());
-        self.steps.push(Step {
+        self.steps.push(DrawnStep {
             problem,
             operands,
             bytes,
@@ -124,14 +125,24 @@ impl Drawn {
         let bytes = rows * columns * dtype.size();
         let (on_host, on_gpu, is_sink) = (false, false, false);
         let problem = Some(problem);
-        self.steps.push(Step { problem, operands, bytes, on_host, on_gpu, is_sink, dtype, rows, columns });
+        self.steps.push(DrawnStep {
+            problem,
+            operands,
+            bytes,
+            on_host,
+            on_gpu,
+            is_sink,
+            dtype,
+            rows,
+            columns,
+        });
     }
 
     /// A value that fits, mostly one there is: a shared operand; else a new input.
     fn find(
         &mut self,
         random: &mut RandomNumbers,
-        fits: impl Fn(&Step) -> bool,
+        fits: impl Fn(&DrawnStep) -> bool,
         dtype: DType,
         shape: (u64, u64),
     ) -> usize {

@@ -10,9 +10,9 @@
 
 use super::donors::{Advice, Donor};
 use super::gaussian::Shape;
-use super::told::{Niche, Told};
+use super::told::{Subspace, Told};
 use super::view::{Sight, View};
-use super::{RandomNumbers, SearchSpace, Seen, Strategy, niche};
+use super::{RandomNumbers, SearchSpace, Seen, Strategy, subspace};
 use std::sync::Arc;
 
 /// Points measured before the model is asked; each the farthest from the others of [`SPREAD_DRAWS`] drawn.
@@ -97,11 +97,11 @@ impl Model {
         let peaks = turn >= TURNS_FROM && (turn / 2).is_multiple_of(2) && !listening;
         let Model { told, numbers, views, advice } = self;
         let view = &mut views[usize::from(peaks)];
-        let mut niche = None;
+        let mut subspace = None;
         if told.idle > PATIENCE && turn.is_multiple_of(2) {
-            niche = if peaks { niche::any(told, numbers) } else { niche::promising(told, numbers) };
+            subspace = if peaks { subspace::any(told, numbers) } else { subspace::promising(told, numbers) };
         }
-        let targets = view.targets(told, niche);
+        let targets = view.targets(told, subspace);
         // What the donors explain is left out of what the view learns, and added again to what it expects.
         let advice = advice.as_ref();
         let weights = match advice.filter(|_| listening) {
@@ -115,14 +115,14 @@ impl Model {
         let seen = || told.observed.iter().zip(&targets.values);
         let rest: Vec<f64> = seen().map(|((at, _), value)| value - advised(*at)).collect();
         view.learn(told, &rest, numbers);
-        let kept = if niche.is_some() { std::mem::take(&mut view.pool) } else { Vec::new() };
-        gather(&mut view.pool, told, numbers, advice, niche);
+        let kept = if subspace.is_some() { std::mem::take(&mut view.pool) } else { Vec::new() };
+        gather(&mut view.pool, told, numbers, advice, subspace);
         // Within a part of the space the best of the part is to be beaten.
-        let inside = seen().filter(|((at, _), _)| told.is_inside(*at, niche));
+        let inside = seen().filter(|((at, _), _)| told.is_inside(*at, subspace));
         let best = inside.map(|(_, value)| *value).fold(ENTERED_AT, f64::min);
         view.rank(told, best, &advised);
         let chosen = view.pool.first().copied();
-        if niche.is_some() {
+        if subspace.is_some() {
             view.pool = kept;
         }
         chosen
@@ -135,7 +135,7 @@ fn gather(
     told: &Told,
     numbers: &mut RandomNumbers,
     advice: Option<&Advice>,
-    niche: Option<Niche>,
+    subspace: Option<Subspace>,
 ) {
     let (space, tried) = (&told.space, &told.tried);
     let leaders = told.leaders();
@@ -150,8 +150,8 @@ fn gather(
     pool.truncate(POOL);
     let mut centres: Vec<usize> = pool.iter().take(CLIMBED).copied().collect();
     centres.extend(leaders.iter().take(LEADERS));
-    if niche.is_some() {
-        centres.extend(leaders.iter().filter(|at| told.is_inside(**at, niche)).take(LEADERS));
+    if subspace.is_some() {
+        centres.extend(leaders.iter().filter(|at| told.is_inside(**at, subspace)).take(LEADERS));
     }
     for at in centres {
         space.neighbours(at, pool);
@@ -175,7 +175,7 @@ fn gather(
     }
     pool.sort_unstable();
     pool.dedup();
-    pool.retain(|at| !tried.has(*at) && told.is_inside(*at, niche));
+    pool.retain(|at| !tried.has(*at) && told.is_inside(*at, subspace));
 }
 
 impl Strategy for Model {

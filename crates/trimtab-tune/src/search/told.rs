@@ -12,7 +12,7 @@ const KEPT_OTHERS: usize = 60;
 const MAX_FAILED: usize = 120;
 
 /// A part of the space: one axis at one value.
-pub(super) type Niche = (usize, u16);
+pub(super) type Subspace = (usize, u16);
 
 /// Everything a search knows about its space.
 #[derive(Clone, Debug)]
@@ -73,8 +73,8 @@ impl Told {
     }
 
     /// Whether a point lies in a part of the space; in none, everything does.
-    pub(super) fn is_inside(&self, at: usize, niche: Option<Niche>) -> bool {
-        niche.is_none_or(|(axis, digit)| self.space.digits(at)[axis] == digit)
+    pub(super) fn is_inside(&self, at: usize, subspace: Option<Subspace>) -> bool {
+        subspace.is_none_or(|(axis, digit)| self.space.digits(at)[axis] == digit)
     }
 
     /// The points that ran, fastest first.

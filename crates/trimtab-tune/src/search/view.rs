@@ -1,7 +1,7 @@
 //! A view of what was measured: a Gaussian process, what of the times it looks at, and the points it finds promising.
 
 use super::gaussian::{Gaussian, Shape, Weights};
-use super::told::{Niche, Told};
+use super::told::{Subspace, Told};
 use super::{RandomNumbers, exact_math};
 use std::sync::Arc;
 
@@ -74,14 +74,14 @@ impl View {
     }
 
     /// The observations as this view sees them, from within a part of the space.
-    pub(super) fn targets(&self, told: &Told, niche: Option<Niche>) -> Targets {
+    pub(super) fn targets(&self, told: &Told, subspace: Option<Subspace>) -> Targets {
         let sorted = |mut values: Vec<f64>| {
             values.sort_unstable_by(f64::total_cmp);
             values
         };
         let middle = |sorted: &[f64]| sorted[(sorted.len() - 1) / 2];
-        let of = |niche| {
-            let inside = told.observed.iter().filter(|(at, _)| told.is_inside(*at, niche));
+        let of = |subspace| {
+            let inside = told.observed.iter().filter(|(at, _)| told.is_inside(*at, subspace));
             sorted(inside.map(|(_, value)| *value).collect())
         };
         let mut values: Vec<f64> = match self.sight {
@@ -92,7 +92,7 @@ impl View {
                 told.observed.iter().map(|(_, value)| squeeze(*value)).collect()
             }
             Sight::Peaks => {
-                let mut own = of(niche);
+                let mut own = of(subspace);
                 if own.is_empty() {
                     own = of(None);
                 }

@@ -4,10 +4,10 @@ mod kept;
 mod transfers;
 
 use crate::engine::{Engine, LONGEST_LAUNCH, Trouble};
-use crate::memory::{GpuBuffer, Kind};
+use crate::memory::{BufferUse, GpuBuffer};
 use crate::open::lock;
 use crate::prepare::Prepared;
-use crate::program::{Binding, Needs, Place, Program, Step};
+use crate::program::{BindTarget, Binding, Dispatch, Needs, Program};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,11 +53,11 @@ const BARRIER: &str = include_str!("barrier.wgsl");
 
 /// A small program of one step.
 fn program(text: &'static str, group: u32, groups: u32, params: [u32; 4], needs_input: bool) -> Program {
-    let mut bindings = vec![Binding::write(Place::Out)];
+    let mut bindings = vec![Binding::write(BindTarget::Out)];
     if needs_input {
-        bindings.push(Binding::read(Place::Input(0)));
+        bindings.push(Binding::read(BindTarget::Input(0)));
     }
-    let step = Step {
+    let step = Dispatch {
         text: Cow::Borrowed(text),
         constants: vec![],
         needs: Needs::default(),
@@ -155,7 +155,7 @@ impl Engine {
         let most = told.max_binding.0.min(told.max_buffer.0);
         let copied = COPY_BYTES.min(most).min(u64::from(told.max_groups) * u64::from(COPY_GROUP) * 16);
         let copied = copied / 4096 * 4096;
-        let take = |bytes| self.take(Kind::Storage, bytes);
+        let take = |bytes| self.take(BufferUse::Storage, bytes);
         let beds = Beds { engine: self, from: take(copied)?, to: take(copied)? };
         let (flops_per_s, filled_by) = beds.arithmetic(told.max_groups)?;
         let copy = |bytes: u64| {

@@ -1,9 +1,9 @@
 //! What a call with operands in the processor's memory pays around the kernel.
 
 use crate::engine::{Engine, LONGEST_LAUNCH, Trouble};
-use crate::memory::Kind;
+use crate::memory::BufferUse;
 use crate::open::lock;
-use crate::program::{Binding, Needs, Place, Program, Step};
+use crate::program::{BindTarget, Binding, Dispatch, Needs, Program};
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use trimtab_core::{LaunchError, Nanos, Transfers};
@@ -64,7 +64,7 @@ impl Engine {
         let path = self.path();
         let mut times = [[Nanos::MAX; 2]; 2];
         for (number, bytes) in [SMALL_BYTES, LARGE_BYTES].into_iter().enumerate() {
-            let buffer = self.take(Kind::Storage, bytes as u64)?;
+            let buffer = self.take(BufferUse::Storage, bytes as u64)?;
             let mut data = vec![1u8; bytes];
             // The first of each makes buffers and touches pages.
             for repeat in 0..=REPEATS {
@@ -90,18 +90,18 @@ impl Engine {
     }
 
     fn measure_submit(&self) -> Result<Nanos, Trouble> {
-        let step = Step {
+        let step = Dispatch {
             text: Cow::Borrowed(NEXT_TO_NOTHING),
             constants: vec![],
             needs: Needs::default(),
             workgroup: [1, 1, 1],
             workgroup_bytes: 0,
             groups: [1, 1, 1],
-            bindings: vec![Binding::write(Place::Out)],
+            bindings: vec![Binding::write(BindTarget::Out)],
             params: vec![],
         };
         let prepared = self.prepare(&Program { steps: vec![step], scratch: vec![] })?;
-        let buffer = self.take(Kind::Storage, 16)?;
+        let buffer = self.take(BufferUse::Storage, 16)?;
         let mut shortest = Nanos::MAX;
         for repeat in 0..=4 * REPEATS {
             let watch = Stopwatch::start();

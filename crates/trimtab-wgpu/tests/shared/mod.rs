@@ -8,7 +8,9 @@ use trimtab_core::{
     VariantClass, Work,
 };
 use trimtab_cpu::{CpuDevice, CpuOptions};
-use trimtab_wgpu::{Binding, Gpu, GpuDevice, GpuOptions, Needs, Place, Step, Writer, erase, spread_groups};
+use trimtab_wgpu::{
+    BindTarget, Binding, Dispatch, Gpu, GpuDevice, GpuOptions, Needs, Writer, erase, spread_groups,
+};
 
 trimtab_core::config! {
     /// Invocations of a workgroup.
@@ -107,15 +109,15 @@ impl Variant<Gpu> for Simple {
         let too_many = || LaunchError::Kernel(format!("{count} workgroups are too many"));
         let spread = spread_groups(count, args.adapter).ok_or_else(too_many)?;
         let groups = self.groups.map_or(spread, |groups| [groups, 1, 1]);
-        let mut bindings = vec![Binding::read(Place::Input(0))];
+        let mut bindings = vec![Binding::read(BindTarget::Input(0))];
         if self.has_rhs {
-            bindings.push(Binding::read(Place::Input(1)));
+            bindings.push(Binding::read(BindTarget::Input(1)));
         }
-        bindings.push(Binding::write(Place::Out));
+        bindings.push(Binding::write(BindTarget::Out));
         if self.has_status {
-            bindings.push(Binding::write(Place::Status));
+            bindings.push(Binding::write(BindTarget::Status));
         }
-        args.program.push(Step {
+        args.program.push(Dispatch {
             text: self.text.into(),
             constants: vec![("workgroup", config.workgroup.into())],
             needs: Needs::default(),

@@ -5,9 +5,9 @@ use naga::back::{hlsl, msl, spv};
 use naga::valid::{Capabilities, SubgroupOperationSet, ValidationFlags, Validator};
 use std::collections::HashSet;
 use trimtab_core::{
-    AdapterClass, AdapterFacts, Bytes, DeviceFacts, DeviceKind, Fingerprint, Operation, Problem,
+    AdapterClass, AdapterFacts, Bytes, DeviceFacts, DeviceKind, Fingerprint, Habits, Operation, Problem,
 };
-use trimtab_wgpu::{Needs, PARAMS_BINDING, Program, Step, binding_number, full_text, kernels};
+use trimtab_wgpu::{Dispatch, Needs, PARAMS_BINDING, Program, binding_number, full_text, kernels};
 
 /// Checks and translates them all; panics on the first that is not right. Returns how many different texts and constants
 /// were translated.
@@ -52,7 +52,7 @@ pub fn all(operation: Operation, problems: &[&str]) -> usize {
 }
 
 /// One text with its constants.
-fn translate(step: &Step, what: &str) {
+fn translate(step: &Dispatch, what: &str) {
     let text = full_text(&step.text, step.needs, false);
     let module = naga::front::wgsl::parse_str(&text)
         .unwrap_or_else(|error| panic!("{what}\n{}", error.emit_to_string(&text)));
@@ -110,7 +110,7 @@ fn workgroup_bytes(module: &naga::Module) -> u32 {
 }
 
 /// The module's buffers are the step's bindings, in their order, and written where the step says so.
-fn assert_bound(module: &naga::Module, step: &Step, what: &str) {
+fn assert_bound(module: &naga::Module, step: &Dispatch, what: &str) {
     let mut declared = Vec::new();
     for (_, variable) in module.global_variables.iter() {
         let Some(place) = &variable.binding else { continue };
@@ -201,6 +201,7 @@ pub fn adapters() -> Vec<DeviceFacts> {
             id: id.to_string(),
             name: id.to_string(),
             kind: DeviceKind::Gpu,
+            habits: Habits::GPU,
             fingerprint: Fingerprint(format!("gpu/{id}")),
             cores: None,
             threads: 1,

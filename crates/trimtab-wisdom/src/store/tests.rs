@@ -194,7 +194,7 @@ fn the_places_of_a_kernel_are_its_own_each_once() {
     }
     let elsewhere = FactKey { device: "gpu".into(), version: "1".into(), ..key("k") };
     wisdom.record(elsewhere, timed(1.0));
-    let place = |device: &str, version: &str| Place {
+    let place = |device: &str, version: &str| MeasuredOn {
         device: device.into(),
         problem: "matmul:f32:8x8x8".into(),
         version: version.into(),

@@ -153,7 +153,7 @@ fn trimming_drops_the_oldest_and_counts_them() {
 }
 
 fn live(kernel: &str, origin: &str, at_ms: u64, samples: &[f64]) -> Line {
-    let key = FactKey { kernel: kernel.to_string(), condition: "live".to_string(), ..FactKey::default() };
+    let key = FactKey { kernel: kernel.to_string(), condition: "live".into(), ..FactKey::default() };
     let outcome = Outcome::Timed(Stats::of(samples).unwrap());
     Line::Fact(Fact { key, origin: origin.to_string(), outcome, last_seen_ms: at_ms })
 }

@@ -47,9 +47,9 @@ pub(crate) struct Schedules {
 }
 
 /// A schedule and its hash.
-type Place = RwLock<Option<(u64, Arc<Schedule>)>>;
+type RecentSlot = RwLock<Option<(u64, Arc<Schedule>)>>;
 
-struct Recent([Place; PLACES]);
+struct Recent([RecentSlot; PLACES]);
 
 impl Default for Recent {
     fn default() -> Self {
@@ -58,7 +58,7 @@ impl Default for Recent {
 }
 
 impl Recent {
-    fn at(&self, hash: u64) -> &Place {
+    fn at(&self, hash: u64) -> &RecentSlot {
         // The upper half is what multiplying mixed best.
         &self.0[(hash >> 32) as usize % PLACES]
     }

@@ -3,7 +3,7 @@
 use super::flat::{Flat, Flattened, Op, order};
 use super::fuse::{Feed, Task};
 use super::kept::Key;
-use super::schedule::{From, Schedule, Step};
+use super::schedule::{Schedule, Scheduled, Source};
 use super::there::Waiting;
 use crate::error::Error;
 use crate::residency::count;
@@ -135,7 +135,7 @@ impl Runtime {
     fn run_here<T: Element>(
         &self,
         problem: &Problem,
-        step: &Step,
+        step: &Scheduled,
         shape: &[usize],
         values: &Values<'_, T>,
     ) -> Result<Tensor<T>, Error> {
@@ -165,13 +165,13 @@ impl Runtime {
     fn copied<T: Element>(
         &self,
         flat: &Flat,
-        step: &Step,
+        step: &Scheduled,
         values: &Values<'_, T>,
     ) -> Result<Tensor<T>, Error> {
         let out = flat.value(step.piece.out);
         let Some(from) = step.from.first() else { return Tensor::zeros(out.shape()) };
         let from = match (&step.piece.feeds[0], from) {
-            (Feed::Numbers(places), From::Numbers) => {
+            (Feed::Numbers(places), Source::Numbers) => {
                 &Tensor::from_vec(gathered(places, values.numbers).into_owned(), &[])?
             }
             _ => values.value(*from)?.fetched()?,
@@ -202,8 +202,8 @@ impl Runtime {
 
 impl<T: Element> Values<'_, T> {
     /// Brings an input into row-major order.
-    fn ready(&mut self, rt: &Runtime, from: From) -> Result<(), Error> {
-        let From::Input(number) = from else { return Ok(()) };
+    fn ready(&mut self, rt: &Runtime, from: Source) -> Result<(), Error> {
+        let Source::Input(number) = from else { return Ok(()) };
         let number = number as usize;
         let Some(input) = self.inputs.get(number).filter(|input| !input.is_contiguous()) else {
             return Ok(());
@@ -215,28 +215,28 @@ impl<T: Element> Values<'_, T> {
         Ok(())
     }
 
-    pub(super) fn value(&self, from: From) -> Result<&Tensor<T>, Error> {
+    pub(super) fn value(&self, from: Source) -> Result<&Tensor<T>, Error> {
         let found = match from {
-            From::Input(number) => {
+            Source::Input(number) => {
                 let number = number as usize;
                 self.dense.get(number).and_then(Option::as_ref).or_else(|| self.inputs.get(number))
             }
-            From::Step(number) => self.made.get(number as usize).and_then(Option::as_ref),
-            From::Numbers => None,
+            Source::Step(number) => self.made.get(number as usize).and_then(Option::as_ref),
+            Source::Numbers => None,
         };
         let missing = || LaunchError::Kernel("a value is used before it is computed".to_string());
         found.ok_or_else(|| Error::Launch(missing()))
     }
 
-    fn elements(&self, from: From) -> Result<&[T], Error> {
+    fn elements(&self, from: Source) -> Result<&[T], Error> {
         Ok(self.value(from)?.fetched()?.as_slice().unwrap_or_default())
     }
 
-    fn forget(&mut self, from: From) {
+    fn forget(&mut self, from: Source) {
         let place = match from {
-            From::Input(number) => self.dense.get_mut(number as usize),
-            From::Step(number) => self.made.get_mut(number as usize),
-            From::Numbers => None,
+            Source::Input(number) => self.dense.get_mut(number as usize),
+            Source::Step(number) => self.made.get_mut(number as usize),
+            Source::Numbers => None,
         };
         place.into_iter().for_each(|place| *place = None);
     }

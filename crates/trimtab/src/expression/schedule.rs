@@ -34,7 +34,7 @@ const MOST_ASIDE: usize = 12;
 
 /// Where a launch finds an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum From {
+pub(crate) enum Source {
     /// The tensor of that number.
     Input(u32),
     /// What the step of that number computed.
@@ -44,7 +44,7 @@ pub(crate) enum From {
 }
 
 /// A launch and where it happens.
-pub(crate) struct Step {
+pub(crate) struct Scheduled {
     pub piece: Piece,
     /// Zero is the processor.
     pub site: usize,
@@ -52,9 +52,9 @@ pub(crate) struct Step {
     pub device: usize,
     pub terms: TermsId,
     /// By feed.
-    pub from: Vec<From>,
+    pub from: Vec<Source>,
     /// Values nobody needs afterwards.
-    pub done_with: Vec<From>,
+    pub done_with: Vec<Source>,
     pub happened: Arc<Happened>,
     /// The numbers of the last launch, on the device.
     pub numbers: Numbers,
@@ -63,7 +63,7 @@ pub(crate) struct Step {
 /// How an expression is computed.
 pub(crate) struct Schedule {
     pub key: Key,
-    pub steps: Vec<Step>,
+    pub steps: Vec<Scheduled>,
     pub explanation: Explanation,
     /// Times it was run.
     pub runs: AtomicU32,
@@ -82,7 +82,7 @@ struct Expected {
 
 /// A schedule without what it is for.
 struct Made {
-    steps: Vec<Step>,
+    steps: Vec<Scheduled>,
     explanation: Explanation,
     basis: Vec<Expected>,
     generation: u64,
@@ -196,7 +196,7 @@ impl Runtime {
             } else if may_stay && patience == Patience::Off {
                 costs.rule_out(site, (Why::Disabled, "mode `off` keeps to the processor".to_string()));
             } else {
-                self.hand_over(&mut costs, site, flat, &groups, resident);
+                self.rule_out_by_transfer(&mut costs, site, flat, &groups, resident);
             }
         }
         let mut maker = Maker { flat, groups: &groups, resident, costs, previous };
@@ -234,7 +234,14 @@ impl Runtime {
     }
 
     /// Finds out what moving to a device takes, and rules it out if that alone takes longer than the processor for everything.
-    fn hand_over(&self, costs: &mut Costs<'_>, site: usize, flat: &Flat, groups: &[Group], resident: &[u64]) {
+    fn rule_out_by_transfer(
+        &self,
+        costs: &mut Costs<'_>,
+        site: usize,
+        flat: &Flat,
+        groups: &[Group],
+        resident: &[u64],
+    ) {
         let Some(transfers) = costs.sites[site].device.and_then(|device| device.transfers()) else {
             let name = costs.sites[site].name();
             let refusal = (Why::Unsupported, format!("{name} cannot be reached"));
@@ -247,7 +254,7 @@ impl Runtime {
         if let Some(here) = here.filter(|here| !lies_there && *here < least.0 as f64) {
             let (here, name) = (Nanos(here as u64), costs.sites[site].name());
             let reason =
-                format!("the processor does it all in {here}; handing over to {name} alone takes {least}");
+                format!("the processor does it all in {here}; the transfer to {name} alone takes {least}");
             costs.rule_out(site, (Why::Model, reason));
         }
     }
@@ -451,26 +458,26 @@ impl Maker<'_> {
 }
 
 /// The launches in order, with where each finds its operands and what it leaves behind that nobody needs any more.
-fn steps(flat: &Flat, pieces: Vec<(Piece, usize)>, explanation: &Explanation) -> Vec<Step> {
+fn steps(flat: &Flat, pieces: Vec<(Piece, usize)>, explanation: &Explanation) -> Vec<Scheduled> {
     let mut made: FxHashMap<At, u32> = FxHashMap::default();
-    let mut last: FxHashMap<From, usize> = FxHashMap::default();
-    let mut steps: Vec<Step> = Vec::with_capacity(pieces.len());
+    let mut last: FxHashMap<Source, usize> = FxHashMap::default();
+    let mut steps: Vec<Scheduled> = Vec::with_capacity(pieces.len());
     for (number, (piece, site)) in pieces.into_iter().enumerate() {
         let from = |feed: &Feed| match feed {
-            Feed::Numbers(_) => From::Numbers,
+            Feed::Numbers(_) => Source::Numbers,
             Feed::Value(at) => match flat.value(*at).op {
-                Op::Input(input) => From::Input(input),
-                _ => made.get(at).map_or(From::Step(u32::MAX), |&step| From::Step(step)),
+                Op::Input(input) => Source::Input(input),
+                _ => made.get(at).map_or(Source::Step(u32::MAX), |&step| Source::Step(step)),
             },
         };
-        let from: Vec<From> = piece.feeds.iter().map(from).collect();
+        let from: Vec<Source> = piece.feeds.iter().map(from).collect();
         made.insert(piece.out, number as u32);
-        let own = From::Step(number as u32);
-        for operand in from.iter().copied().chain([own]).filter(|operand| *operand != From::Numbers) {
+        let own = Source::Step(number as u32);
+        for operand in from.iter().copied().chain([own]).filter(|operand| *operand != Source::Numbers) {
             last.insert(operand, number);
         }
         let happened = explanation.launches.get(number).map(|entry| Arc::clone(&entry.happened));
-        steps.push(Step {
+        steps.push(Scheduled {
             piece,
             site,
             device: 0,
@@ -482,7 +489,7 @@ fn steps(flat: &Flat, pieces: Vec<(Piece, usize)>, explanation: &Explanation) ->
         });
     }
     if let Some(&root) = made.get(&flat.root()) {
-        last.remove(&From::Step(root));
+        last.remove(&Source::Step(root));
     }
     for (operand, number) in last {
         steps[number].done_with.push(operand);

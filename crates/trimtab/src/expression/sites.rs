@@ -6,7 +6,7 @@ use crate::runtime::Runtime;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use trimtab_core::{Basis, Device, Estimate, KernelId, Nanos, Patience, Problem, Transfers};
-use trimtab_plan::{Offload, Place, Planner, Said, TermsId, Why};
+use trimtab_plan::{Offload, Planner, Said, Side, TermsId, Why};
 
 /// How far the time of copying a view may be off, in doublings.
 const COPY_SPREAD: f64 = 1.0;
@@ -118,13 +118,13 @@ impl<'a> Costs<'a> {
             return Err((Why::Unsupported, reason));
         }
         let said = self.offload.says(&problem);
-        let here = said.as_ref().is_some_and(|said| said.place == Place::Processor) && self.out[0].is_none();
+        let here = said.as_ref().is_some_and(|said| said.place == Side::Processor) && self.out[0].is_none();
         if let (Some(refusal), false) = (&self.out[site], here && site > 0) {
             return Err(refusal.clone());
         }
         match said {
-            Some(Said { place: Place::Processor, why, text }) if here && site > 0 => Err((why, text)),
-            Some(Said { place: Place::Elsewhere, why, text }) if site == 0 => {
+            Some(Said { place: Side::Processor, why, text }) if here && site > 0 => Err((why, text)),
+            Some(Said { place: Side::Elsewhere, why, text }) if site == 0 => {
                 let able = (1..self.sites.len())
                     .any(|other| self.out[other].is_none() && self.asked(&problem, other).is_ok());
                 if able { Err((why, text)) } else { self.asked(&problem, site) }

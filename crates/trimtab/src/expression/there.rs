@@ -3,7 +3,7 @@
 
 use super::fuse::Feed;
 use super::run::{Values, gathered, retrying};
-use super::schedule::Step;
+use super::schedule::Scheduled;
 use crate::error::Error;
 use crate::residency::{Resident, Room};
 use crate::runtime::Runtime;
@@ -74,7 +74,7 @@ impl Waiting {
         room: &Arc<Room>,
         plan: &Plan,
         problem: &Problem,
-        step: &Step,
+        step: &Scheduled,
         shape: &[usize],
         values: &Values<'_, T>,
     ) -> Result<Tensor<T>, Error> {
@@ -125,7 +125,7 @@ type Operands = (Vec<Arc<Resident>>, Arc<Resident>);
 
 fn operands<T: Element>(
     room: &Arc<Room>,
-    step: &Step,
+    step: &Scheduled,
     shape: &[usize],
     values: &Values<'_, T>,
 ) -> Result<Operands, Error> {
@@ -170,7 +170,7 @@ impl Runtime {
         &self,
         room: &Arc<Room>,
         problem: &Problem,
-        step: &Step,
+        step: &Scheduled,
         shape: &[usize],
         values: &Values<'_, T>,
         timed: bool,

@@ -8,7 +8,7 @@ use crate::commands::calibrate::{CrossoverView, count, unit_time, words};
 use crate::commands::devices::DeviceView;
 use crate::output::{percent, time, times};
 use trimtab::core::{Bytes, Nanos};
-use trimtab::plan::audit::COVERED_SPREADS;
+use trimtab::plan::regret::COVERED_SPREADS;
 
 /// Sections and their anchors, in order.
 const SECTIONS: [(&str, &str); 7] = [

@@ -102,7 +102,7 @@ pub(super) struct DecisionView {
     pub other_at_least_ns: Option<u64>,
     /// What was measured of the chosen kernel, and in which condition: `quiet`, `busy` or `live`.
     pub measured_ns: Option<f64>,
-    pub measured_when: Option<&'static str>,
+    pub measured_when: Option<String>,
     pub expected_loss: Option<f64>,
 }
 
@@ -115,13 +115,13 @@ pub(super) struct SideView {
     /// The kernel's time; that of a whole call where a calibration says no more.
     pub estimate: EstimateView,
     /// Moving operands and result; nothing on the processor.
-    pub handover_ns: u64,
+    pub transfer_ns: u64,
 }
 
 impl SideView {
     /// A whole call.
     pub fn call_ns(&self) -> f64 {
-        self.estimate.ns.saturating_add(self.handover_ns) as f64
+        self.estimate.ns.saturating_add(self.transfer_ns) as f64
     }
 }
 
@@ -297,8 +297,8 @@ fn decision(runtime: &Runtime, problem: &Problem) -> Option<DecisionView> {
     let other = side(runtime, &decision, false).or_else(|| calibrated(runtime, problem, &decision));
     // Only where that alone is more than the processor takes does it say anything.
     let own = processor.as_ref().map_or(0, |side| side.estimate.ns);
-    let handovers = decision.rivals.iter().filter(|rival| !is_host(runtime, rival));
-    let least = handovers.map(|rival| rival.handover.0).filter(|ns| *ns > own && other.is_none()).min();
+    let transfers = decision.rivals.iter().filter(|rival| !is_host(runtime, rival));
+    let least = transfers.map(|rival| rival.transfer.0).filter(|ns| *ns > own && other.is_none()).min();
     Some(DecisionView {
         problem: problem.to_string(),
         operation: problem.operation().name(),
@@ -312,7 +312,7 @@ fn decision(runtime: &Runtime, problem: &Problem) -> Option<DecisionView> {
         other,
         other_at_least_ns: least,
         measured_ns: measured_ns.flatten(),
-        measured_when: measured_when.flatten(),
+        measured_when: measured_when.flatten().map(|condition| condition.to_string()),
         expected_loss: decision.expected_loss,
     })
 }
@@ -325,7 +325,7 @@ fn is_host(runtime: &Runtime, rival: &Rival) -> bool {
 /// What a calibration expects of the best other device, where that has put all its kernels out of the running.
 fn calibrated(runtime: &Runtime, problem: &Problem, decision: &Decision) -> Option<SideView> {
     let calibration = runtime.calibration();
-    let out = |rival: &&Rival| !is_host(runtime, rival) && matches!(rival.standing, Standing::Outpaced(_));
+    let out = |rival: &&Rival| !is_host(runtime, rival) && matches!(rival.standing, Standing::Dominated(_));
     let expected = decision.rivals.iter().filter(out).filter_map(|rival| {
         let estimate = calibration.expected(rival.device as usize, problem)?;
         Some((rival, estimate))
@@ -336,7 +336,7 @@ fn calibrated(runtime: &Runtime, problem: &Problem, decision: &Decision) -> Opti
         kernel: String::new(),
         estimate: EstimateView::from(estimate),
         // It is in the time of the whole call.
-        handover_ns: 0,
+        transfer_ns: 0,
     })
 }
 
@@ -351,7 +351,7 @@ fn side(runtime: &Runtime, decision: &Decision, host: bool) -> Option<SideView> 
         device: rival.device_id.to_string(),
         kernel: rival.name.to_string(),
         estimate: EstimateView::from(estimate),
-        handover_ns: rival.handover.0,
+        transfer_ns: rival.transfer.0,
     })
 }
 
@@ -382,7 +382,7 @@ fn curves(runtime: &Runtime, calibration: &Calibration, expected: &Calibration, 
         let profile = calibration.profile(at, class);
         let steps = calibration.times(at).and_then(|times| times.steps.get(&class));
         let steps = steps.into_iter().flatten();
-        let all = |step: &trimtab::plan::Step| {
+        let all = |step: &trimtab::plan::Rung| {
             let size = step.size as f64;
             step.ns.iter().map(|ns| (size, *ns)).collect::<Vec<_>>()
         };

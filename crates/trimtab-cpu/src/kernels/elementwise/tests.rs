@@ -4,7 +4,8 @@ use super::*;
 use crate::args::Args;
 use crate::pool::Pool;
 use trimtab_core::{
-    BinaryOp, Cache, DType, DeviceKind, ElementwiseOp, Fingerprint, LaunchError, Point, Problem, UnaryOp,
+    BinaryOp, Cache, DType, DeviceKind, ElementwiseOp, Fingerprint, Habits, LaunchError, Point, Problem,
+    UnaryOp,
 };
 use trimtab_operands::Element;
 
@@ -16,6 +17,7 @@ pub(crate) fn facts() -> DeviceFacts {
         id: "cpu".to_string(),
         name: "test".to_string(),
         kind: DeviceKind::Cpu,
+        habits: Habits::HOST,
         fingerprint: Fingerprint("test".to_string()),
         cores: Some(2),
         threads: 2,

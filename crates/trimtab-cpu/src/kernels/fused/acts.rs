@@ -1,7 +1,7 @@
 //! What an instruction of a recipe does to the registers: the operations over a block of vectors, one jump each.
 
 use super::machine::MAX_BLOCK;
-use super::program::Kind;
+use super::program::Opcode;
 use crate::kernels::elementwise::ops::{Op, Operand, Visit};
 use crate::simd::{Simd, Task, Vector};
 use std::marker::PhantomData;
@@ -17,15 +17,15 @@ macro_rules! acts {
         pub(super) enum Act { FetchMany, FetchOne, PutAside, $($alone,)* $($many, $one, $many_left, $one_left,)* }
 
         impl Act {
-            pub(super) fn new(kind: Kind, op: ElementwiseOp, repeats: bool) -> Act {
+            pub(super) fn new(kind: Opcode, op: ElementwiseOp, repeats: bool) -> Act {
                 match (kind, op, repeats) {
-                    (Kind::Fetch, _, false) => Act::FetchMany,
-                    (Kind::Fetch, _, true) => Act::FetchOne,
-                    $((Kind::Unary, ElementwiseOp::Unary(UnaryOp::$alone), _) => Act::$alone,)*
-                    $((Kind::Apply, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many,
-                    (Kind::Apply, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one,
-                    (Kind::Reversed, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many_left,
-                    (Kind::Reversed, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one_left,)*
+                    (Opcode::Fetch, _, false) => Act::FetchMany,
+                    (Opcode::Fetch, _, true) => Act::FetchOne,
+                    $((Opcode::Unary, ElementwiseOp::Unary(UnaryOp::$alone), _) => Act::$alone,)*
+                    $((Opcode::Apply, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many,
+                    (Opcode::Apply, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one,
+                    (Opcode::Reversed, ElementwiseOp::Binary(BinaryOp::$op), false) => Act::$many_left,
+                    (Opcode::Reversed, ElementwiseOp::Binary(BinaryOp::$op), true) => Act::$one_left,)*
                     // Programs pair no function of one with a source: what is left is to put aside.
                     _ => Act::PutAside,
                 }

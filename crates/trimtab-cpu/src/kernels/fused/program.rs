@@ -20,7 +20,7 @@ pub(super) const MAX_CODES: usize = MAX_STEPS + 2 * MAX_STEPS.div_ceil(2);
 
 /// What an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Opcode {
     /// Brings the value at a place into the registers.
     Fetch,
     /// Writes the registers to a place.
@@ -36,19 +36,19 @@ pub(super) enum Kind {
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
-    pub(super) kind: Kind,
+    pub(super) kind: Opcode,
     /// What is computed, where something is.
     pub(super) op: ElementwiseOp,
     pub(super) place: u8,
 }
 
 impl Code {
-    const fn new(kind: Kind, op: ElementwiseOp, place: u8) -> Code {
+    const fn new(kind: Opcode, op: ElementwiseOp, place: u8) -> Code {
         Code { kind, op, place }
     }
 
     /// One that moves a value.
-    const fn moves(kind: Kind, place: u8) -> Code {
+    const fn moves(kind: Opcode, place: u8) -> Code {
         Code::new(kind, ElementwiseOp::Unary(UnaryOp::Neg), place)
     }
 }
@@ -75,7 +75,7 @@ impl Program {
     pub(super) fn new(recipe: &Fused) -> Program {
         let mut steps = [Step::Product; MAX_STEPS];
         steps.iter_mut().zip(recipe.steps()).for_each(|(to, step)| *to = step);
-        let mut program = Program { codes: [Code::moves(Kind::Fetch, 0); MAX_CODES], count: 0 };
+        let mut program = Program { codes: [Code::moves(Opcode::Fetch, 0); MAX_CODES], count: 0 };
         let mut waiting = Waiting { values: [None; MAX_WAITING + 1], count: 0 };
         for (at, &step) in steps[..recipe.steps().len()].iter().enumerate() {
             let place = match step {
@@ -85,7 +85,7 @@ impl Program {
                 Step::Unary(op) => {
                     let Some(value) = waiting.pop() else { continue };
                     program.hold(&mut waiting, value);
-                    program.push(Code::new(Kind::Unary, ElementwiseOp::Unary(op), 0));
+                    program.push(Code::new(Opcode::Unary, ElementwiseOp::Unary(op), 0));
                     waiting.push(Value { place: None, ..value });
                     None
                 }
@@ -128,10 +128,10 @@ impl Program {
             if value.place.is_none() {
                 let aside = (ASIDE + depth) as u8;
                 value.place = Some(aside);
-                self.push(Code::moves(Kind::PutAside, aside));
+                self.push(Code::moves(Opcode::PutAside, aside));
             }
         }
-        self.push(Code::moves(Kind::Fetch, place));
+        self.push(Code::moves(Opcode::Fetch, place));
     }
 
     fn binary(&mut self, waiting: &mut Waiting, op: BinaryOp, left: Value, right: Value, alike: bool) {
@@ -142,16 +142,16 @@ impl Program {
             // when the right one began, and its place when it was put aside is free.
             self.count = right.codes;
             let aside = (ASIDE + waiting.count) as u8;
-            self.push(Code::moves(Kind::PutAside, aside));
-            self.push(Code::new(Kind::Apply, op, aside));
+            self.push(Code::moves(Opcode::PutAside, aside));
+            self.push(Code::new(Opcode::Apply, op, aside));
             return;
         }
         match (left.place, right.place) {
-            (None, Some(right)) => self.push(Code::new(Kind::Apply, op, right)),
-            (Some(left), None) => self.push(Code::new(Kind::Reversed, op, left)),
+            (None, Some(right)) => self.push(Code::new(Opcode::Apply, op, right)),
+            (Some(left), None) => self.push(Code::new(Opcode::Reversed, op, left)),
             (_, right) => {
                 self.hold(waiting, left);
-                self.push(Code::new(Kind::Apply, op, right.unwrap_or(0)));
+                self.push(Code::new(Opcode::Apply, op, right.unwrap_or(0)));
             }
         }
     }
@@ -192,17 +192,17 @@ mod tests {
     const MUL: ElementwiseOp = ElementwiseOp::Binary(BinaryOp::Mul);
     const RELU: ElementwiseOp = ElementwiseOp::Unary(UnaryOp::Relu);
     fn fetch(place: u8) -> Code {
-        Code::moves(Kind::Fetch, place)
+        Code::moves(Opcode::Fetch, place)
     }
     fn put_aside(place: u8) -> Code {
-        Code::moves(Kind::PutAside, place)
+        Code::moves(Opcode::PutAside, place)
     }
     fn apply(op: ElementwiseOp, place: u8) -> Code {
-        let kind = if matches!(op, ElementwiseOp::Unary(_)) { Kind::Unary } else { Kind::Apply };
+        let kind = if matches!(op, ElementwiseOp::Unary(_)) { Opcode::Unary } else { Opcode::Apply };
         Code::new(kind, op, place)
     }
     fn reversed(op: ElementwiseOp, place: u8) -> Code {
-        Code::new(Kind::Reversed, op, place)
+        Code::new(Opcode::Reversed, op, place)
     }
 
     const FIRST: u8 = NUMBERS as u8;

@@ -6,7 +6,8 @@ use crate::erase::AnyKernel;
 use crate::pool::Pool;
 use std::path::PathBuf;
 use trimtab_core::{
-    Bytes, Cache, DType, DeviceFacts, DeviceKind, Fingerprint, LaunchError, Matmul, Operand, Point, Problem,
+    Bytes, Cache, DType, DeviceFacts, DeviceKind, Fingerprint, Habits, LaunchError, Matmul, Operand, Point,
+    Problem,
 };
 use trimtab_operands::{Element, Slice};
 
@@ -26,6 +27,7 @@ fn device(threads: u32) -> DeviceFacts {
         id: "cpu".to_string(),
         name: "test".to_string(),
         kind: DeviceKind::Cpu,
+        habits: Habits::HOST,
         fingerprint: Fingerprint("test".to_string()),
         cores: None,
         threads,

@@ -4,7 +4,7 @@
 use super::digits::{advance, digits, step_digits};
 use super::shader::{self, Load};
 use super::walk::{Walk, choices};
-use crate::program::{Gpu, Step, Writer};
+use crate::program::{Dispatch, Gpu, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Elementwise, Flops, KernelVersion, LaunchError, Variant, VariantClass, Work,
@@ -106,7 +106,7 @@ impl Variant<Gpu> for BroadcastKernel {
         let (lhs, rhs) = (load(problem.lhs_varies(last)), load(problem.rhs_varies(last)));
         let mut params = walk.params(count as u32);
         params.extend(axes(problem, u64::from(config.vector), walk.step));
-        writer.program.push(Step {
+        writer.program.push(Dispatch {
             text: Cow::Owned(shader::text(problem, config.vector, lhs, rhs, &main(last + 1))),
             constants: vec![("WIDTH", f64::from(config.workgroup))],
             needs: shader::needs(problem),

@@ -1,6 +1,6 @@
 //! What is common to the elementwise shaders: types, operations, bindings, and which problems they can take at all.
 
-use crate::program::{Binding, Needs, PARAMS_BINDING, Place};
+use crate::program::{BindTarget, Binding, Needs, PARAMS_BINDING};
 use trimtab_core::{
     AdapterFacts, BinaryOp, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, UnaryOp,
 };
@@ -154,13 +154,13 @@ fn each(op: ElementwiseOp, vector: u32, lhs: Load, rhs: Load) -> String {
 
 /// The buffers in the order of the text, each whole.
 pub(super) fn bindings(problem: &Elementwise) -> Vec<Binding> {
-    let mut bindings = vec![Binding::read(Place::Input(0))];
+    let mut bindings = vec![Binding::read(BindTarget::Input(0))];
     if matches!(problem.op, ElementwiseOp::Binary(_)) {
-        bindings.push(Binding::read(Place::Input(1)));
+        bindings.push(Binding::read(BindTarget::Input(1)));
     }
-    bindings.push(Binding::write(Place::Out));
+    bindings.push(Binding::write(BindTarget::Out));
     if is_undefined_somewhere(problem) {
-        bindings.push(Binding::write(Place::Status));
+        bindings.push(Binding::write(BindTarget::Status));
     }
     bindings
 }

@@ -2,7 +2,7 @@
 
 use super::shader::{self, Load};
 use super::walk::{Walk, choices};
-use crate::program::{Gpu, Step, Writer};
+use crate::program::{Dispatch, Gpu, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
     AdapterFacts, Bytes, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, KernelVersion, LaunchError,
@@ -112,7 +112,7 @@ impl Variant<Gpu> for VectorKernel {
                     bindings[number] = bindings[number].part(first * size, bytes);
                 }
             }
-            writer.program.push(Step {
+            writer.program.push(Dispatch {
                 text: text.clone(),
                 constants: vec![("WIDTH", f64::from(config.workgroup))],
                 needs: shader::needs(problem),

@@ -2,7 +2,7 @@
 
 use super::recipe::{self, At};
 use crate::kernels::matmul::layout::finished;
-use crate::program::{Gpu, Step, Writer};
+use crate::program::{Dispatch, Gpu, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
     Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Matmul, Operand, Variant, VariantClass, Work,
@@ -86,7 +86,7 @@ impl<K: Variant<Gpu, Problem = Matmul>> Variant<Gpu> for Finished<K> {
 }
 
 /// Lets a step finish its sums by the recipe. The buffers of its inputs come behind the product's.
-fn finish(problem: &Fused, step: &mut Step) -> Result<(), LaunchError> {
+fn finish(problem: &Fused, step: &mut Dispatch) -> Result<(), LaunchError> {
     let found = [true, false].into_iter().find_map(|vector| {
         let (before, behind) = step.text.split_once(finished(vector))?;
         Some((vector, before, behind))

@@ -1,7 +1,7 @@
 //! What is common to the shaders of recipes: types, the recipe as an expression, its inputs, and which can be computed at all.
 
 use crate::kernels::elementwise::shader;
-use crate::program::{Binding, Needs, Place, binding_number};
+use crate::program::{BindTarget, Binding, Needs, binding_number};
 use trimtab_core::{
     AdapterFacts, Bytes, DType, Decline, DeviceFacts, ElementwiseOp, Flops, Fused, ReduceOp, Step, UnaryOp,
     Varies, Work,
@@ -119,7 +119,7 @@ fn inputs(fused: &Fused) -> std::ops::Range<usize> {
 /// The storage buffers the steps read, in the order of [`declared`].
 pub(super) fn bindings(fused: &Fused) -> Vec<Binding> {
     let numbers = (fused.numbers() > 0).then_some(fused.inputs());
-    inputs(fused).chain(numbers).map(|place| Binding::read(Place::Input(place as u8))).collect()
+    inputs(fused).chain(numbers).map(|place| Binding::read(BindTarget::Input(place as u8))).collect()
 }
 
 /// Whether an input has an element for every lane of a vector.

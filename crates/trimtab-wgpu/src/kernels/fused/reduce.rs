@@ -2,7 +2,7 @@
 
 use super::recipe::{self, At};
 use crate::kernels::reduce::fold::{FETCH, INPUT};
-use crate::program::{Binding, Gpu, Place, Step, Writer};
+use crate::program::{BindTarget, Binding, Dispatch, Gpu, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
     Config, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Over, Reduce, Variant, VariantClass,
@@ -97,7 +97,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
         }
         let Writer { adapter, program } = writer;
         self.0.launch(&reduction, config, Writer { adapter, program: &mut *program })?;
-        let operand = Binding::read(Place::Input(0));
+        let operand = Binding::read(BindTarget::Input(0));
         for step in program.steps.iter_mut().filter(|step| step.bindings.first() == Some(&operand)) {
             load_through(problem, width(config) as u32, step)?;
         }
@@ -107,7 +107,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
 
 /// Lets a step read what the recipe gives instead of its operand. Its first buffer takes the operand's place, the others
 /// come last.
-fn load_through(problem: &Fused, width: u32, step: &mut Step) -> Result<(), LaunchError> {
+fn load_through(problem: &Fused, width: u32, step: &mut Dispatch) -> Result<(), LaunchError> {
     let strange = || LaunchError::Kernel("a reduction does not load as expected".to_string());
     let (before, declaration) = step.text.split_once(INPUT).ok_or_else(strange)?;
     let (_, behind) = declaration.split_once('\n').ok_or_else(strange)?;

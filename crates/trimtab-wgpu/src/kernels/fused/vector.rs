@@ -4,7 +4,7 @@ use super::recipe::{self, At};
 use crate::kernels::elementwise::digits::{advance, digits, step_digits};
 use crate::kernels::elementwise::shader::most_bytes;
 use crate::kernels::elementwise::walk::{Walk, choices};
-use crate::program::{Binding, Gpu, MAX_STEPS, PARAMS_BINDING, Place, Step, Writer, binding_number};
+use crate::program::{BindTarget, Binding, Dispatch, Gpu, MAX_STEPS, PARAMS_BINDING, Writer, binding_number};
 use std::borrow::Cow;
 use trimtab_core::{
     AdapterFacts, Bytes, Decline, DeviceFacts, Flops, Fused, KernelVersion, LaunchError, Variant,
@@ -117,7 +117,7 @@ impl Variant<Gpu> for VectorKernel {
                     params.extend([size as u32, 0, 0, digit]);
                 }
             }
-            writer.program.push(Step {
+            writer.program.push(Dispatch {
                 text: text.clone(),
                 constants: vec![("WIDTH", f64::from(config.workgroup))],
                 needs: recipe::needs(problem),
@@ -171,22 +171,22 @@ impl Parts {
     fn bindings(&self, problem: &Fused, first: u64, units: u64) -> Vec<Binding> {
         let size = problem.dtype.size();
         let mut bindings = recipe::bindings(problem);
-        bindings.push(Binding::write(Place::Out));
+        bindings.push(Binding::write(BindTarget::Out));
         if units == self.units {
             return bindings;
         }
         for binding in &mut bindings {
             let len = match binding.place {
-                Place::Input(input) if usize::from(input) < problem.inputs() => {
+                BindTarget::Input(input) if usize::from(input) < problem.inputs() => {
                     problem.input_len(usize::from(input))
                 }
-                Place::Out => problem.len(),
+                BindTarget::Out => problem.len(),
                 _ => continue,
             };
             // What has elements for every unit is cut as they are.
             let cut = match (problem.outer() > 1, binding.place) {
-                (_, Place::Out) => true,
-                (true, Place::Input(input)) => problem.varies(usize::from(input)).outer(),
+                (_, BindTarget::Out) => true,
+                (true, BindTarget::Input(input)) => problem.varies(usize::from(input)).outer(),
                 _ => len == problem.len(),
             };
             if cut {

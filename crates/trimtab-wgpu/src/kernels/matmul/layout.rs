@@ -1,6 +1,6 @@
 //! What the kernels of the operation share: which parts of the operands a dispatch sees, its parameters, and the limits.
 
-use crate::program::{Binding, MAX_STEPS, Needs, Place, Step, Writer, spread_groups};
+use crate::program::{BindTarget, Binding, Dispatch, MAX_STEPS, Needs, Writer, spread_groups};
 use std::borrow::Cow;
 use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, LaunchError, Matmul};
 
@@ -222,7 +222,7 @@ impl Layout {
 
     /// The binding of an operand and the number of its first element there.
     fn binding(&self, piece: &Piece, which: usize) -> (Binding, u32) {
-        let place = [Place::Input(0), Place::Input(1), Place::Out][which];
+        let place = [BindTarget::Input(0), BindTarget::Input(1), BindTarget::Out][which];
         let whole = Binding { writes: which == 2, ..Binding::read(place) };
         let size = self.problem.dtype.size();
         let total = [self.problem.lhs_len(), self.problem.rhs_len(), self.problem.out_len()][which] * size;
@@ -283,7 +283,7 @@ impl Layout {
                 [left[0], left[1], right[0], right[1]],
                 [along_column, 0, 0, 0],
             ];
-            writer.program.push(Step {
+            writer.program.push(Dispatch {
                 text: text.clone(),
                 constants: shape.constants.clone(),
                 needs: Needs {

@@ -1,7 +1,7 @@
 //! One dispatch of a reduction: which part of the operand it sees, how the axis is cut up, and where its results go.
 
 use super::fold::{Fold, Io, Sink, Source};
-use crate::program::{Binding, Place, Step, spread_groups};
+use crate::program::{BindTarget, Binding, Dispatch, spread_groups};
 use trimtab_core::{AdapterFacts, DType, Decline, DeviceFacts, LaunchError, Reduce};
 
 /// Who folds a chunk.
@@ -250,9 +250,9 @@ impl Stage {
         problem: &Reduce,
         part: Part,
         slots: Slots,
-        scratch: Option<Place>,
+        scratch: Option<BindTarget>,
         adapter: &AdapterFacts,
-    ) -> Result<Step, LaunchError> {
+    ) -> Result<Dispatch, LaunchError> {
         let illegal = || LaunchError::Point(format!("{self:?}"));
         if self.chunks == 0 || !self.is_legal(problem, part, adapter) {
             return Err(illegal());
@@ -277,11 +277,11 @@ impl Stage {
         let end = first + part.outers * steps_apart * problem.inner;
         let is_whole = first == 0 && end == problem.input_len();
         let (binding, shift) = if is_whole || !from_elements {
-            (Binding::read(Place::Input(0)), 0)
+            (Binding::read(BindTarget::Input(0)), 0)
         } else {
             let begin = first * size / alignment(adapter) * alignment(adapter);
             let bytes = (end * size - begin).next_multiple_of(4);
-            (Binding::read(Place::Input(0)).part(begin, bytes), first - begin / size)
+            (Binding::read(BindTarget::Input(0)).part(begin, bytes), first - begin / size)
         };
         let mut bindings = Vec::new();
         match (self.source, scratch) {
@@ -293,12 +293,12 @@ impl Stage {
             bindings.push(binding);
         }
         match (self.sink, scratch) {
-            (Sink::Results, _) => bindings.push(Binding::write(Place::Out)),
+            (Sink::Results, _) => bindings.push(Binding::write(BindTarget::Out)),
             (Sink::States, Some(place)) => bindings.push(Binding::write(place)),
             (Sink::States, None) => return Err(illegal()),
         }
         if self.sink == Sink::Results && fold.has_status() {
-            bindings.push(Binding::write(Place::Status));
+            bindings.push(Binding::write(BindTarget::Status));
         }
         let neighbours = match self.body {
             Body::Serial { neighbours } => neighbours.max(1),
@@ -347,7 +347,7 @@ impl Stage {
         }
         let mut needs = fold.needs();
         needs.subgroups = self.body == Body::Subgroup;
-        Ok(Step {
+        Ok(Dispatch {
             text: self.text(fold, io, by_columns).into(),
             constants,
             needs,

@@ -5,7 +5,7 @@ mod registers;
 mod tiled;
 
 use crate::erase::{AnyKernel, erase};
-use crate::program::{Binding, Needs, Place};
+use crate::program::{BindTarget, Binding, Needs};
 use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, Transpose};
 
 /// In order of preference.
@@ -28,7 +28,7 @@ fn needs(problem: &Transpose) -> Needs {
 
 /// The operand and the result, each whole.
 fn bindings() -> Vec<Binding> {
-    vec![Binding::read(Place::Input(0)), Binding::write(Place::Out)]
+    vec![Binding::read(BindTarget::Input(0)), Binding::write(BindTarget::Out)]
 }
 
 /// Why no kernel takes a problem on a device.

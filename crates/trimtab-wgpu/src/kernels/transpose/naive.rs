@@ -3,7 +3,7 @@
 use super::{Axis, axes, bindings, declines, is_software, moved_as, needs};
 use crate::kernels::elementwise::digits::{advance, digits, step_digits};
 use crate::kernels::elementwise::walk::{Walk, choices};
-use crate::program::{Gpu, Step, Writer};
+use crate::program::{Dispatch, Gpu, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
@@ -105,7 +105,7 @@ impl Variant<Gpu> for NaiveKernel {
         for (axis, digit) in axes.iter().zip(step_digits(&sizes, walk.step)) {
             params.extend([axis.size as u32, axis.from as u32, axis.to as u32, digit]);
         }
-        writer.program.push(Step {
+        writer.program.push(Dispatch {
             text: Cow::Owned(text(problem, axes.len())),
             constants: vec![("WIDTH", f64::from(config.workgroup))],
             needs: needs(problem),

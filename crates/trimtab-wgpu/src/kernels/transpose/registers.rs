@@ -2,7 +2,7 @@
 //! element by element where rows are not whole vectors. Blocks stay in the first cache, which is what software adapters have.
 
 use super::{Planes, bindings, declines_planes, is_software, moved_as, needs};
-use crate::program::{Gpu, Step, Writer, spread_groups};
+use crate::program::{Dispatch, Gpu, Writer, spread_groups};
 use std::borrow::Cow;
 use trimtab_core::{
     AdapterFacts, Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Transpose, Variant,
@@ -108,7 +108,7 @@ impl Variant<Gpu> for RegistersKernel {
         let groups = groups(&planes, config, writer.adapter).ok_or_else(wrong)?;
         let mut params = planes.params(vector.into(), planes.blocks(wide.into(), high.into()));
         params.extend([wide / vector, high / vector, 0, 0]);
-        writer.program.push(Step {
+        writer.program.push(Dispatch {
             text: Cow::Owned(text(problem, vector)),
             constants: vec![("WIDTH", f64::from(workgroup))],
             needs: needs(problem),

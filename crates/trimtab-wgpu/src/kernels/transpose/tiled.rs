@@ -1,7 +1,7 @@
 //! Square tiles through workgroup memory: rows are read and written whole, for the price of a barrier a tile.
 
 use super::{Planes, bindings, declines_planes, is_software, moved_as, needs};
-use crate::program::{Gpu, Step, Writer, spread_groups};
+use crate::program::{Dispatch, Gpu, Writer, spread_groups};
 use std::borrow::Cow;
 use trimtab_core::{
     AdapterFacts, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Transpose, Variant,
@@ -100,7 +100,7 @@ impl Variant<Gpu> for TiledKernel {
         let tile = u64::from(config.tile);
         let blocks = planes.blocks(tile, tile);
         let constants = [("TILE", config.tile), ("ROWS", config.rows), ("PAD", config.pad)];
-        writer.program.push(Step {
+        writer.program.push(Dispatch {
             text: Cow::Owned(format!(
                 "alias T = {};\n{}",
                 moved_as(problem.dtype),

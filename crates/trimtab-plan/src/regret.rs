@@ -1,10 +1,10 @@
 //! How good choices and predictions were, by what live calls took. Computed from facts; nothing is measured here.
 
-use crate::experience::{CHOSEN, EXPLORED, LIVE, estimate_of};
+use crate::experience::estimate_of;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use trimtab_core::{Basis, Estimate};
+use trimtab_core::{Basis, Condition, Estimate};
 use trimtab_model::learn::Ledger;
 use trimtab_wisdom::{Fact, FactKey, Outcome, Stats};
 
@@ -13,8 +13,6 @@ use trimtab_wisdom::{Fact, FactKey, Outcome, Stats};
 const FEWEST_SAMPLES: u64 = 3;
 /// An expected time covers what lies within so many of its spreads, either way.
 pub const COVERED_SPREADS: f64 = 2.0;
-/// The condition of facts from measuring again after live calls had taken another time than known, where that was confirmed.
-pub const DRIFTED: &str = "drifted";
 /// Plans whose expected times are kept for comparison; more are left out.
 const MAX_PLANS: usize = 4096;
 
@@ -92,17 +90,20 @@ pub struct LiveStats {
     pub accuracy: Vec<(&'static str, Accuracy)>,
 }
 
-type Place<'a> = (&'a str, &'a str);
+type OnDevice<'a> = (&'a str, &'a str);
 
-fn times<'a>(facts: &'a [Fact], condition: &str) -> impl Iterator<Item = (&'a FactKey, &'a Stats)> {
+fn times<'a>(facts: &'a [Fact], condition: Condition) -> impl Iterator<Item = (&'a FactKey, &'a Stats)> {
     facts.iter().filter(move |fact| fact.key.condition == condition).filter_map(|fact| match &fact.outcome {
         Outcome::Timed(stats) if stats.n > 0 => Some((&fact.key, stats)),
         _ => None,
     })
 }
 
-fn by_place<'a>(facts: &'a [Fact], condition: &str) -> BTreeMap<Place<'a>, Vec<(&'a FactKey, Stats)>> {
-    let mut places: BTreeMap<Place<'a>, Vec<(&'a FactKey, Stats)>> = BTreeMap::new();
+fn by_place<'a>(
+    facts: &'a [Fact],
+    condition: Condition,
+) -> BTreeMap<OnDevice<'a>, Vec<(&'a FactKey, Stats)>> {
+    let mut places: BTreeMap<OnDevice<'a>, Vec<(&'a FactKey, Stats)>> = BTreeMap::new();
     for (key, stats) in times(facts, condition) {
         places.entry((&key.device, &key.problem)).or_default().push((key, *stats));
     }
@@ -115,7 +116,7 @@ fn together(all: &[(&FactKey, Stats)]) -> Option<Stats> {
 
 /// What choices cost, by operation and device: the plan in force against the best of those tried beside it.
 pub fn regrets(facts: &[Fact]) -> Vec<Regret> {
-    let (chosen, explored) = (by_place(facts, CHOSEN), by_place(facts, EXPLORED));
+    let (chosen, explored) = (by_place(facts, Condition::Chosen), by_place(facts, Condition::Explored));
     let mut ratios: BTreeMap<(String, String), (Vec<f64>, u64)> = BTreeMap::new();
     for (place, tried) in &explored {
         let Some(own) = chosen.get(place).and_then(|chosen| together(chosen)).map(|own| own.mean()) else {
@@ -142,7 +143,7 @@ pub fn regrets(facts: &[Fact]) -> Vec<Regret> {
 
 /// What trying others cost; nothing if nothing was tried.
 pub fn explored(facts: &[Fact]) -> Option<Spent> {
-    let (chosen, tried) = (by_place(facts, CHOSEN), by_place(facts, EXPLORED));
+    let (chosen, tried) = (by_place(facts, Condition::Chosen), by_place(facts, Condition::Explored));
     let mut spent = Spent { calls: 0, extra_ns: 0.0, live_ns: 0.0 };
     for (place, tried) in &tried {
         let own = chosen.get(place).and_then(|chosen| together(chosen)).map(|own| own.mean());
@@ -151,30 +152,30 @@ pub fn explored(facts: &[Fact]) -> Option<Spent> {
             spent.extra_ns += own.map_or(0.0, |own| (stats.sum_ns - own * stats.n as f64).max(0.0));
         }
     }
-    spent.live_ns = times(facts, LIVE).map(|(_, stats)| stats.sum_ns).sum();
+    spent.live_ns = times(facts, Condition::Live).map(|(_, stats)| stats.sum_ns).sum();
     (spent.calls > 0).then_some(spent)
 }
 
 /// Times measured ahead against what live calls of the same kernel, settings and problem took.
 pub fn accuracy(facts: &[Fact]) -> Option<Accuracy> {
-    let name = |key: &FactKey| FactKey { condition: String::new(), ..key.clone() };
+    let name = |key: &FactKey| FactKey { condition: Condition::default(), ..key.clone() };
     let mut ahead: FxHashMap<FactKey, Estimate> = FxHashMap::default();
     // What was measured on a quiet machine is believed first.
-    for condition in ["busy", "quiet"] {
+    for condition in [Condition::Busy, Condition::Quiet] {
         ahead.extend(times(facts, condition).map(|(key, stats)| (name(key), estimate_of(stats))));
     }
-    let live = times(facts, LIVE).filter(|(_, live)| live.n >= FEWEST_SAMPLES);
+    let live = times(facts, Condition::Live).filter(|(_, live)| live.n >= FEWEST_SAMPLES);
     compare(live.filter_map(|(key, live)| Some((*ahead.get(&name(key))?, live.mean()))))
 }
 
 /// Kernels by timed live calls, the most used first.
 pub fn used(facts: &[Fact]) -> Vec<Used> {
-    let mut kernels: BTreeMap<Place<'_>, (u64, f64)> = BTreeMap::new();
-    for (key, stats) in times(facts, LIVE) {
+    let mut kernels: BTreeMap<OnDevice<'_>, (u64, f64)> = BTreeMap::new();
+    for (key, stats) in times(facts, Condition::Live) {
         let entry = kernels.entry((&key.device, &key.kernel)).or_default();
         *entry = (entry.0 + stats.n, entry.1 + stats.sum_ns);
     }
-    let used = |((device, kernel), (calls, ns)): (Place<'_>, (u64, f64))| Used {
+    let used = |((device, kernel), (calls, ns)): (OnDevice<'_>, (u64, f64))| Used {
         device: device.to_string(),
         kernel: kernel.to_string(),
         calls,
@@ -203,12 +204,12 @@ pub(crate) fn compare(pairs: impl Iterator<Item = (Estimate, f64)>) -> Option<Ac
 
 /// Counts, and expected times beside live ones, of this process. Only draining and deciding come here.
 #[derive(Default)]
-pub(crate) struct Audit {
+pub(crate) struct LiveCounts {
     counts: Mutex<LiveStats>,
     plans: Mutex<FxHashMap<u32, (Estimate, Option<Stats>)>>,
 }
 
-impl Audit {
+impl LiveCounts {
     /// A plan was put in force on that estimate.
     pub(crate) fn expects(&self, id: u32, estimate: Estimate) {
         if let Ok(mut plans) = self.plans.lock()
@@ -258,12 +259,12 @@ mod tests {
     use super::*;
     use trimtab_core::Nanos;
 
-    fn fact(kernel: &str, problem: &str, condition: &str, samples: &[f64]) -> Fact {
+    fn fact(kernel: &str, problem: &str, condition: Condition, samples: &[f64]) -> Fact {
         let key = FactKey {
             device: "cpu".into(),
             kernel: kernel.into(),
             problem: problem.into(),
-            condition: condition.into(),
+            condition,
             ..FactKey::default()
         };
         let outcome = Outcome::Timed(Stats::of(samples).unwrap());
@@ -273,12 +274,12 @@ mod tests {
     #[test]
     fn regret_is_the_plan_in_force_over_the_best_that_was_tried_often_enough() {
         let facts = [
-            fact("own", "matmul:f32:1x1x1", CHOSEN, &[120.0, 120.0, 120.0, 120.0]),
-            fact("other", "matmul:f32:1x1x1", EXPLORED, &[100.0, 100.0, 100.0]),
-            fact("lucky", "matmul:f32:1x1x1", EXPLORED, &[10.0]),
-            fact("own", "matmul:f32:2x2x2", CHOSEN, &[100.0, 100.0, 100.0]),
-            fact("other", "matmul:f32:2x2x2", EXPLORED, &[150.0, 150.0, 150.0]),
-            fact("own", "reduce.sum:f32:9", LIVE, &[9000.0]),
+            fact("own", "matmul:f32:1x1x1", Condition::Chosen, &[120.0, 120.0, 120.0, 120.0]),
+            fact("other", "matmul:f32:1x1x1", Condition::Explored, &[100.0, 100.0, 100.0]),
+            fact("lucky", "matmul:f32:1x1x1", Condition::Explored, &[10.0]),
+            fact("own", "matmul:f32:2x2x2", Condition::Chosen, &[100.0, 100.0, 100.0]),
+            fact("other", "matmul:f32:2x2x2", Condition::Explored, &[150.0, 150.0, 150.0]),
+            fact("own", "reduce.sum:f32:9", Condition::Live, &[9000.0]),
         ];
         let regrets = regrets(&facts);
         let [regret] = &regrets[..] else { panic!("{regrets:?}") };
@@ -291,14 +292,14 @@ mod tests {
     #[test]
     fn accuracy_compares_what_was_measured_ahead_with_live_calls_of_the_same_kernel() {
         let facts = [
-            fact("a", "p", "quiet", &[100.0, 110.0]),
-            fact("a", "p", "busy", &[900.0]),
-            fact("a", "p", LIVE, &[105.0, 105.0, 105.0]),
-            fact("b", "p", "quiet", &[100.0]),
-            fact("b", "p", LIVE, &[200.0, 200.0, 200.0]),
-            fact("c", "p", LIVE, &[1.0, 1.0, 1.0]),
-            fact("d", "p", "quiet", &[100.0]),
-            fact("d", "p", LIVE, &[500.0]),
+            fact("a", "p", Condition::Quiet, &[100.0, 110.0]),
+            fact("a", "p", Condition::Busy, &[900.0]),
+            fact("a", "p", Condition::Live, &[105.0, 105.0, 105.0]),
+            fact("b", "p", Condition::Quiet, &[100.0]),
+            fact("b", "p", Condition::Live, &[200.0, 200.0, 200.0]),
+            fact("c", "p", Condition::Live, &[1.0, 1.0, 1.0]),
+            fact("d", "p", Condition::Quiet, &[100.0]),
+            fact("d", "p", Condition::Live, &[500.0]),
         ];
         let told = accuracy(&facts).unwrap();
         assert_eq!((told.compared, told.covered), (2, 0.5));
@@ -311,16 +312,16 @@ mod tests {
 
     #[test]
     fn predictions_of_this_process_are_told_apart_by_what_they_rested_on() {
-        let audit = Audit::default();
+        let counts = LiveCounts::default();
         let estimate = |basis| Estimate { time: Nanos(100), spread_log2: 0.1, basis };
-        audit.expects(1, estimate(Basis::Measured(3)));
-        audit.expects(2, estimate(Basis::Analytic));
-        audit.expects(4, estimate(Basis::Learned(60)));
-        audit.ran(1, &Stats::of(&[100.0; 4]).unwrap());
-        audit.ran(2, &Stats::of(&[200.0; 4]).unwrap());
-        audit.ran(3, &Stats::of(&[7.0]).unwrap());
-        audit.ran(4, &Stats::of(&[80.0; 4]).unwrap());
-        let stats = audit.stats();
+        counts.expects(1, estimate(Basis::Measured(3)));
+        counts.expects(2, estimate(Basis::Analytic));
+        counts.expects(4, estimate(Basis::Learned(60)));
+        counts.ran(1, &Stats::of(&[100.0; 4]).unwrap());
+        counts.ran(2, &Stats::of(&[200.0; 4]).unwrap());
+        counts.ran(3, &Stats::of(&[7.0]).unwrap());
+        counts.ran(4, &Stats::of(&[80.0; 4]).unwrap());
+        let stats = counts.stats();
         assert_eq!(stats.timed, 13);
         let told: Vec<(&str, f64, f64)> =
             stats.accuracy.iter().map(|(basis, told)| (*basis, told.mape, told.covered)).collect();

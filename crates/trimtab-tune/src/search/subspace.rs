@@ -3,7 +3,7 @@
 //! The best point often needs the opposite value of a switch whose first trials were bad.
 
 use super::RandomNumbers;
-use super::told::{Niche, Told};
+use super::told::{Subspace, Told};
 
 /// How many doublings behind the best a part that was never tried is assumed to be.
 const UNTRIED: f64 = 0.5;
@@ -13,7 +13,7 @@ const CREDIT: f64 = 2.0;
 const LUCK: f64 = 0.3;
 
 /// Any other value of any axis of the best point.
-pub(super) fn any(told: &Told, numbers: &mut RandomNumbers) -> Option<Niche> {
+pub(super) fn any(told: &Told, numbers: &mut RandomNumbers) -> Option<Subspace> {
     let own = told.space.digits(told.best?.0);
     let values = |axis: usize| told.space.axes()[axis].values.len();
     let axes: Vec<usize> = (0..own.len()).filter(|axis| values(*axis) > 1).collect();
@@ -23,7 +23,7 @@ pub(super) fn any(told: &Told, numbers: &mut RandomNumbers) -> Option<Niche> {
 }
 
 /// The other value that promises most: its best point is near the best of all, or it was hardly tried.
-pub(super) fn promising(told: &Told, numbers: &mut RandomNumbers) -> Option<Niche> {
+pub(super) fn promising(told: &Told, numbers: &mut RandomNumbers) -> Option<Subspace> {
     let (best_at, best) = told.best?;
     let own = told.space.digits(best_at);
     // Doublings behind the best, and trials.
@@ -42,7 +42,7 @@ pub(super) fn promising(told: &Told, numbers: &mut RandomNumbers) -> Option<Nich
             parts[usize::from(*digit)].1 += 1.0;
         }
     }
-    let mut chosen: Option<(f64, Niche)> = None;
+    let mut chosen: Option<(f64, Subspace)> = None;
     for (axis, parts) in parts.iter().enumerate() {
         for (digit, (behind, trials)) in parts.iter().enumerate() {
             if digit == usize::from(own[axis]) {
@@ -54,7 +54,7 @@ pub(super) fn promising(told: &Told, numbers: &mut RandomNumbers) -> Option<Nich
             }
         }
     }
-    chosen.map(|(_, niche)| niche)
+    chosen.map(|(_, subspace)| subspace)
 }
 
 #[cfg(test)]
@@ -76,8 +76,8 @@ mod tests {
         told.tell(5, Seen::Time(1.0));
         let own = told.space.digits(5).to_vec();
         for _ in 0..100 {
-            for niche in [any(&told, &mut numbers), promising(&told, &mut numbers)] {
-                let (axis, digit) = niche.unwrap();
+            for subspace in [any(&told, &mut numbers), promising(&told, &mut numbers)] {
+                let (axis, digit) = subspace.unwrap();
                 assert_ne!(own[axis], digit);
             }
         }
@@ -98,8 +98,8 @@ mod tests {
             };
             told.tell(at, Seen::Time(time));
         }
-        let chosen: Vec<Niche> = (0..50).filter_map(|_| promising(&told, &mut numbers)).collect();
-        assert!(chosen.iter().all(|niche| [(0, 3), (1, 1)].contains(niche)), "{chosen:?}");
+        let chosen: Vec<Subspace> = (0..50).filter_map(|_| promising(&told, &mut numbers)).collect();
+        assert!(chosen.iter().all(|subspace| [(0, 3), (1, 1)].contains(subspace)), "{chosen:?}");
         assert!(chosen.contains(&(1, 1)));
     }
 }

@@ -14,7 +14,7 @@ const NONE: &str = "-";
 
 /// What is asked of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct SearchGoal {
     /// The strategy, if one was named.
     pub strategy: Option<StrategyName>,
     /// Most points measured.
@@ -23,7 +23,7 @@ pub(crate) struct Wanted {
     pub good_enough: Option<f64>,
 }
 
-impl Wanted {
+impl SearchGoal {
     /// The text of a completed search.
     fn text(&self) -> String {
         let strategy = self.strategy.map_or(NONE, StrategyName::name);
@@ -33,11 +33,11 @@ impl Wanted {
     }
 
     /// What a completed search was asked, by its text.
-    fn read(text: &str) -> Option<Wanted> {
+    fn read(text: &str) -> Option<SearchGoal> {
         let mut parts = text.strip_prefix(SEARCH)?.split(':');
         let mut part = || parts.next().map(|part| Some(part).filter(|part| *part != NONE));
         let (strategy, evals, share) = (part()?, part()?, part()?);
-        Some(Wanted {
+        Some(SearchGoal {
             strategy: strategy.map(str::parse).transpose().ok()?,
             evals: evals.map(str::parse).transpose().ok()?,
             good_enough: share.map(str::parse).transpose().ok()?,
@@ -45,7 +45,7 @@ impl Wanted {
     }
 
     /// Whether a search that was limited by this is enough for one who wants `other`.
-    fn covers(&self, other: &Wanted) -> bool {
+    fn covers(&self, other: &SearchGoal) -> bool {
         let strategy = other.strategy.is_none() || other.strategy == self.strategy;
         let evals = self.evals.is_none_or(|had| other.evals.is_some_and(|wanted| had >= wanted));
         let share = self.good_enough.is_none_or(|had| other.good_enough.is_some_and(|wanted| had >= wanted));
@@ -58,10 +58,10 @@ pub(crate) fn remembered_as(
     complete: bool,
     patience: Patience,
     session: Nanos,
-    ended_by: Option<Wanted>,
+    ended_by: Option<SearchGoal>,
 ) -> String {
     match (complete, ended_by) {
-        (false, Some(Wanted { strategy: Some(strategy), .. })) => {
+        (false, Some(SearchGoal { strategy: Some(strategy), .. })) => {
             format!("{PARTIAL}{}:{strategy}", millis(session))
         }
         (false, _) => format!("{PARTIAL}{}", millis(session)),
@@ -76,36 +76,36 @@ pub(crate) fn satisfies(
     patience: Patience,
     session: Nanos,
     accept_partial: bool,
-    wanted: &Wanted,
+    goal: &SearchGoal,
 ) -> bool {
     if let Ok(had) = verdict.patience.parse::<Patience>() {
         // Whoever names a strategy wants it used, unless nothing is left to find.
-        return had == Patience::Exhaustive || (had >= patience && wanted.strategy.is_none());
+        return had == Patience::Exhaustive || (had >= patience && goal.strategy.is_none());
     }
-    if let Some(had) = Wanted::read(&verdict.patience) {
-        return accept_partial || (patience <= Patience::Measure && had.covers(wanted));
+    if let Some(had) = SearchGoal::read(&verdict.patience) {
+        return accept_partial || (patience <= Patience::Measure && had.covers(goal));
     }
     let Some(partial) = verdict.patience.strip_prefix(PARTIAL) else { return false };
     let (spent, strategy) = partial.split_once(':').unwrap_or((partial, NONE));
     let Ok(spent) = spent.parse::<u64>() else { return false };
-    let same = wanted.strategy.is_none_or(|wanted| wanted.name() == strategy);
+    let same = goal.strategy.is_none_or(|goal| goal.name() == strategy);
     accept_partial || (spent > 0 && spent >= millis(session) && same)
 }
 
 /// The search that found the settings a verdict names, and what ended it, where there was one.
-pub(crate) fn found_by(verdict: &Verdict) -> Option<Wanted> {
+pub(crate) fn found_by(verdict: &Verdict) -> Option<SearchGoal> {
     match verdict.patience.strip_prefix(PARTIAL) {
         Some(partial) => {
             let strategy = partial.split_once(':')?.1.parse().ok();
-            Some(Wanted { strategy, ..Wanted::default() })
+            Some(SearchGoal { strategy, ..SearchGoal::default() })
         }
-        None => Wanted::read(&verdict.patience),
+        None => SearchGoal::read(&verdict.patience),
     }
 }
 
 /// How the settings a verdict names were found, in words, where not everything was measured.
 pub(crate) fn how_found(verdict: &Verdict) -> Option<String> {
-    let Wanted { strategy, evals, good_enough } = found_by(verdict)?;
+    let SearchGoal { strategy, evals, good_enough } = found_by(verdict)?;
     let mut how = match strategy {
         Some(strategy) => format!("settings were searched by `{strategy}`"),
         None => "settings were raced".to_string(),
@@ -127,15 +127,15 @@ fn millis(time: Nanos) -> u64 {
 mod tests {
     use super::*;
 
-    fn wanted(strategy: Option<&str>, evals: Option<u32>, good_enough: Option<f64>) -> Wanted {
-        Wanted { strategy: strategy.map(|name| name.parse().unwrap()), evals, good_enough }
+    fn wanted(strategy: Option<&str>, evals: Option<u32>, good_enough: Option<f64>) -> SearchGoal {
+        SearchGoal { strategy: strategy.map(|name| name.parse().unwrap()), evals, good_enough }
     }
 
     fn verdict(patience: String) -> Verdict {
         Verdict { patience, ..Verdict::default() }
     }
 
-    fn enough(had: &str, asked: Wanted) -> bool {
+    fn enough(had: &str, asked: SearchGoal) -> bool {
         let session = Nanos::from_millis(1000);
         satisfies(&verdict(had.to_string()), Patience::Measure, session, false, &asked)
     }
@@ -149,11 +149,11 @@ mod tests {
             wanted(Some("auto"), Some(u32::MAX), Some(0.5)),
         ] {
             let text = remembered_as(true, Patience::Measure, Nanos(0), Some(asked));
-            assert_eq!(Wanted::read(&text), Some(asked), "{text}");
+            assert_eq!(SearchGoal::read(&text), Some(asked), "{text}");
             assert!(enough(&text, asked), "{text}");
         }
         for text in ["measure", "search:", "search:hill", "search:nobody:-:-", "search:-:x:-", "partial:7"] {
-            assert_eq!(Wanted::read(text), None, "{text}");
+            assert_eq!(SearchGoal::read(text), None, "{text}");
         }
     }
 
@@ -197,7 +197,8 @@ mod tests {
         );
         assert!(!enough(&text, wanted(Some("auto"), None, None)));
         assert!(
-            !enough("partial:999:hill", wanted(None, None, None)) && !enough("partial:0", Wanted::default())
+            !enough("partial:999:hill", wanted(None, None, None))
+                && !enough("partial:0", SearchGoal::default())
         );
         assert!(enough("partial:1000", wanted(None, None, None)));
     }

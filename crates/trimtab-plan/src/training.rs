@@ -1,4 +1,4 @@
-//! What measured problems teach about others of their sort: tables of times, and models fitted to them when asked.
+//! What measured problems teach about others of their family: tables of times, and models fitted to them when asked.
 
 use crate::experience::estimate_of;
 use crate::field;
@@ -6,16 +6,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{KernelId, Point, Problem};
 use trimtab_model::learn::{
-    FEWEST_PROBLEMS, Kind, Learned, SLOWEST_LOG2, Table, axes, recency, relative, shape as describe,
+    FEWEST_PROBLEMS, Learned, ModelKind, SLOWEST_LOG2, Table, axes, recency, relative, shape as describe,
 };
 use trimtab_wisdom::Stats;
 
-/// With fewer measured problems of a sort than this nobody is spared a measurement.
+/// With fewer measured problems of a family than this nobody is spared a measurement.
 pub(crate) const FEWEST_ROWS: usize = 20;
-/// Problems of one sort a model is fitted to; the newest count. Fitting and cross-validating so many takes less than 100 ms, of
+/// Problems of one family a model is fitted to; the newest count. Fitting and cross-validating so many takes less than 100 ms, of
 /// 187 with ten rivals about 60 ms on two cores that others kept busy.
 const MOST_PROBLEMS: usize = 256;
-/// Rivals of one sort a model tells apart: those that between them lose least.
+/// Rivals of one family a model tells apart: those that between them lose least.
 const MOST_RIVALS: usize = 12;
 /// A rival must make up for so many doublings a problem to be one of them: below, it is a twin of those there.
 const WORTH: f64 = 0.002;
@@ -31,7 +31,7 @@ const QUICK: usize = 200;
 const REACH: f64 = 1.0;
 /// The least weight of a measured problem, however old: that of ten weeks.
 const LEAST_WEIGHT: f64 = 1.0 / 1024.0;
-/// Different points of kernels looked at per sort, and sorts per device; more are not learned from.
+/// Different points of kernels looked at per family, and families per device; more are not learned from.
 const MOST_COLUMNS: usize = 4096;
 const MOST_SORTS: usize = 1024;
 
@@ -46,7 +46,7 @@ pub(crate) enum Belief {
 
 /// A time with what it is worth.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct Label {
     pub belief: Belief,
     pub ns: f64,
     /// How far it may be off by chance, in doublings.
@@ -55,11 +55,11 @@ pub(crate) struct Told {
     pub at_ms: u64,
 }
 
-impl Told {
+impl Label {
     /// What samples tell.
-    pub(crate) fn new(stats: &Stats, belief: Belief, at_ms: u64) -> Told {
+    pub(crate) fn new(stats: &Stats, belief: Belief, at_ms: u64) -> Label {
         let noise_log2 = estimate_of(stats).spread_log2 / (stats.n.max(1) as f64).sqrt();
-        Told { belief, ns: stats.min_ns, noise_log2, at_ms }
+        Label { belief, ns: stats.min_ns, noise_log2, at_ms }
     }
 }
 
@@ -67,7 +67,7 @@ impl Told {
 #[derive(Clone)]
 struct Seen {
     problem: Problem,
-    times: FxHashMap<usize, Told>,
+    times: FxHashMap<usize, Label>,
 }
 
 impl Seen {
@@ -97,9 +97,9 @@ impl Seen {
     }
 }
 
-/// Everything measured of one sort of problems on one device.
+/// Everything measured of one family of problems on one device.
 #[derive(Default)]
-struct Sort {
+struct Family {
     rivals: Vec<(KernelId, Point)>,
     numbers: FxHashMap<(KernelId, Point), usize>,
     seen: Vec<Seen>,
@@ -109,11 +109,11 @@ struct Sort {
     /// Measurements so far, and how many there were when a model was last fitted or tried.
     told: usize,
     fitted_at: usize,
-    lesson: Option<Arc<Lesson>>,
+    trained: Option<Arc<Trained>>,
 }
 
-impl Sort {
-    fn note(&mut self, problem: &Problem, rival: (KernelId, Point), told: Told) {
+impl Family {
+    fn note(&mut self, problem: &Problem, rival: (KernelId, Point), told: Label) {
         let number = match self.numbers.get(&rival) {
             Some(&number) => number,
             None if self.rivals.len() >= MOST_COLUMNS => return,
@@ -155,7 +155,7 @@ impl Sort {
     }
 
     /// The measured problems as a table of the rivals that matter; `None` without two problems or a rival.
-    fn table(&self) -> Option<Lessoned> {
+    fn table(&self) -> Option<Collected> {
         let mut counts = vec![0usize; self.rivals.len()];
         self.seen.iter().flat_map(|seen| seen.times.keys()).for_each(|&number| counts[number] += 1);
         let known: Vec<usize> =
@@ -192,7 +192,7 @@ impl Sort {
         }
         let kernels = known.iter().map(|&number| self.rivals[number].0).collect();
         let rivals = picked.iter().map(|&number| self.rivals[number]).collect();
-        Some(Lessoned { table, tied, problems, rivals, kernels, missed_log2 })
+        Some(Collected { table, tied, problems, rivals, kernels, missed_log2 })
     }
 }
 
@@ -222,7 +222,7 @@ fn pick(told: &[Vec<f64>], known: &[usize]) -> (Vec<usize>, f64) {
 }
 
 /// A table with what its rows and columns are.
-pub(crate) struct Lessoned {
+pub(crate) struct Collected {
     pub table: Table,
     /// The same with rivals that are within the noise of the best as fast as it: what models are fitted to, so that what they are
     /// expected to lose is not what chance made of equals.
@@ -234,8 +234,8 @@ pub(crate) struct Lessoned {
     missed_log2: f64,
 }
 
-/// What was learned of one sort of problems on one device.
-pub(crate) struct Lesson {
+/// What was learned of one family of problems on one device.
+pub(crate) struct Trained {
     pub learned: Learned,
     /// The rivals it tells apart.
     pub rivals: Vec<(KernelId, Point)>,
@@ -247,9 +247,9 @@ pub(crate) struct Lesson {
     missed_log2: f64,
 }
 
-/// What a lesson says about one problem.
+/// What a trained says about one problem.
 pub(crate) struct Advice {
-    /// Number of the rival in the lesson.
+    /// Number of the rival in the trained.
     pub rival: usize,
     /// What it is expected to lose against the best of all, as a share.
     pub loss: f64,
@@ -257,9 +257,9 @@ pub(crate) struct Advice {
     pub log2: Vec<f64>,
 }
 
-impl Lesson {
-    fn new(lessoned: Lessoned, seed: u64) -> Option<Lesson> {
-        let Lessoned { tied: table, rivals, kernels, missed_log2, .. } = lessoned;
+impl Trained {
+    fn new(collected: Collected, seed: u64) -> Option<Trained> {
+        let Collected { tied: table, rivals, kernels, missed_log2, .. } = collected;
         let learned =
             Some(&table).filter(|table| table.len() >= FEWEST_ROWS).and_then(|table| learn(table, seed))?;
         let span = |axis: usize| {
@@ -268,7 +268,7 @@ impl Lesson {
                 .fold((f64::INFINITY, f64::NEG_INFINITY), |span, at| (span.0.min(at), span.1.max(at)))
         };
         let spans = (0..table.axes().near).map(span).collect();
-        Some(Lesson { learned, rivals, kernels, spans, missed_log2 })
+        Some(Trained { learned, rivals, kernels, spans, missed_log2 })
     }
 
     /// The rival expected to be fastest of those that are `eligible`.
@@ -291,71 +291,71 @@ impl Lesson {
     }
 }
 
-type Sorts = FxHashMap<(u16, String), Sort>;
+type Families = FxHashMap<(u16, String), Family>;
 
-/// What was measured, by device and sort of problems, and what was learned from it.
+/// What was measured, by device and family of problems, and what was learned from it.
 #[derive(Default)]
-pub(crate) struct Lessons {
-    sorts: Arc<Mutex<Sorts>>,
+pub(crate) struct TrainingTables {
+    families: Arc<Mutex<Families>>,
 }
 
-impl Lessons {
+impl TrainingTables {
     pub(crate) fn clear(&self) {
-        if let Ok(mut sorts) = self.sorts.lock() {
-            sorts.clear();
+        if let Ok(mut families) = self.families.lock() {
+            families.clear();
         }
     }
 
     /// Takes in the time of one rival.
-    pub(crate) fn note(&self, device: u16, problem: &Problem, rival: (KernelId, Point), told: Told) {
-        let Ok(mut sorts) = self.sorts.lock() else { return };
-        let key = (device, field::sort_of(problem));
-        if sorts.len() < MOST_SORTS || sorts.contains_key(&key) {
-            sorts.entry(key).or_default().note(problem, rival, told);
+    pub(crate) fn note(&self, device: u16, problem: &Problem, rival: (KernelId, Point), told: Label) {
+        let Ok(mut families) = self.families.lock() else { return };
+        let key = (device, field::family_of(problem));
+        if families.len() < MOST_SORTS || families.contains_key(&key) {
+            families.entry(key).or_default().note(problem, rival, told);
         }
     }
 
-    /// What was learned about problems of this sort, if enough of them were measured. The first model is fitted here and now
-    /// if that is quick or the caller `waits`, else and ever after by [`catch_up`](Lessons::catch_up).
-    pub(crate) fn about(&self, device: u16, problem: &Problem, waits: bool) -> Option<Arc<Lesson>> {
-        let key = (device, field::sort_of(problem));
-        let lessoned = {
-            let mut sorts = self.sorts.lock().ok()?;
-            let sort = sorts.get_mut(&key)?;
-            if sort.lesson.is_some() || !sort.is_due() {
-                return sort.lesson.clone();
+    /// What was learned about problems of this family, if enough of them were measured. The first model is fitted here and now
+    /// if that is quick or the caller `waits`, else and ever after by [`catch_up`](TrainingTables::catch_up).
+    pub(crate) fn about(&self, device: u16, problem: &Problem, waits: bool) -> Option<Arc<Trained>> {
+        let key = (device, field::family_of(problem));
+        let collected = {
+            let mut families = self.families.lock().ok()?;
+            let family = families.get_mut(&key)?;
+            if family.trained.is_some() || !family.is_due() {
+                return family.trained.clone();
             }
-            let lessoned = sort.table()?;
-            if !waits && lessoned.table.len() * lessoned.table.rivals() > QUICK {
+            let collected = family.table()?;
+            if !waits && collected.table.len() * collected.table.rivals() > QUICK {
                 return None;
             }
-            sort.fitted_at = sort.told;
-            lessoned
+            family.fitted_at = family.told;
+            collected
         };
-        fit(&self.sorts, &key, lessoned)
+        fit(&self.families, &key, collected)
     }
 
     /// Learns again what there is a tenth more of, by a thread of its own. Called when a decision is made: during a race it would
     /// take a core away from what is measured.
     pub(crate) fn catch_up(&self, device: u16, problem: &Problem) {
-        let key = (device, field::sort_of(problem));
-        let Ok(mut sorts) = self.sorts.lock() else { return };
-        let Some(sort) = sorts.get_mut(&key).filter(|sort| sort.is_due()) else { return };
-        sort.fitted_at = sort.told;
-        if let Some(lessoned) = sort.table() {
-            let sorts = Arc::clone(&self.sorts);
-            let body = move || drop(fit(&sorts, &key, lessoned));
+        let key = (device, field::family_of(problem));
+        let Ok(mut families) = self.families.lock() else { return };
+        let Some(family) = families.get_mut(&key).filter(|family| family.is_due()) else { return };
+        family.fitted_at = family.told;
+        if let Some(collected) = family.table() {
+            let families = Arc::clone(&self.families);
+            let body = move || drop(fit(&families, &key, collected));
             // Without a thread what there is must do until there is more to learn from.
             let _ = std::thread::Builder::new().name("trimtab-learns".to_string()).spawn(body);
         }
     }
 
-    /// Every table with at least `fewest` problems, by device and sort.
-    pub(crate) fn tables(&self, fewest: usize) -> Vec<(u16, String, Lessoned)> {
-        let Ok(sorts) = self.sorts.lock() else { return Vec::new() };
-        let tables = sorts.iter().filter_map(|((device, sort), seen)| {
-            let lessoned = seen.table().filter(|lessoned| lessoned.problems.len() >= fewest)?;
-            Some((*device, sort.clone(), lessoned))
+    /// Every table with at least `fewest` problems, by device and family.
+    pub(crate) fn tables(&self, fewest: usize) -> Vec<(u16, String, Collected)> {
+        let Ok(families) = self.families.lock() else { return Vec::new() };
+        let tables = families.iter().filter_map(|((device, family), seen)| {
+            let collected = seen.table().filter(|collected| collected.problems.len() >= fewest)?;
+            Some((*device, family.clone(), collected))
         });
         let mut tables: Vec<_> = tables.collect();
         tables.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
@@ -365,27 +365,27 @@ impl Lessons {
 
 /// The model that calls go by.
 pub(crate) fn learn(table: &Table, seed: u64) -> Option<Learned> {
-    Learned::fit(Kind::Default, table, seed)
+    Learned::fit(ModelKind::Default, table, seed)
 }
 
 /// Fits a model and puts it in the place of the one there, if it can be fitted.
-fn fit(sorts: &Mutex<Sorts>, key: &(u16, String), lessoned: Lessoned) -> Option<Arc<Lesson>> {
-    let lesson = Arc::new(Lesson::new(lessoned, field::seed(&[&key.1]))?);
-    if let Ok(mut sorts) = sorts.lock()
-        && let Some(sort) = sorts.get_mut(key)
+fn fit(families: &Mutex<Families>, key: &(u16, String), collected: Collected) -> Option<Arc<Trained>> {
+    let trained = Arc::new(Trained::new(collected, field::seed(&[&key.1]))?);
+    if let Ok(mut families) = families.lock()
+        && let Some(family) = families.get_mut(key)
     {
-        sort.lesson = Some(Arc::clone(&lesson));
+        family.trained = Some(Arc::clone(&trained));
     }
-    Some(lesson)
+    Some(trained)
 }
 
-/// Problems of one sort as models see them, without times: what [`next`](trimtab_model::learn::next) chooses among. Those of
-/// another sort than the first are left out.
+/// Problems of one family as models see them, without times: what [`next`](trimtab_model::learn::next) chooses among. Those of
+/// another family than the first are left out.
 pub fn wanted(problems: &[Problem]) -> Table {
     let Some(first) = problems.first() else { return Table::default() };
     let mut table = Table::new(axes(first), 0);
-    let sort = field::sort_of(first);
-    for problem in problems.iter().filter(|problem| field::sort_of(problem) == sort) {
+    let family = field::family_of(first);
+    for problem in problems.iter().filter(|problem| field::family_of(problem) == family) {
         table.want(&describe(problem));
     }
     table
@@ -404,14 +404,14 @@ mod tests {
         (KernelId(number), Point::new(&[number]))
     }
 
-    fn told(belief: Belief, ns: f64, at_ms: u64) -> Told {
-        Told { belief, ns, noise_log2: 0.0, at_ms }
+    fn told(belief: Belief, ns: f64, at_ms: u64) -> Label {
+        Label { belief, ns, noise_log2: 0.0, at_ms }
     }
 
-    fn teach(lessons: &Lessons, sizes: std::ops::Range<u64>) {
+    fn teach(training: &TrainingTables, sizes: std::ops::Range<u64>) {
         for size in sizes {
             for (number, factor) in [(0, 1.0), (1, 1.5), (2, 1.005)] {
-                lessons.note(0, &problem(size), rival(number), told(Belief::Quiet, size as f64 * factor, 0));
+                training.note(0, &problem(size), rival(number), told(Belief::Quiet, size as f64 * factor, 0));
             }
         }
     }
@@ -429,84 +429,84 @@ mod tests {
 
     #[test]
     fn the_newest_problems_count_and_a_quiet_time_is_not_replaced_by_a_busy_one() {
-        let mut sort = Sort::default();
+        let mut family = Family::default();
         let most = MOST_PROBLEMS as u64;
         for size in 2..most + 50 {
-            sort.note(&problem(size), rival(0), told(Belief::Quiet, 1.0, 0));
-            sort.note(&problem(size), rival(0), told(Belief::Busy, 9.0, 0));
+            family.note(&problem(size), rival(0), told(Belief::Quiet, 1.0, 0));
+            family.note(&problem(size), rival(0), told(Belief::Busy, 9.0, 0));
         }
-        assert_eq!((sort.seen.len(), sort.places.len()), (MOST_PROBLEMS, MOST_PROBLEMS));
-        assert!(!sort.places.contains_key(&problem(2)) && sort.places.contains_key(&problem(most + 49)));
-        assert!(sort.places.iter().all(|(problem, place)| sort.seen[*place].problem == *problem));
-        assert!(sort.seen.iter().all(|seen| seen.times[&0] == told(Belief::Quiet, 1.0, 0)));
+        assert_eq!((family.seen.len(), family.places.len()), (MOST_PROBLEMS, MOST_PROBLEMS));
+        assert!(!family.places.contains_key(&problem(2)) && family.places.contains_key(&problem(most + 49)));
+        assert!(family.places.iter().all(|(problem, place)| family.seen[*place].problem == *problem));
+        assert!(family.seen.iter().all(|seen| seen.times[&0] == told(Belief::Quiet, 1.0, 0)));
     }
 
     #[test]
     fn a_problem_measured_a_week_before_the_newest_counts_half() {
-        let (week, mut sort) = (7 * 24 * 3600 * 1000, Sort::default());
+        let (week, mut family) = (7 * 24 * 3600 * 1000, Family::default());
         for size in 10..40 {
             let at_ms = if size < 20 { 5 * week } else { 6 * week };
             for number in [0, 1] {
                 let ns = if (size < 25) == (number == 0) { 1.0 } else { 2.0 };
                 // One rival of one problem was measured again since.
                 let at_ms = if (size, number) == (10, 1) { 6 * week } else { at_ms };
-                sort.note(&problem(size), rival(number), told(Belief::Quiet, ns, at_ms));
+                family.note(&problem(size), rival(number), told(Belief::Quiet, ns, at_ms));
             }
         }
-        let lessoned = sort.table().unwrap();
-        let weights: Vec<f64> = (0..lessoned.tied.len()).map(|row| lessoned.tied.weight(row)).collect();
+        let collected = family.table().unwrap();
+        let weights: Vec<f64> = (0..collected.tied.len()).map(|row| collected.tied.weight(row)).collect();
         assert_eq!((weights[0], &weights[1..10], &weights[10..]), (0.75, &[0.5; 9][..], &[1.0; 20][..]));
-        assert!((0..weights.len()).all(|row| lessoned.table.weight(row) == weights[row]));
+        assert!((0..weights.len()).all(|row| collected.table.weight(row) == weights[row]));
         // Of something ancient a little is left.
-        sort.note(&problem(10), rival(0), told(Belief::Quiet, 1.0, 0));
-        sort.note(&problem(10), rival(1), told(Belief::Quiet, 1.0, 0));
-        sort.note(&problem(39), rival(1), told(Belief::Quiet, 1.0, 600 * week));
-        assert_eq!(sort.table().unwrap().table.weight(0), LEAST_WEIGHT);
+        family.note(&problem(10), rival(0), told(Belief::Quiet, 1.0, 0));
+        family.note(&problem(10), rival(1), told(Belief::Quiet, 1.0, 0));
+        family.note(&problem(39), rival(1), told(Belief::Quiet, 1.0, 600 * week));
+        assert_eq!(family.table().unwrap().table.weight(0), LEAST_WEIGHT);
     }
 
     #[test]
     fn who_is_within_the_noise_of_the_best_is_as_fast_for_the_model_and_not_in_the_table_shown() {
-        let mut sort = Sort::default();
+        let mut family = Family::default();
         for size in 10..20 {
-            let noisy = Told { noise_log2: 1.06f64.log2(), ..told(Belief::Quiet, 1.05, 0) };
-            let far = Told { noise_log2: 9.0, ..told(Belief::Quiet, 1.2, 0) };
+            let noisy = Label { noise_log2: 1.06f64.log2(), ..told(Belief::Quiet, 1.05, 0) };
+            let far = Label { noise_log2: 9.0, ..told(Belief::Quiet, 1.2, 0) };
             let all = [told(Belief::Quiet, 1.0, 0), told(Belief::Quiet, 1.015, 0), noisy, far];
             // Everyone is best somewhere.
             for (number, one) in all.into_iter().enumerate() {
                 let turned = (number as u32 + size as u32) % 4;
-                sort.note(&problem(size), rival(turned), one);
+                family.note(&problem(size), rival(turned), one);
             }
         }
-        let lessoned = sort.table().unwrap();
+        let collected = family.table().unwrap();
         let row = |table: &Table| {
             let mut row: Vec<f64> = table.told(0).iter().map(|log2| log2.exp2()).collect();
             row.sort_by(f64::total_cmp);
             row
         };
-        assert_eq!(row(&lessoned.tied)[..3], [1.0; 3]);
-        assert!((row(&lessoned.tied)[3] - 1.2).abs() < 1e-9);
-        assert!((row(&lessoned.table)[2] - 1.05).abs() < 1e-9);
+        assert_eq!(row(&collected.tied)[..3], [1.0; 3]);
+        assert!((row(&collected.tied)[3] - 1.2).abs() < 1e-9);
+        assert!((row(&collected.table)[2] - 1.05).abs() < 1e-9);
     }
 
     #[test]
     fn a_tenth_more_measurements_are_learned_by_a_thread_of_their_own() {
-        let lessons = Lessons::default();
-        teach(&lessons, 10..10 + FEWEST_ROWS as u64 - 1);
-        let about = |waits: bool| lessons.about(0, &problem(100), waits);
+        let training = TrainingTables::default();
+        teach(&training, 10..10 + FEWEST_ROWS as u64 - 1);
+        let about = |waits: bool| training.about(0, &problem(100), waits);
         assert!(about(true).is_none());
-        teach(&lessons, 10..50);
-        let problems = || about(false).map_or(0, |lesson| lesson.learned.problems());
+        teach(&training, 10..50);
+        let problems = || about(false).map_or(0, |trained| trained.learned.problems());
         assert_eq!(problems(), 40);
-        teach(&lessons, 50..80);
+        teach(&training, 50..80);
         // The old model answers until someone has time to learn.
         assert_eq!(problems(), 40);
-        lessons.catch_up(0, &problem(100));
+        training.catch_up(0, &problem(100));
         let watch = Stopwatch::start();
         while problems() != 70 {
             assert!(watch.elapsed().duration().as_secs() < 60, "never learned again");
             std::thread::yield_now();
         }
-        lessons.clear();
+        training.clear();
         assert!(about(true).is_none());
     }
 
@@ -517,7 +517,7 @@ mod tests {
             "elementwise.add:f32:64x32,32",
             "reduce.sum:f32:64x1024:axis1",
             "transpose:f32:8x512x64:0.2.1",
-            "custom.sort:5x7",
+            "custom.family:5x7",
         ] {
             let problem: Problem = text.parse().unwrap();
             let (at, axes) = (describe(&problem), axes(&problem));
