@@ -181,7 +181,7 @@ fn on_gpu() -> Result<Option<Value>> {
     };
     let times = turns::<2>(ROUNDS, LEAST, |which| read(if which == 0 { together() } else { apart() }))?;
     Ok(Some(json!({
-        "device": rt.devices()[0].facts().name, "launches": GPU_PRODUCTS + 1,
+        "device": rt.devices()[1].facts().name, "launches": GPU_PRODUCTS + 1,
         "gpu_expression_ns": times[0], "gpu_launches_ns": times[1],
         "gpu_expression_vs_launches": times[1] / times[0],
     })))

@@ -80,7 +80,7 @@ impl Times {
         let mut out = vec![0.5f32; problem.out_len() as usize];
         let slices: Vec<Slice<'_>> = inputs.iter().map(|input| f32::erase(input)).collect();
         let best = turns::<3>(ROUNDS, LEAST, |which| match which {
-            0 => Ok(rt.execute_inputs(&problem, &slices, &mut out)?),
+            0 => Ok(rt.execute_inputs(&problem, &slices, f32::erase_mut(&mut out))?),
             1 => parts.iter().try_for_each(|part| part.run(rt, &inputs, &mut temporaries)),
             _ => parts.first().context("no operation")?.run(rt, &inputs, &mut temporaries),
         })?;
@@ -137,7 +137,7 @@ impl Part {
                 Origin::Temporary(at) => f32::erase(&temporaries[at]),
             })
             .collect();
-        rt.execute_inputs(&self.problem, &slices, &mut out)?;
+        rt.execute_inputs(&self.problem, &slices, f32::erase_mut(&mut out))?;
         drop(slices);
         temporaries[self.to] = out;
         Ok(())

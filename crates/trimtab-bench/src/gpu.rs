@@ -50,7 +50,7 @@ const BATCH: Nanos = Nanos::from_millis(10);
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let tuned_with = Runtime::builder().device("gpu0").wisdom_in_memory().build()?;
     let exhaustive_with = Runtime::builder().device("gpu0").wisdom_in_memory().build()?;
-    let device = tuned_with.devices().first().ok_or_else(|| anyhow!("there is no gpu0"))?;
+    let device = tuned_with.devices().get(1).ok_or_else(|| anyhow!("there is no gpu0"))?;
     let (mut gains, mut losses) = (Vec::new(), Vec::new());
     for text in PROBLEMS {
         let problem: Problem = text.parse()?;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::sync::Arc;
 use trimtab::core::{Device, Nanos, Patience, Problem, Terms};
-use trimtab::cpu::Slice;
+use trimtab::cpu::{Slice, SliceMut};
 use trimtab::operands::{Data, Operands};
 use trimtab::plan::calibration::{Calibration, Ladder, measure};
 use trimtab::plan::{Class, Planner, Settings, TermsId, TuneRequest};
@@ -129,7 +129,7 @@ fn calls(runtimes: &[Runtime; 2], problem: &Problem) -> Result<[f64; 2]> {
     let mut operands = Operands::new(problem);
     let Operands { inputs, out: Data::F32(out) } = &mut operands else { anyhow::bail!("{problem}: not f32") };
     let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
-    turns(ROUNDS, LEAST, |which| Ok(runtimes[which].execute_inputs(problem, &inputs, out)?))
+    turns(ROUNDS, LEAST, |which| Ok(runtimes[which].execute_inputs(problem, &inputs, SliceMut::F32(out))?))
 }
 
 /// Some expressions with operands of that side, read at the end.

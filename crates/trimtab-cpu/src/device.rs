@@ -7,6 +7,7 @@ use crate::erase::AnyKernel;
 use crate::kernels;
 use crate::pool::Pool;
 use crate::probe;
+use std::future::ready;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -17,10 +18,10 @@ use trimtab_core::{
     Bench, Bytes, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo,
     LaunchError, Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
 };
-use trimtab_operands::Operands;
-use trimtab_operands::stand_ins;
-use trimtab_operands::{Expected, Reference, making_takes};
-use trimtab_operands::{Slice, SliceMut};
+use trimtab_operands::{
+    Batch, Buffer, Executor, Expected, HostBuffer, HostLaunch, Launch, Operands, Pending, Reference, Slice,
+    SliceMut, Wait, making_takes, stand_ins,
+};
 use trimtab_tune::{Stopwatch, panic_message};
 
 /// Longest the end waits for a library to return from a measurement that was given up.
@@ -191,6 +192,54 @@ impl Reference for CpuDevice {
             return Err(LaunchError::Kernel(format!("{} has no reference kernel", problem.operation())));
         };
         self.launch(KernelId(at as u32), problem, &Point::EMPTY, inputs, out)
+    }
+}
+
+impl Executor for CpuDevice {
+    fn allocate(&self, bytes: Bytes) -> Result<Box<dyn Buffer>, LaunchError> {
+        Ok(Box::new(HostBuffer::new(bytes)?))
+    }
+
+    fn upload(&self, data: Slice<'_>, to: &dyn Buffer) -> Result<(), LaunchError> {
+        HostBuffer::of(to)?.write(data)
+    }
+
+    fn download<'a>(&'a self, from: &'a dyn Buffer, to: SliceMut<'a>) -> Pending<'a> {
+        Box::pin(ready(HostBuffer::of(from).and_then(|from| from.read(to))))
+    }
+
+    fn run(&self, batch: Batch<'_>) -> Result<Option<Nanos>, LaunchError> {
+        let stopwatch = Stopwatch::start();
+        for launch in batch.launches {
+            let Launch { kernel, problem, point, .. } = launch;
+            HostBuffer::with_slices(launch, |inputs, out| self.launch(*kernel, problem, point, inputs, out))?;
+        }
+        let elapsed = stopwatch.elapsed();
+        if let (Some(last), Some(read)) = (batch.launches.last(), batch.read) {
+            HostBuffer::of(last.out)?.read(read)?;
+        }
+        Ok((batch.wait == Wait::Timed).then_some(elapsed))
+    }
+
+    /// Nothing is left running: a launch is over when it returns.
+    fn wait(&self) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
+    #[inline]
+    fn launch_host(
+        &self,
+        launch: HostLaunch<'_>,
+        out: SliceMut<'_>,
+        timed: bool,
+    ) -> Result<Option<Nanos>, LaunchError> {
+        let HostLaunch { kernel, problem, point, inputs } = launch;
+        if !timed {
+            return self.launch(kernel, problem, point, inputs, out).map(|()| None);
+        }
+        let stopwatch = Stopwatch::start();
+        self.launch(kernel, problem, point, inputs, out)?;
+        Ok(Some(stopwatch.elapsed()))
     }
 }
 

@@ -2,9 +2,9 @@
 //! reference takes seconds, by sampled elements and by multiplying with a random vector (Freivalds), or by sampled rows and
 //! columns where steps follow.
 
-use crate::operands::{Data, Operands};
+use crate::operands::Operands;
 use crate::slack::Bounds;
-use crate::slice::{Slice, SliceMut};
+use crate::slice::{Data, Slice, SliceMut};
 use trimtab_core::{
     BinaryOp, DType, ElementwiseOp, Fused, LaunchError, Matmul, Problem, ReduceOp, Step, UnaryOp,
 };

@@ -1,8 +1,7 @@
 //! Operands for measuring and checking, made by rule: the same problem always gets the same numbers.
 
 use crate::check::{SAMPLED_FLOPS, SAMPLED_LINES};
-use crate::slice::{Element, Slice, SliceMut};
-use half::f16;
+use crate::slice::{Data, Element, Slice};
 use trimtab_core::{BinaryOp, DType, ElementwiseOp, Nanos, Problem, ReduceOp, UnaryOp};
 
 /// Elements of the pattern operands are filled with; prime, so that rows of no matrix start alike.
@@ -10,21 +9,6 @@ const PATTERN: usize = 65_521;
 
 /// Bytes a second at which operands are made: page faults included, measured 1.5 to 3 GB/s.
 const OPERAND_BYTES_PER_S: f64 = 1.5e9;
-
-/// An owned operand.
-#[derive(Clone, Debug)]
-pub enum Data {
-    /// No operand.
-    None,
-    /// 32-bit floats.
-    F32(Vec<f32>),
-    /// 64-bit floats.
-    F64(Vec<f64>),
-    /// 16-bit floats.
-    F16(Vec<f16>),
-    /// 32-bit integers.
-    I32(Vec<i32>),
-}
 
 /// The inputs and the output of one problem.
 #[derive(Clone, Debug)]
@@ -37,83 +21,16 @@ pub struct Operands {
 
 impl Data {
     fn filled(dtype: DType, len: u64, value: impl Fn(usize) -> f64) -> Data {
-        fn fill<T: Element>(len: u64, value: impl Fn(usize) -> f64) -> Vec<T> {
+        fn fill<T: Element>(len: u64, value: impl Fn(usize) -> f64) -> Data {
             let len = len as usize;
             let pattern: Vec<T> = (0..PATTERN.min(len)).map(|index| T::from_f64(value(index))).collect();
             let mut data = Vec::with_capacity(len);
             while data.len() < len {
                 data.extend_from_slice(&pattern[..pattern.len().min(len - data.len())]);
             }
-            data
+            T::own(data)
         }
-        match dtype {
-            _ if len == 0 => Data::None,
-            DType::F32 => Data::F32(fill(len, value)),
-            DType::F64 => Data::F64(fill(len, value)),
-            DType::F16 => Data::F16(fill(len, value)),
-            DType::I32 => Data::I32(fill(len, value)),
-        }
-    }
-
-    /// Views the data.
-    pub fn slice(&self) -> Slice<'_> {
-        match self {
-            Data::None => Slice::None,
-            Data::F32(data) => Slice::F32(data),
-            Data::F64(data) => Slice::F64(data),
-            Data::F16(data) => Slice::F16(data),
-            Data::I32(data) => Slice::I32(data),
-        }
-    }
-
-    /// Views the data for writing.
-    pub fn slice_mut(&mut self) -> SliceMut<'_> {
-        match self {
-            // An output of no elements; its type does not matter to anyone.
-            Data::None => SliceMut::F32(&mut []),
-            Data::F32(data) => SliceMut::F32(data),
-            Data::F64(data) => SliceMut::F64(data),
-            Data::F16(data) => SliceMut::F16(data),
-            Data::I32(data) => SliceMut::I32(data),
-        }
-    }
-
-    /// Overwrites everything with values no kernel produces here, so that an output that was not written shows.
-    pub fn poison(&mut self) {
-        match self {
-            Data::None => (),
-            Data::F32(data) => data.fill(f32::NAN),
-            Data::F64(data) => data.fill(f64::NAN),
-            Data::F16(data) => data.fill(f16::NAN),
-            Data::I32(data) => data.fill(i32::MIN + 77),
-        }
-    }
-
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        match self {
-            Data::None => 0,
-            Data::F32(data) => data.len(),
-            Data::F64(data) => data.len(),
-            Data::F16(data) => data.len(),
-            Data::I32(data) => data.len(),
-        }
-    }
-
-    /// Whether there are no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// An element as a double.
-    pub fn at(&self, index: usize) -> Option<f64> {
-        match self {
-            Data::None => None,
-            Data::F32(data) => data.get(index).map(|&value| f64::from(value)),
-            Data::F64(data) => data.get(index).copied(),
-            Data::F16(data) => data.get(index).map(|&value| f64::from(value)),
-            Data::I32(data) => data.get(index).map(|&value| f64::from(value)),
-        }
+        if len == 0 { Data::None } else { crate::by_dtype!(dtype, T => fill::<T>(len, value)) }
     }
 }
 

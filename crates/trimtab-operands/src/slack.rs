@@ -197,7 +197,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operands::Data;
+    use crate::slice::Data;
     use trimtab_core::Problem;
 
     fn slack(text: &str, inputs: &[&[f32]]) -> Vec<f32> {

@@ -1,6 +1,6 @@
 //! Measuring one problem on a GPU: operands of its own on the device, every rival checked before it is timed.
 
-use crate::device::{GpuDevice, bytes_mut, data_bytes};
+use crate::device::GpuDevice;
 use crate::engine::{Engine, GRACE, Trouble, status_error};
 use crate::memory::GpuBuffer;
 use crate::open::lock;
@@ -75,9 +75,9 @@ impl<'a> GpuBench<'a> {
         let expected = Expected::new(self.device.reference.as_ref(), &self.problem, &operands)
             .map_err(|message| untried(format!("no reference: {message}")))?;
         let device = |error: LaunchError| untried(error.to_string());
-        let uploaded = operands.inputs.iter().map(|data| self.device.upload(data_bytes(data)));
+        let uploaded = operands.inputs.iter().map(|data| self.device.upload(data.slice().bytes()));
         let inputs = uploaded.collect::<Result<_, _>>().map_err(device)?;
-        let out = self.device.allocate(data_bytes(&operands.out).len() as u64).map_err(device)?;
+        let out = self.device.allocate(operands.out.slice().bytes().len() as u64).map_err(device)?;
         Ok(Bed { operands, expected, inputs, out })
     }
 
@@ -183,7 +183,7 @@ fn run(
             let (status, _) = engine.run(prepared, operands, None, None, timeout, engine.path())?;
             let each = watch.elapsed();
             status_error(status, problem)?;
-            engine.read_by(engine.path(), &bed.out, bytes_mut(bed.operands.out.slice_mut()))?;
+            engine.read_by(engine.path(), &bed.out, bed.operands.out.slice_mut().into_bytes())?;
             bed.expected
                 .check_within(problem, &bed.operands.out, tolerance(problem))
                 .map_err(Stopped::Wrong)?;

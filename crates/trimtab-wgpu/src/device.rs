@@ -1,7 +1,7 @@
 //! A GPU as a device: what the planner asks, and the launch the facade makes.
 
 use crate::bench::{GpuBench, building_takes_longer, preparation};
-use crate::engine::{Engine, LONGEST_LAUNCH, engines, status_error};
+use crate::engine::{Engine, engines};
 use crate::erase::AnyKernel;
 use crate::kernels;
 use crate::memory::{BufferUse, GpuBuffer, MemoryUse};
@@ -15,9 +15,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 use trimtab_core::{
     Bench, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, LaunchError,
-    MAX_INPUTS, Nanos, Point, Problem, Rates, Space, State, Transfers, VariantClass, Work,
+    Nanos, Point, Problem, Rates, Space, State, Transfers, VariantClass, Work,
 };
-use trimtab_operands::{Reference, Slice, SliceMut, stand_ins};
+use trimtab_operands::{
+    Batch, Buffer, Executor, HostLaunch, Launch, Reference, Slice, SliceMut, Wait, operand_name, stand_ins,
+};
 use trimtab_tune::panic_message;
 
 /// The most programs a device keeps ready.
@@ -103,54 +105,7 @@ impl GpuDevice {
         inputs: &[Slice<'_>],
         out: SliceMut<'_>,
     ) -> Result<(), LaunchError> {
-        self.launch_from(kernel, problem, point, inputs, out, false).map(drop)
-    }
-
-    /// Like [`GpuDevice::launch`], and tells the time of the kernel alone by the device's clock, where there is one that can
-    /// be believed.
-    pub fn launch_timed(
-        &self,
-        kernel: KernelId,
-        problem: &Problem,
-        point: &Point,
-        inputs: &[Slice<'_>],
-        out: SliceMut<'_>,
-    ) -> Result<Option<Nanos>, LaunchError> {
-        self.launch_from(kernel, problem, point, inputs, out, true)
-    }
-
-    pub(crate) fn launch_from(
-        &self,
-        kernel: KernelId,
-        problem: &Problem,
-        point: &Point,
-        inputs: &[Slice<'_>],
-        out: SliceMut<'_>,
-        timed: bool,
-    ) -> Result<Option<Nanos>, LaunchError> {
-        let lens = problem.input_lens();
-        if let Some(dtype) = problem.dtype() {
-            let given = |place: usize| inputs.get(place).copied().unwrap_or(Slice::None);
-            for (place, &len) in lens.as_slice().iter().enumerate() {
-                fits(place, given(place).len(), given(place).dtype(), len, dtype)?;
-            }
-            if let Some(place) = (lens.as_slice().len()..inputs.len()).find(|&place| !given(place).is_empty())
-            {
-                fits(place, given(place).len(), given(place).dtype(), 0, dtype)?;
-            }
-            fits(OUT, out.len(), Some(out.dtype()), problem.out_len(), dtype)?;
-        }
-        let prepared = self.prepare(kernel, problem, point).map_err(|refused| refused.error)?;
-        let uploaded = inputs.iter().map(|input| self.upload(bytes(input)));
-        let uploaded = uploaded.collect::<Result<Vec<GpuBuffer>, _>>()?;
-        let uploaded: Vec<&GpuBuffer> = uploaded.iter().collect();
-        let out = bytes_mut(out);
-        let result = self.allocate(out.len() as u64)?;
-        let clock = if timed { self.engine.clock() } else { None };
-        let operands = (&uploaded[..], &result);
-        let (status, elapsed) =
-            self.engine.run(&prepared, operands, Some(out), clock, LONGEST_LAUNCH, self.engine.path())?;
-        status_error(status, problem).map(|()| elapsed)
+        self.launch_host(HostLaunch { kernel, problem, point, inputs }, out, false).map(drop)
     }
 
     /// Runs a kernel on operands that are on the device.
@@ -162,44 +117,9 @@ impl GpuDevice {
         inputs: &[&GpuBuffer],
         out: &GpuBuffer,
     ) -> Result<(), LaunchError> {
-        self.run_on(kernel, problem, point, inputs, out, false).map(drop)
-    }
-
-    pub(crate) fn run_on(
-        &self,
-        kernel: KernelId,
-        problem: &Problem,
-        point: &Point,
-        inputs: &[&GpuBuffer],
-        out: &GpuBuffer,
-        timed: bool,
-    ) -> Result<Option<Nanos>, LaunchError> {
-        let prepared = self.ready(kernel, problem, point, inputs, out)?;
-        let clock = if timed { self.engine.clock() } else { None };
-        let (status, elapsed) =
-            self.engine.run(&prepared, (inputs, out), None, clock, LONGEST_LAUNCH, self.engine.path())?;
-        status_error(status, problem).map(|()| elapsed)
-    }
-
-    /// The program of a kernel, ready to run on these buffers.
-    pub(crate) fn ready(
-        &self,
-        kernel: KernelId,
-        problem: &Problem,
-        point: &Point,
-        inputs: &[&GpuBuffer],
-        out: &GpuBuffer,
-    ) -> Result<Arc<Prepared>, LaunchError> {
-        if let Some(dtype) = problem.dtype() {
-            let lens = problem.input_lens();
-            for place in 0..lens.as_slice().len().max(inputs.len()) {
-                let needed = lens.as_slice().get(place).copied().unwrap_or(0);
-                let found = inputs.get(place).map_or(0, |buffer| buffer.bytes());
-                fits_bytes(place, found, needed, dtype)?;
-            }
-            fits_bytes(OUT, out.bytes(), problem.out_len(), dtype)?;
-        }
-        self.prepare(kernel, problem, point).map_err(|refused| refused.error)
+        let inputs = inputs.iter().map(|input| *input as &dyn Buffer).collect();
+        let launches = [Launch { kernel, problem, point, inputs, out }];
+        self.run(Batch { launches: &launches, read: None, wait: Wait::Done }).map(drop)
     }
 
     /// Memory on the device. Its contents are whatever an earlier user of this process left.
@@ -358,57 +278,6 @@ pub(crate) struct Refused {
 fn asked<R>(question: impl FnOnce() -> R) -> Result<R, Decline> {
     catch_unwind(AssertUnwindSafe(question))
         .map_err(|panic| Decline::from(format!("panicked when asked: {}", panic_message(panic.as_ref()))))
-}
-
-/// The place of the result among names of operands.
-const OUT: usize = usize::MAX;
-
-/// What an operand is called in errors.
-fn operand_name(place: usize) -> &'static str {
-    const INPUTS: [&str; MAX_INPUTS + 1] =
-        ["lhs", "rhs", "input 2", "input 3", "input 4", "input 5", "input 6"];
-    INPUTS.get(place).copied().unwrap_or("out")
-}
-
-fn fits(place: usize, found: usize, is: Option<DType>, needed: u64, dtype: DType) -> Result<(), LaunchError> {
-    let right_type = is.is_none_or(|is| is == dtype) || needed == 0 && found == 0;
-    if found as u64 == needed && right_type {
-        return Ok(());
-    }
-    let dtype = is.unwrap_or(dtype).name();
-    Err(LaunchError::Operand { operand: operand_name(place), dtype, found, needed: needed as usize })
-}
-
-fn fits_bytes(place: usize, found: u64, needed: u64, dtype: DType) -> Result<(), LaunchError> {
-    if found == needed.saturating_mul(dtype.size()) {
-        return Ok(());
-    }
-    let (dtype, found) = (dtype.name(), (found / dtype.size()) as usize);
-    Err(LaunchError::Operand { operand: operand_name(place), dtype, found, needed: needed as usize })
-}
-
-pub(crate) fn bytes<'a>(slice: &Slice<'a>) -> &'a [u8] {
-    match slice {
-        Slice::None => &[],
-        Slice::F32(slice) => bytemuck::cast_slice(slice),
-        Slice::F64(slice) => bytemuck::cast_slice(slice),
-        Slice::F16(slice) => bytemuck::cast_slice(slice),
-        Slice::I32(slice) => bytemuck::cast_slice(slice),
-    }
-}
-
-pub(crate) fn bytes_mut(slice: SliceMut<'_>) -> &mut [u8] {
-    match slice {
-        SliceMut::F32(slice) => bytemuck::cast_slice_mut(slice),
-        SliceMut::F64(slice) => bytemuck::cast_slice_mut(slice),
-        SliceMut::F16(slice) => bytemuck::cast_slice_mut(slice),
-        SliceMut::I32(slice) => bytemuck::cast_slice_mut(slice),
-    }
-}
-
-/// The bytes of an operand.
-pub(crate) fn data_bytes(data: &trimtab_operands::Data) -> &[u8] {
-    bytes(&data.slice())
 }
 
 impl Device for GpuDevice {

@@ -1,99 +1,105 @@
-//! What a GPU offers callers: launches on operands in their memory or on the device, and what to keep of it.
+//! A GPU as an executor: memory, moving data, launches one by one or together, and what to keep of it.
 
-use crate::device::{GpuDevice, bytes, bytes_mut};
+use crate::device::GpuDevice;
 use crate::engine::{LONGEST_LAUNCH, status_error};
 use crate::memory::GpuBuffer;
 use crate::together::Ready;
 use crate::tolerance::tolerance;
 use std::any::Any;
-use trimtab_core::{Bytes, KernelId, LaunchError, Nanos, Point, Problem};
-use trimtab_operands::{Held, HeldLaunch, Launch, Slice, SliceMut};
+use std::future::ready;
+use trimtab_core::{Bytes, LaunchError, Nanos, Problem};
+use trimtab_operands::{
+    Batch, Buffer, Executor, Keeps, Kept, Launch, Pending, Slice, SliceMut, Wait, fits_bytes,
+};
 
-impl Held for GpuBuffer {
+impl Buffer for GpuBuffer {
     fn bytes(&self) -> Bytes {
         Bytes(self.bytes())
     }
 }
 
 /// The buffer behind a value some GPU holds.
-fn buffer(held: &dyn Held) -> Result<&GpuBuffer, LaunchError> {
-    let held: &dyn Any = held;
+fn buffer(buffer: &dyn Buffer) -> Result<&GpuBuffer, LaunchError> {
+    let any: &dyn Any = buffer;
     let wrong = || LaunchError::Kernel("the operand is not in the memory of a GPU".to_string());
-    held.downcast_ref().ok_or_else(wrong)
+    any.downcast_ref().ok_or_else(wrong)
 }
 
-impl Launch for GpuDevice {
-    fn launch(
-        &self,
-        kernel: KernelId,
-        problem: &Problem,
-        point: &Point,
-        inputs: &[Slice<'_>],
-        out: SliceMut<'_>,
-        timed: bool,
-    ) -> Result<Option<Nanos>, LaunchError> {
-        self.launch_from(kernel, problem, point, inputs, out, timed)
+impl Executor for GpuDevice {
+    fn allocate(&self, bytes: Bytes) -> Result<Box<dyn Buffer>, LaunchError> {
+        Ok(Box::new(GpuDevice::allocate(self, bytes.0)?))
     }
 
-    fn hold(&self, data: Slice<'_>) -> Result<Box<dyn Held>, LaunchError> {
-        Ok(Box::new(self.upload(bytes(&data))?))
+    fn upload(&self, data: Slice<'_>, to: &dyn Buffer) -> Result<(), LaunchError> {
+        self.write(buffer(to)?, data.bytes())
     }
 
-    fn reserve(&self, bytes: Bytes) -> Result<Box<dyn Held>, LaunchError> {
-        Ok(Box::new(self.allocate(bytes.0)?))
+    fn download<'a>(&'a self, from: &'a dyn Buffer, to: SliceMut<'a>) -> Pending<'a> {
+        Box::pin(ready(buffer(from).and_then(|from| GpuDevice::download(self, from, to.into_bytes()))))
     }
 
-    fn fetch(&self, from: &dyn Held, out: SliceMut<'_>) -> Result<(), LaunchError> {
-        self.download(buffer(from)?, bytes_mut(out))
-    }
-
-    fn launch_held(
-        &self,
-        kernel: KernelId,
-        problem: &Problem,
-        point: &Point,
-        inputs: &[&dyn Held],
-        out: &dyn Held,
-        timed: bool,
-    ) -> Result<Option<Nanos>, LaunchError> {
-        let inputs = inputs.iter().map(|input| buffer(*input)).collect::<Result<Vec<&GpuBuffer>, _>>()?;
-        self.run_on(kernel, problem, point, &inputs, buffer(out)?, timed)
-    }
-
-    fn launch_together(
-        &self,
-        launches: &[HeldLaunch<'_>],
-        result: Option<SliceMut<'_>>,
-        wait: bool,
-    ) -> Result<(), LaunchError> {
-        let mut ready = Vec::with_capacity(launches.len());
-        for HeldLaunch { kernel, problem, point, inputs, out } in launches {
-            let inputs = inputs.iter().map(|input| buffer(*input)).collect::<Result<Vec<_>, _>>()?;
-            let out = buffer(*out)?;
-            let prepared = self.ready(*kernel, problem, point, &inputs, out)?;
-            ready.push(Ready { prepared, inputs, out });
+    fn run(&self, batch: Batch<'_>) -> Result<Option<Nanos>, LaunchError> {
+        let Batch { launches, read, wait } = batch;
+        let read = read.map(SliceMut::into_bytes);
+        let ready = launches.iter().map(|launch| self.ready(launch)).collect::<Result<Vec<_>, _>>()?;
+        match (&ready[..], wait) {
+            // One launch is timed by the device's clock, and reads back in the way that is best for one.
+            ([one], Wait::Done | Wait::Timed) => {
+                let clock = if wait == Wait::Timed { self.engine.clock() } else { None };
+                let operands = (&one.inputs[..], one.out);
+                let path = self.engine.path();
+                let (status, elapsed) =
+                    self.engine.run(&one.prepared, operands, read, clock, LONGEST_LAUNCH, path)?;
+                status_error(status, launches[0].problem).map(|()| elapsed)
+            }
+            _ => {
+                let waits = wait != Wait::Later;
+                let statuses = self.engine.run_together(&ready, read, waits, LONGEST_LAUNCH)?;
+                let told = statuses.iter().zip(launches);
+                told.into_iter().try_for_each(|(&status, launch)| status_error(status, launch.problem))?;
+                Ok(None)
+            }
         }
-        let statuses = self.engine.run_together(&ready, result.map(bytes_mut), wait, LONGEST_LAUNCH)?;
-        statuses.iter().zip(launches).try_for_each(|(&status, launch)| status_error(status, launch.problem))
+    }
+
+    fn wait(&self) -> Result<(), LaunchError> {
+        self.engine.open().and_then(|open| Ok(self.engine.idle(open)?))
     }
 
     fn tolerance(&self, problem: &Problem) -> f64 {
         tolerance(problem)
     }
 
-    fn offer_speeds(&self, speeds: &str) {
-        self.engine.offer_speeds(speeds);
+    fn keeps(&self) -> Option<&dyn Keeps> {
+        Some(self)
+    }
+}
+
+impl GpuDevice {
+    /// A launch with the program it runs and the buffers it runs on.
+    fn ready<'a>(&self, launch: &Launch<'a>) -> Result<Ready<'a>, LaunchError> {
+        fits_bytes(launch)?;
+        let Launch { kernel, problem, point, inputs, out } = launch;
+        let inputs = inputs.iter().map(|input| buffer(*input)).collect::<Result<Vec<_>, _>>()?;
+        let prepared = self.prepare(*kernel, problem, point).map_err(|refused| refused.error)?;
+        Ok(Ready { prepared, inputs, out: buffer(*out)? })
+    }
+}
+
+impl Keeps for GpuDevice {
+    fn offer(&self, what: Kept, data: Vec<u8>) {
+        match what {
+            Kept::Kernels => self.offer_pipelines(Some(data)),
+            Kept::Speeds => {
+                String::from_utf8(data).iter().for_each(|speeds| self.engine.offer_speeds(speeds))
+            }
+        }
     }
 
-    fn speeds(&self) -> Option<String> {
-        self.engine.speeds()
-    }
-
-    fn offer_built(&self, built: Vec<u8>) {
-        self.offer_pipelines(Some(built));
-    }
-
-    fn built(&self) -> Option<Vec<u8>> {
-        self.pipeline_data()
+    fn news(&self, what: Kept) -> Option<Vec<u8>> {
+        match what {
+            Kept::Kernels => self.pipeline_data(),
+            Kept::Speeds => self.engine.speeds().map(String::into_bytes),
+        }
     }
 }

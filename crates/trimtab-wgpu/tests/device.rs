@@ -12,7 +12,7 @@ mod shared;
 
 use shared::{DIVIDES, NEGATES, Simple, alone, devices, find, problem};
 use trimtab_core::{Device, KernelId, LaunchError, Point, Work};
-use trimtab_operands::{Slice, SliceMut};
+use trimtab_operands::{Executor, HostLaunch, Slice, SliceMut};
 
 fn kernels() -> Vec<Simple> {
     let divides = Simple { has_status: true, has_rhs: true, ..Simple::new("divides", DIVIDES) };
@@ -35,7 +35,11 @@ fn a_launch_computes_in_the_callers_memory_and_can_tell_the_kernels_time() {
             assert!(lhs.iter().zip(&out).all(|(a, b)| *a == -*b), "{len}");
             out.fill(f32::NAN);
             let point = Point::new(&[128]);
-            let time = device.launch_timed(kernel, &problem, &point, &[a, none], SliceMut::F32(&mut out));
+            let time = device.launch_host(
+                HostLaunch { kernel, problem: &problem, point: &point, inputs: &[a, none] },
+                SliceMut::F32(&mut out),
+                true,
+            );
             assert_eq!(time.unwrap().is_some(), device.has_clock().unwrap());
             assert!(lhs.iter().zip(&out).all(|(a, b)| *a == -*b), "{len}");
         }

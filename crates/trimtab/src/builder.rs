@@ -6,13 +6,13 @@ use crate::error::Error;
 use crate::expression::Schedules;
 use crate::gpu;
 use crate::journal::Journal;
-use crate::residency::{Counts, Room};
-use crate::runtime::{BUILT, Runtime, SPEEDS, Shared, blob_name};
+use crate::memory::{Counts, DeviceMemory};
+use crate::runtime::{HOST, Runtime, Shared, blob_name};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
-use trimtab_operands::{Launch, Reference};
+use trimtab_operands::{Executor, Kept, Reference};
 use trimtab_plan::{Offload, Planner, Settings, StrategyName, TermsId, Witness};
 use trimtab_tune::Rules;
 use trimtab_wisdom::Wisdom;
@@ -26,6 +26,7 @@ pub struct Builder {
     environment: Environment,
     ignore_environment: bool,
     kernels: Vec<Box<dyn AnyKernel>>,
+    devices: Vec<Arc<dyn Executor>>,
     rules: Option<Rules>,
     terms: Terms,
     blas: Vec<PathBuf>,
@@ -155,6 +156,14 @@ impl Builder {
         self
     }
 
+    /// Adds a device of your own. It competes with the others, is placed, explained, calibrated and quarantined like ours.
+    ///
+    /// `examples/worker-device` in the repository has a whole one; [`device`](crate::device) measures and checks it for you.
+    pub fn add_device(mut self, device: impl Executor + 'static) -> Self {
+        self.devices.push(Arc::new(device));
+        self
+    }
+
     /// What a plan must keep, for every call that says nothing else.
     pub fn constraints(mut self, constraints: Constraints) -> Self {
         self.terms.constraints = constraints;
@@ -224,7 +233,7 @@ impl Builder {
             return Err(Error::DuplicateKernel { name: pair[0].to_string() });
         }
         let wanted = asked.device.or(outside.device).filter(|wanted| wanted != "auto");
-        let mut devices: Vec<Found> = vec![(Arc::clone(&cpu) as Arc<dyn Device>, None)];
+        let mut executors: Vec<Arc<dyn Executor>> = vec![Arc::clone(&cpu) as Arc<dyn Executor>];
         let mut unusable = Vec::new();
         // Looking for GPUs costs tens of milliseconds; whoever wants the processor does not pay them.
         let offload = asked.offload.or(outside.offload).unwrap_or_default();
@@ -233,13 +242,16 @@ impl Builder {
         } else if wanted.as_deref() != Some("cpu") {
             let reference = Arc::clone(&cpu) as Arc<dyn Reference>;
             let (gpus, problems) = gpu::find(reference, &self.gpu_kernels);
-            devices.extend(gpus.into_iter().map(|(device, launcher)| (device, Some(launcher))));
+            executors.extend(gpus);
             unusable = problems;
         }
-        let places = pinned(devices, wanted, &unusable)?;
-        let cpu_at =
-            places.iter().position(|(_, launcher)| launcher.is_none()).unwrap_or(places.len()) as u16;
-        let (devices, launchers): (Vec<Arc<dyn Device>>, Vec<_>) = places.into_iter().unzip();
+        if !offload.off {
+            executors.extend(self.devices);
+        }
+        check_names(&executors)?;
+        let (executors, usable) = pinned(executors, wanted, &unusable)?;
+        let devices: Vec<Arc<dyn Device>> =
+            executors.iter().map(|executor| Arc::clone(executor) as Arc<dyn Device>).collect();
         let mut warnings: Vec<String> = cpu.problems().to_vec();
         let wisdom = match asked.wisdom.or(outside.wisdom) {
             Some(WisdomPlace::Nowhere) => Wisdom::in_memory(),
@@ -265,42 +277,37 @@ impl Builder {
         settings.live_resize = self.live_resize.unwrap_or(settings.live_resize);
         settings.explore = self.explore.unwrap_or(settings.explore);
         settings.offload = offload;
-        for (device, launcher) in devices.iter().zip(&launchers) {
-            let Some(launcher) = launcher else { continue };
-            if let Some(built) = wisdom.blob(&blob_name(BUILT, device.as_ref())) {
-                launcher.offer_built(built);
-            }
-            let speeds = wisdom.blob(&blob_name(SPEEDS, device.as_ref())).filter(|_| !self.measure_anew);
-            if let Some(speeds) = speeds.and_then(|bytes| String::from_utf8(bytes).ok()) {
-                launcher.offer_speeds(&speeds);
+        for executor in &executors {
+            let Some(keeps) = executor.keeps() else { continue };
+            for what in Kept::ALL.into_iter().filter(|&what| what != Kept::Speeds || !self.measure_anew) {
+                let kept = wisdom.blob(&blob_name(what.name(), executor.as_ref()));
+                kept.into_iter().for_each(|kept| keeps.offer(what, kept));
             }
         }
         let counts = Arc::<Counts>::default();
-        let room = |(device, launcher): (&Arc<dyn Device>, &Option<Arc<dyn Launch>>)| {
-            let launcher = Arc::clone(launcher.as_ref()?);
-            let name = device.facts().id.clone();
-            Some(Arc::new(Room::new(launcher, name, self.device_memory_max, Arc::clone(&counts))))
+        let memory = |(position, executor): (usize, &Arc<dyn Executor>)| {
+            let memory =
+                || DeviceMemory::new(Arc::clone(executor), self.device_memory_max, Arc::clone(&counts));
+            (position != HOST).then(|| Arc::new(memory()))
         };
-        let rooms = devices.iter().zip(&launchers).map(room).collect();
+        let memories = executors.iter().enumerate().map(memory).collect();
         // With one device there is nothing to choose between, and nothing is read.
-        let many = devices.len() > 1;
+        let many = usable.iter().filter(|usable| **usable).count() > 1;
         let calibration = many.then(|| calibrate::kept(&devices, &wisdom, &mut warnings)).flatten();
         if outside.log.unwrap_or(false) {
             warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
         }
-        let planner = Planner::new(devices, Arc::new(wisdom), settings, terms);
+        let planner = Planner::with_usable(devices, usable.clone(), Arc::new(wisdom), settings, terms);
         calibration.into_iter().for_each(|calibration| planner.calibrate(calibration));
         let journal = Arc::<Journal>::default();
         planner.tell(Arc::clone(&journal) as Arc<dyn Witness>);
-        let alone = planner.devices().iter().map(|_| OnceLock::new()).collect();
         let shared = Arc::new(Shared {
             planner,
             cpu,
-            cpu_at,
-            launchers,
-            rooms,
+            executors,
+            usable,
+            memories,
             counts,
-            alone,
             schedules: Schedules::default(),
             journal,
             warnings,
@@ -318,30 +325,53 @@ pub(crate) fn cap_threads(terms: &mut Terms, pool: u32, machine: u32) {
     }
 }
 
-/// A device, and what runs its plans if it is not the processor.
-type Found = (Arc<dyn Device>, Option<Arc<dyn Launch>>);
+/// Whether devices differ in their short names, which people pin them by.
+fn check_names(executors: &[Arc<dyn Executor>]) -> Result<(), Error> {
+    for (at, executor) in executors.iter().enumerate() {
+        let id = &executor.facts().id;
+        if executors[..at].iter().any(|other| other.facts().id == *id) {
+            return Err(Error::DuplicateDevice { id: id.clone() });
+        }
+    }
+    Ok(())
+}
 
-/// The devices a pin names: by short name, all GPUs, or the one with the pin in its name.
-fn pinned(places: Vec<Found>, wanted: Option<String>, unusable: &[String]) -> Result<Vec<Found>, Error> {
-    let Some(wanted) = wanted else { return Ok(places) };
-    let shown = |place: &Found| format!("{} ({})", place.0.facts().id, place.0.facts().name);
-    let known: Vec<String> = places.iter().map(shown).collect();
-    let by_id = |place: &Found| {
-        let facts = place.0.facts();
+/// Devices with the processor first, and which of them may be used.
+type Pinned = (Vec<Arc<dyn Executor>>, Vec<bool>);
+
+/// The devices a pin names, by short name, all GPUs, or the one with the pin in its name, and the processor.
+fn pinned(
+    executors: Vec<Arc<dyn Executor>>,
+    wanted: Option<String>,
+    unusable: &[String],
+) -> Result<Pinned, Error> {
+    let Some(wanted) = wanted else {
+        let usable = vec![true; executors.len()];
+        return Ok((executors, usable));
+    };
+    let shown = |executor: &Arc<dyn Executor>| format!("{} ({})", executor.facts().id, executor.facts().name);
+    let known: Vec<String> = executors.iter().map(shown).collect();
+    let by_id = |executor: &Arc<dyn Executor>| {
+        let facts = executor.facts();
         facts.id == wanted || (wanted == "gpu" && facts.kind == DeviceKind::Gpu)
     };
-    let by_name = |place: &Found| place.0.facts().name.to_ascii_lowercase().contains(&wanted);
+    let by_name = |executor: &Arc<dyn Executor>| executor.facts().name.to_ascii_lowercase().contains(&wanted);
     let no_such = |reason: Option<&str>| {
         let also = unusable.iter().map(String::as_str).chain(reason);
         let also: String = also.map(|reason| format!("; {reason}")).collect();
         Error::NoSuchDevice { wanted: wanted.clone(), known: format!("auto, {}{also}", known.join(", ")) }
     };
-    if places.iter().any(by_id) {
-        return Ok(places.into_iter().filter(by_id).collect());
+    let is_meant: Vec<bool> = match executors.iter().any(by_id) {
+        true => executors.iter().map(by_id).collect(),
+        false => executors.iter().map(by_name).collect(),
+    };
+    match is_meant.iter().filter(|meant| **meant).count() {
+        0 => return Err(no_such(None)),
+        1 if wanted.is_empty() => return Err(no_such(None)),
+        1 => (),
+        _ if executors.iter().any(by_id) => (),
+        _ => return Err(no_such(Some("that is in several names; use a short name"))),
     }
-    match places.iter().filter(|place| by_name(place)).count() {
-        1 if !wanted.is_empty() => Ok(places.into_iter().filter(by_name).collect()),
-        0 | 1 => Err(no_such(None)),
-        _ => Err(no_such(Some("that is in several names; use a short name"))),
-    }
+    let kept = executors.into_iter().zip(is_meant).enumerate();
+    Ok(kept.filter(|(position, (_, meant))| *meant || *position == HOST).map(|(_, kept)| kept).unzip())
 }

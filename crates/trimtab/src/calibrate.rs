@@ -1,9 +1,9 @@
 //! Calibrating: whole calls of each class on each device, from operands in the caller's memory to the result there.
 
-use crate::runtime::{CALIBRATION, Runtime, blob_name};
+use crate::runtime::{CALIBRATION, HOST, Runtime, blob_name};
 use std::sync::Arc;
-use trimtab_core::{Bytes, Device, DeviceKind, Nanos, Patience, Problem};
-use trimtab_operands::{Data, Operands, Slice};
+use trimtab_core::{Bytes, Device, Nanos, Patience, Problem};
+use trimtab_operands::{Data, HostLaunch, Operands, Slice};
 use trimtab_plan::calibration::{Calibration, DeviceTimes, Ladder, Origin, measure};
 use trimtab_plan::{Class, Plan, TuneRequest};
 use trimtab_tune::{Rules, Stopwatch};
@@ -81,7 +81,7 @@ impl Runtime {
                 (kept, new) => new.cloned().or(kept),
             }
         });
-        Calibration::new(merged.collect(), self.host())
+        Calibration::new(merged.collect(), HOST)
     }
 
     /// Keeps a calibration for later processes and puts it in force from the next call on. An error says why it could not be kept; it is
@@ -100,11 +100,6 @@ impl Runtime {
         outcome
     }
 
-    fn host(&self) -> usize {
-        let is_host = |device: &Arc<dyn Device>| device.facts().kind == DeviceKind::Cpu;
-        self.devices().iter().position(is_host).unwrap_or(usize::MAX)
-    }
-
     /// Chooses the kernels of a problem on each device and makes its operands; nothing if they do not fit.
     fn make_ready(&self, problem: &Problem, quick: bool) -> Option<Ready> {
         let needed = Bytes(problem.operand_bytes().0.saturating_mul(2));
@@ -117,6 +112,7 @@ impl Runtime {
         let _ = self.tune(problem, &request, &mut |_| ());
         let mut operands = Operands::new(problem);
         let plans = (0..self.devices().len()).map(|device| {
+            self.planned().find(|(planned, _)| *planned == device)?;
             let (plan, _) = self.shared.planner.best_on(problem, self.terms, device)?;
             // The first call builds and warms.
             self.time_calls(&plan, problem, &mut operands, 1)?;
@@ -135,11 +131,12 @@ impl Runtime {
         operands: &mut Operands,
         calls: u64,
     ) -> Option<Nanos> {
-        let Operands { inputs, out: Data::F32(out) } = operands else { return None };
+        let Operands { inputs, out } = operands;
         let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
         let watch = Stopwatch::start();
         for _ in 0..calls {
-            self.launch_once::<f32>(plan, problem, &inputs, out).ok()?;
+            let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs: &inputs };
+            self.launch_once(plan, launch, out.slice_mut(), false).ok()?;
         }
         Some(Nanos(watch.elapsed().0 / calls.max(1)))
     }
@@ -164,7 +161,6 @@ pub(crate) fn kept(
         times
     };
     let times: Vec<Option<DeviceTimes>> = devices.iter().map(&mut read).collect();
-    let host = devices.iter().position(|device| device.facts().kind == DeviceKind::Cpu);
     let any = times.iter().any(Option::is_some);
-    any.then(|| Calibration::new(times, host.unwrap_or(usize::MAX)))
+    any.then(|| Calibration::new(times, HOST))
 }

@@ -35,6 +35,34 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// Operands of different element types.
+    #[error(
+        "{operation}: the left operand is {lhs}, the right one {rhs}; all operands of an expression are of one type"
+    )]
+    MixedTypes {
+        /// What was asked.
+        operation: String,
+        /// Left type.
+        lhs: DType,
+        /// Right type.
+        rhs: DType,
+    },
+    /// A tensor that is not of the element type asked for.
+    #[error("the elements are {found}, asked for is {asked}")]
+    ElementType {
+        /// What was asked for.
+        asked: DType,
+        /// What it is.
+        found: DType,
+    },
+    /// A number that is none of an element type's.
+    #[error("{value} is not a number of the type {dtype}")]
+    Number {
+        /// The number.
+        value: String,
+        /// The type.
+        dtype: DType,
+    },
     /// An output whose shape is not the result's.
     #[error("the output has shape {found:?}, the result has shape {needed:?}")]
     Output {
@@ -128,6 +156,12 @@ pub enum Error {
         wanted: String,
         /// What there is.
         known: String,
+    },
+    /// Two devices of one name.
+    #[error("two devices are named `{id}`; people pin devices by these names, and they must differ")]
+    DuplicateDevice {
+        /// The name.
+        id: String,
     },
     /// Two kernels of one name.
     #[error("two kernels are named `{name}`; names are keys in wisdom and must differ")]

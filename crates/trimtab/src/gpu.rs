@@ -1,27 +1,23 @@
 //! GPUs, where the feature `wgpu` brings them in. Without it there are none, and that is said.
 
 use std::sync::Arc;
-use trimtab_core::Device;
-use trimtab_operands::{Launch, Reference};
-
-/// A device beside the processor: what the planner sees, and what runs.
-pub(crate) type Gpu = (Arc<dyn Device>, Arc<dyn Launch>);
+use trimtab_operands::{Executor, Reference};
 
 /// The GPUs of this machine, and in words what could not be used.
 #[cfg(feature = "wgpu")]
-pub(crate) fn find(reference: Arc<dyn Reference>, kernels: &Kernels) -> (Vec<Gpu>, Vec<String>) {
+pub(crate) fn find(
+    reference: Arc<dyn Reference>,
+    kernels: &Kernels,
+) -> (Vec<Arc<dyn Executor>>, Vec<String>) {
     let kernels = kernels.0.clone();
     let (devices, problems) = trimtab_wgpu::GpuDevice::all(trimtab_wgpu::GpuOptions { reference, kernels });
-    let device = |device: trimtab_wgpu::GpuDevice| -> Gpu {
-        let device = Arc::new(device);
-        (Arc::clone(&device) as Arc<dyn Device>, device as Arc<dyn Launch>)
-    };
+    let device = |device| Arc::new(device) as Arc<dyn Executor>;
     (devices.into_iter().map(device).collect(), problems)
 }
 
 /// Without the feature there is nothing to look with.
 #[cfg(not(feature = "wgpu"))]
-pub(crate) fn find(_: Arc<dyn Reference>, _: &Kernels) -> (Vec<Gpu>, Vec<String>) {
+pub(crate) fn find(_: Arc<dyn Reference>, _: &Kernels) -> (Vec<Arc<dyn Executor>>, Vec<String>) {
     (Vec::new(), vec!["no GPU: this program was built without the feature `wgpu` of trimtab".to_string()])
 }
 

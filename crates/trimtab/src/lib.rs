@@ -28,11 +28,11 @@ mod error;
 mod expression;
 mod gpu;
 mod journal;
+mod memory;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod npy;
 mod ops;
-mod residency;
 mod runtime;
 mod storage;
 mod tensor;
@@ -42,12 +42,13 @@ pub use builder::Builder;
 pub use choose::{Choice, ChoiceBuilder};
 pub use environment::{VARIABLES, default_wisdom_dir, parse_duration};
 pub use error::Error;
-pub use expression::{Explanation, Expression, Term};
+pub use expression::{AnyExpression, AnyTerm, Explanation, Expression, Term};
 pub use journal::{Entry, Journal, MAX_ENTRIES};
+pub use memory::Activity;
 pub use ops::{Axis, Float, Operand};
-pub use residency::Activity;
+
 pub use runtime::Runtime;
-pub use tensor::{MAX_TENSOR_RANK, Tensor};
+pub use tensor::{AnyTensor, MAX_TENSOR_RANK, Tensor};
 pub use trial::{Comparison, Trial};
 pub use trimtab_plan::{Class, Offload, Why};
 

@@ -1,14 +1,13 @@
 //! Tensors in files, in NumPy's form (`.npy`): saved whole or not at all, read with every length checked first.
 
 use crate::error::Error;
-use crate::tensor::{Tensor, allocate, element_count};
+use crate::tensor::{AnyTensor, Tensor, allocate, element_count};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use trimtab_core::DType;
-use trimtab_cpu::Element;
-use trimtab_operands::{Slice, SliceMut, f16};
+use trimtab_operands::{Element, Slice, SliceMut, f16};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// What data starts at a multiple of.
@@ -32,53 +31,72 @@ impl<T: Element> Tensor<T> {
     /// # Ok::<(), trimtab::Error>(())
     /// ```
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
-        let path = path.as_ref();
-        self.fetched()?;
-        let dense;
-        let elements = match self.as_slice() {
-            Some(slice) => slice,
-            None => {
-                dense = self.to_vec();
-                &dense
-            }
-        };
-        whole(path, |file| {
-            file.write_all(&header(T::DTYPE, self.shape()))?;
-            write(file, T::erase(elements))
-        })
-        .map_err(|error| wrong(path, error.to_string()))
+        self.any.save(path)
     }
 
     /// Reads a tensor from a file in NumPy's form. The element type must be the file's: nothing is converted. A file in column-major
     /// order becomes a transposed view.
     pub fn load(path: impl AsRef<Path>) -> Result<Tensor<T>, Error> {
-        let path = path.as_ref();
-        let wrong = |reason: String| wrong(path, reason);
-        let mut file = File::open(path).map_err(|error| wrong(error.to_string()))?;
-        let known = file.metadata().map_err(|error| wrong(error.to_string()))?;
-        if !known.is_file() {
-            return Err(wrong("it is not a file".to_string()));
-        }
-        let (header, start) = Header::read(&mut file).map_err(wrong)?;
-        let mut shape = header.shape;
-        if header.dtype != name(T::DTYPE) {
-            let (found, wanted) = (header.dtype, name(T::DTYPE));
-            return Err(wrong(format!("its elements are `{found}`, asked for is `{wanted}` ({})", T::DTYPE)));
-        }
-        let count = element_count::<T>(&shape)?;
-        // Before memory is asked for: a damaged header may claim anything.
-        let (needed, found) = ((count * std::mem::size_of::<T>()) as u64, known.len().saturating_sub(start));
-        if needed != found {
-            return Err(wrong(format!("shape {shape:?} needs {needed} bytes, {found} follow the header")));
-        }
-        let mut data: Vec<T> = allocate(count)?;
-        read(&mut file, T::erase_mut(&mut data)).map_err(|error| wrong(error.to_string()))?;
-        if header.is_column_major {
-            shape.reverse();
-            return Ok(Tensor::from_vec(data, &shape)?.transposed());
-        }
-        Tensor::from_vec(data, &shape)
+        load(path.as_ref(), Some(T::DTYPE)).map(Tensor::wrap)
     }
+}
+
+impl AnyTensor {
+    /// Writes the tensor to a file, as [`Tensor::save`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        let dense;
+        let elements = match self.fetched()?.as_slice() {
+            Some(slice) => slice,
+            None => {
+                dense = self.gathered()?;
+                dense.slice()
+            }
+        };
+        whole(path, |file| {
+            file.write_all(&header(self.dtype(), self.shape()))?;
+            write(file, elements)
+        })
+        .map_err(|error| wrong(path, error.to_string()))
+    }
+
+    /// Reads a tensor of whatever element type a file in NumPy's form has, as [`Tensor::load`].
+    pub fn load(path: impl AsRef<Path>) -> Result<AnyTensor, Error> {
+        load(path.as_ref(), None)
+    }
+}
+
+/// Reads a tensor; of that element type, if one is asked for.
+fn load(path: &Path, asked: Option<DType>) -> Result<AnyTensor, Error> {
+    let wrong = |reason: String| wrong(path, reason);
+    let mut file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let known = file.metadata().map_err(|error| wrong(error.to_string()))?;
+    if !known.is_file() {
+        return Err(wrong("it is not a file".to_string()));
+    }
+    let (header, start) = Header::read(&mut file).map_err(wrong)?;
+    let (mut shape, found) = (header.shape, header.dtype);
+    let is_its = |dtype: &DType| name(*dtype) == found && asked.is_none_or(|asked| asked == *dtype);
+    let Some(dtype) = DType::ALL.into_iter().find(is_its) else {
+        let asked = match asked {
+            Some(asked) => format!("asked for is `{}` ({asked})", name(asked)),
+            None => format!("known are `{}`", DType::ALL.map(name).join("`, `")),
+        };
+        return Err(wrong(format!("its elements are `{found}`, {asked}")));
+    };
+    let count = element_count(dtype, &shape)?;
+    // Before memory is asked for: a damaged header may claim anything.
+    let (needed, found) = (count as u64 * dtype.size(), known.len().saturating_sub(start));
+    if needed != found {
+        return Err(wrong(format!("shape {shape:?} needs {needed} bytes, {found} follow the header")));
+    }
+    let mut data = allocate(dtype, count)?;
+    read(&mut file, data.slice_mut()).map_err(|error| wrong(error.to_string()))?;
+    if header.is_column_major {
+        shape.reverse();
+        return Ok(AnyTensor::from_data(data, dtype, &shape)?.transposed());
+    }
+    AnyTensor::from_data(data, dtype, &shape)
 }
 
 fn wrong(path: &Path, reason: String) -> Error {

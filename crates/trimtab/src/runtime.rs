@@ -4,11 +4,11 @@ use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
 use crate::expression::Schedules;
 use crate::journal::Journal;
-use crate::residency::{Activity, Counts, Room};
-use std::sync::{Arc, OnceLock};
+use crate::memory::{Activity, Counts, DeviceMemory};
+use std::sync::Arc;
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
-use trimtab_cpu::{CpuDevice, Element, Slice};
-use trimtab_operands::Launch;
+use trimtab_cpu::CpuDevice;
+use trimtab_operands::{Element, Executor, HostLaunch, Kept, Slice, SliceMut};
 use trimtab_plan::regret::LiveStats;
 use trimtab_plan::{Decision, Plan, Planner, Reason, TermsId, TuneRequest};
 use trimtab_tune::Progress;
@@ -33,18 +33,20 @@ pub struct Runtime {
     pub(crate) given: Terms,
 }
 
+/// The position of the processor among the devices: always the first, whether it may be planned for or not, because values come from
+/// its memory and go there.
+pub(crate) const HOST: usize = 0;
+
 pub(crate) struct Shared {
     pub planner: Planner,
     pub cpu: Arc<CpuDevice>,
-    /// The processor's position in the planner's list; past its end if another device is pinned.
-    pub cpu_at: u16,
-    /// What runs plans of the other devices, by position; nothing at the processor's.
-    pub launchers: Vec<Option<Arc<dyn Launch>>>,
-    /// The memory of those devices, by position.
-    pub rooms: Vec<Option<Arc<Room>>>,
+    /// What runs plans, by the device's position.
+    pub executors: Vec<Arc<dyn Executor>>,
+    /// Whether a device may be planned for: others are pinned.
+    pub usable: Vec<bool>,
+    /// The memory of devices that have their own.
+    pub memories: Vec<Option<Arc<DeviceMemory>>>,
     pub counts: Arc<Counts>,
-    /// A planner for each device alone, where there are several: what a device would take, whoever else there is.
-    pub alone: Vec<OnceLock<Planner>>,
     pub schedules: Schedules,
     pub journal: Arc<Journal>,
     pub warnings: Vec<String>,
@@ -55,13 +57,13 @@ pub(crate) struct Shared {
 impl Shared {
     /// Keeps what drivers built and how fast devices are for the next process.
     pub(crate) fn keep_built(&self) {
-        for (device, launcher) in self.planner.devices().iter().zip(&self.launchers) {
-            let Some(launcher) = launcher else { continue };
-            let kept = [(BUILT, launcher.built()), (SPEEDS, launcher.speeds().map(String::into_bytes))];
-            for (what, bytes) in kept {
-                if let Some(bytes) = bytes {
+        for executor in &self.executors {
+            let Some(keeps) = executor.keeps() else { continue };
+            for what in Kept::ALL {
+                if let Some(news) = keeps.news(what) {
                     // What cannot be written costs time in the next process, nothing else.
-                    let _ = self.planner.wisdom().keep_blob(&blob_name(what, device.as_ref()), &bytes);
+                    let name = blob_name(what.name(), executor.as_ref());
+                    let _ = self.planner.wisdom().keep_blob(&name, &news);
                 }
             }
         }
@@ -80,13 +82,11 @@ fn operand<T: Element>(slice: &[T]) -> Slice<'_> {
     if slice.is_empty() { Slice::None } else { T::erase(slice) }
 }
 
-/// What is kept of a device beside facts: kernels its driver built, its speeds, and what whole calls take.
-pub(crate) const BUILT: &str = "built";
-pub(crate) const SPEEDS: &str = "speeds";
+/// What is kept of a device beside facts, kernels its driver built and its speeds: what whole calls take.
 pub(crate) const CALIBRATION: &str = "calibration";
 
 /// The name under which something of a device is kept.
-pub(crate) fn blob_name(what: &str, device: &dyn Device) -> String {
+pub(crate) fn blob_name(what: &str, device: &(impl Device + ?Sized)) -> String {
     format!("{what}-{}", device.facts().fingerprint)
 }
 
@@ -142,28 +142,9 @@ impl Runtime {
         &self.shared.planner
     }
 
-    /// The planner that asks one device alone.
-    pub(crate) fn planner_for(&self, device: usize) -> &Planner {
-        let planner = &self.shared.planner;
-        let make = || {
-            let only = planner.devices().get(device).cloned();
-            let wisdom = Arc::clone(planner.wisdom());
-            Planner::new(only.into_iter().collect(), wisdom, planner.settings().clone(), Terms::default())
-        };
-        match self.shared.alone.get(device) {
-            Some(alone) if planner.devices().len() > 1 => alone.get_or_init(make),
-            _ => planner,
-        }
-    }
-
-    /// What was learned has changed: everything that rests on it is planned anew.
-    fn replan(&self) {
-        // A filter that says nothing matches nothing; plans go all the same.
-        let nothing = Filter::default();
-        for alone in self.shared.alone.iter().filter_map(OnceLock::get) {
-            alone.forget(&nothing);
-        }
-        self.shared.schedules.clear();
+    /// A device's own memory; nothing for the processor, which computes in the caller's.
+    pub(crate) fn memory(&self, device: usize) -> Option<&Arc<DeviceMemory>> {
+        self.shared.memories.get(device).and_then(Option::as_ref)
     }
 
     /// The last decisions: one for each plan put in force or replaced, one for each launch of a new expression.
@@ -176,9 +157,15 @@ impl Runtime {
         &self.shared.cpu
     }
 
-    /// The devices planned for.
+    /// Every device by position, the processor first, which is there also where another is pinned: see [`Runtime::planned`].
     pub fn devices(&self) -> &[Arc<dyn Device>] {
         self.shared.planner.devices()
+    }
+
+    /// The devices planned for, with their positions: unless some are pinned, all.
+    pub fn planned(&self) -> impl Iterator<Item = (usize, &Arc<dyn Device>)> {
+        let usable = |position: &usize| self.shared.usable.get(*position).copied().unwrap_or(false);
+        self.devices().iter().enumerate().filter(move |(position, _)| usable(position))
     }
 
     /// What is remembered.
@@ -218,7 +205,7 @@ impl Runtime {
             self.shared.journal.decided(plan, &decision);
         }
         self.shared.keep_built();
-        self.replan();
+        self.shared.schedules.clear();
         Ok(decision)
     }
 
@@ -242,7 +229,7 @@ impl Runtime {
     pub fn import(&self, text: &str, commit: bool) -> Result<ImportReport, WisdomError> {
         let report = self.shared.planner.import(text, commit)?;
         if commit {
-            self.replan();
+            self.shared.schedules.clear();
         }
         Ok(report)
     }
@@ -250,7 +237,7 @@ impl Runtime {
     /// Forgets facts; what rested on them is planned anew.
     pub fn forget(&self, filter: &Filter) -> usize {
         let count = self.shared.planner.forget(filter);
-        self.replan();
+        self.shared.schedules.clear();
         count
     }
 
@@ -263,41 +250,38 @@ impl Runtime {
         rhs: &[T],
         out: &mut [T],
     ) -> Result<(), Error> {
-        self.execute_inputs(problem, &[operand(lhs), operand(rhs)], out)
+        self.execute_inputs(problem, &[operand(lhs), operand(rhs)], T::erase_mut(out))
     }
 
-    /// Like [`Runtime::execute`], for any number of inputs.
+    /// Like [`Runtime::execute`], for any number of inputs and types known at run time.
     #[inline]
-    pub fn execute_inputs<T: Element>(
+    pub fn execute_inputs(
         &self,
         problem: &impl Lookup,
         inputs: &[Slice<'_>],
-        out: &mut [T],
+        mut out: SliceMut<'_>,
     ) -> Result<(), Error> {
         let planner = &self.shared.planner;
         let Some((problem, plan)) = planner.for_call(problem, self.terms) else {
             return self.execute_cold(&problem.problem(), inputs, out);
         };
-        let outcome = if plan.device == self.shared.cpu_at {
-            planner.run(plan, || self.launch_here(plan, problem, inputs, out))
-        } else {
-            self.launch_elsewhere(plan, problem, inputs, out, planner.should_time(plan))
-        };
-        match outcome {
+        let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs };
+        match self.launch_once(plan, launch, out.reborrow(), planner.should_time(plan)) {
             Ok(()) => Ok(()),
             Err(error) => self.recover(problem, *plan, error, inputs, out),
         }
     }
 
     #[cold]
-    fn execute_cold<T: Element>(
+    fn execute_cold(
         &self,
         problem: &Problem,
         inputs: &[Slice<'_>],
-        out: &mut [T],
+        mut out: SliceMut<'_>,
     ) -> Result<(), Error> {
         let plan = self.plan(problem)?;
-        match self.launch_once(&plan, problem, inputs, out) {
+        let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs };
+        match self.launch_once(&plan, launch, out.reborrow(), false) {
             Ok(()) => {
                 self.shared.keep_built();
                 Ok(())
@@ -327,72 +311,45 @@ impl Runtime {
         rhs: &[T],
         out: &mut [T],
     ) -> Result<(), Error> {
-        Ok(self.launch_once(plan, problem, &[operand(lhs), operand(rhs)], out)?)
+        let inputs = [operand(lhs), operand(rhs)];
+        let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs: &inputs };
+        Ok(self.launch_once(plan, launch, T::erase_mut(out), false)?)
     }
 
+    /// Runs a plan on operands in the caller's memory. With `timed` the kernel's own time is reported, as in races: moving operands is
+    /// counted apart.
     #[inline]
-    pub(crate) fn launch_once<T: Element>(
+    pub(crate) fn launch_once(
         &self,
         plan: &Plan,
-        problem: &Problem,
-        inputs: &[Slice<'_>],
-        out: &mut [T],
-    ) -> Result<(), LaunchError> {
-        if plan.device == self.shared.cpu_at {
-            self.launch_here(plan, problem, inputs, out)
-        } else {
-            self.launch_elsewhere(plan, problem, inputs, out, false)
-        }
-    }
-
-    /// On a device beside the processor. Reported is the kernel's own time, as in races: moving operands is counted apart.
-    #[cold]
-    fn launch_elsewhere<T: Element>(
-        &self,
-        plan: &Plan,
-        problem: &Problem,
-        inputs: &[Slice<'_>],
-        out: &mut [T],
+        launch: HostLaunch<'_>,
+        out: SliceMut<'_>,
         timed: bool,
     ) -> Result<(), LaunchError> {
-        let Some(Some(launcher)) = self.shared.launchers.get(plan.device as usize) else {
+        let Some(executor) = self.shared.executors.get(plan.device as usize) else {
             return Err(LaunchError::Kernel(format!("there is no device {}", plan.device)));
         };
-        let time = launcher.launch(plan.kernel, problem, &plan.point, inputs, T::erase_mut(out), timed)?;
-        if let Some(time) = time {
+        if let Some(time) = executor.launch_host(launch, out, timed)? {
             self.shared.planner.report(plan, time);
         }
         Ok(())
     }
 
-    #[inline]
-    fn launch_here<T: Element>(
-        &self,
-        plan: &Plan,
-        problem: &Problem,
-        inputs: &[Slice<'_>],
-        out: &mut [T],
-    ) -> Result<(), LaunchError> {
-        self.shared.cpu.launch(plan.kernel, problem, &plan.point, inputs, T::erase_mut(out))
-    }
-
     /// How far the result of a plan may be from the reference.
     pub(crate) fn tolerance(&self, plan: &Plan, problem: &Problem) -> f64 {
-        match self.shared.launchers.get(plan.device as usize) {
-            Some(Some(launcher)) => launcher.tolerance(problem),
-            _ => trimtab_operands::tolerance(problem),
-        }
+        let executor = self.shared.executors.get(plan.device as usize);
+        executor.map_or_else(|| trimtab_operands::tolerance(problem), |executor| executor.tolerance(problem))
     }
 
     /// A launch failed: the operands are to blame, or the next best plan answers.
     #[cold]
-    fn recover<T: Element>(
+    fn recover(
         &self,
         problem: &Problem,
         plan: Plan,
         error: LaunchError,
         inputs: &[Slice<'_>],
-        out: &mut [T],
+        mut out: SliceMut<'_>,
     ) -> Result<(), Error> {
         let (mut plan, mut error) = (plan, error);
         // Each round quarantines one point; the reference ends the loop at the latest.
@@ -406,7 +363,8 @@ impl Runtime {
             if let Some(decision) = made.filter(|made| made.reason == Reason::NextBest) {
                 self.shared.journal.decided(&plan, &decision);
             }
-            match self.launch_once(&plan, problem, inputs, out) {
+            let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs };
+            match self.launch_once(&plan, launch, out.reborrow(), false) {
                 Ok(()) => return Ok(()),
                 Err(next) => error = next,
             }

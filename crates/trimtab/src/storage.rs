@@ -2,46 +2,49 @@
 
 use crate::buffers;
 use crate::error::Error;
-use crate::residency::{Copies, Resident, Room};
+use crate::memory::{DeviceBuffer, DeviceMemory, Replicas};
 use crate::tensor::allocate_result;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use trimtab_core::LaunchError;
-use trimtab_cpu::Element;
+use trimtab_core::{DType, LaunchError};
+use trimtab_operands::{Data, Slice, SliceMut};
 
 /// The elements several tensors may show. Reading what is in the processor's memory takes one load and no lock.
-pub(crate) struct Storage<T> {
+pub(crate) struct Storage {
+    dtype: DType,
     len: usize,
-    host: OnceLock<Vec<T>>,
+    host: OnceLock<Data>,
     /// Copies on devices; there is none of most.
-    copies: OnceLock<Arc<Copies>>,
+    replicas: OnceLock<Arc<Replicas>>,
     /// Held while elements are fetched, so that they are fetched once.
     fetching: Mutex<()>,
-    /// Who gets the elements in the end: [`buffers::give`], which knows no other types than elements.
-    give: fn(Vec<T>),
 }
 
-impl<T> Drop for Storage<T> {
+impl Drop for Storage {
     fn drop(&mut self) {
-        self.host.take().into_iter().for_each(self.give);
+        self.host.take().into_iter().for_each(buffers::give);
     }
 }
 
-impl<T: Element> Storage<T> {
+impl Storage {
     /// Elements in the processor's memory.
-    pub(crate) fn new(data: Vec<T>) -> Storage<T> {
-        Storage::of(data.len(), OnceLock::from(data), OnceLock::new())
+    pub(crate) fn new(data: Data, dtype: DType) -> Storage {
+        let len = data.len();
+        let (host, replicas) = (OnceLock::from(data), OnceLock::new());
+        Storage { dtype, len, host, replicas, fetching: Mutex::new(()) }
     }
 
     /// Elements that are on a device only.
-    pub(crate) fn on_device(len: usize, resident: &Arc<Resident>) -> Storage<T> {
-        let copies = Arc::new(Copies::new(false));
-        copies.add(0..len, resident);
-        Storage::of(len, OnceLock::new(), OnceLock::from(copies))
+    pub(crate) fn on_device(dtype: DType, len: usize, buffer: &Arc<DeviceBuffer>) -> Storage {
+        let replicas = Arc::new(Replicas::new(false));
+        replicas.add(0..len, buffer);
+        let (host, replicas) = (OnceLock::new(), OnceLock::from(replicas));
+        Storage { dtype, len, host, replicas, fetching: Mutex::new(()) }
     }
 
-    fn of(len: usize, host: OnceLock<Vec<T>>, copies: OnceLock<Arc<Copies>>) -> Storage<T> {
-        Storage { len, host, copies, fetching: Mutex::new(()), give: buffers::give }
+    /// Their type.
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
     }
 
     /// Elements there are.
@@ -55,74 +58,79 @@ impl<T: Element> Storage<T> {
     }
 
     /// Whether the elements are in the processor's memory and nowhere else.
+    #[inline]
     pub(crate) fn is_only_here(&self) -> bool {
-        self.copies.get().is_none()
+        self.replicas.get().is_none()
     }
 
-    /// Whether the elements are in that memory of a device, and were never anywhere else.
-    pub(crate) fn lies_in(&self, resident: &Arc<Resident>) -> bool {
-        let copies = self.copies.get().filter(|_| !self.is_here());
-        let found = copies.and_then(|copies| copies.anywhere(&(0..self.len)));
-        found.is_some_and(|found| Arc::ptr_eq(&found, resident))
+    /// Whether the elements are in that buffer of a device, and were never anywhere else.
+    pub(crate) fn lies_in(&self, buffer: &Arc<DeviceBuffer>) -> bool {
+        let replicas = self.replicas.get().filter(|_| !self.is_here());
+        let found = replicas.and_then(|replicas| replicas.anywhere(&(0..self.len)));
+        found.is_some_and(|found| Arc::ptr_eq(&found, buffer))
     }
 
     /// Elements that are on a device only, brought by someone else.
-    pub(crate) fn receive(&self, bring: impl FnOnce(&mut [T]) -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn receive(&self, bring: impl FnOnce(SliceMut<'_>) -> Result<(), Error>) -> Result<(), Error> {
         let _alone = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut data = allocate_result(self.len)?;
-        bring(&mut data)?;
+        self.bring(bring)
+    }
+
+    fn bring(&self, bring: impl FnOnce(SliceMut<'_>) -> Result<(), Error>) -> Result<(), Error> {
+        let mut data = allocate_result(self.dtype, self.len)?;
+        bring(data.slice_mut())?;
         let _ = self.host.set(data);
-        self.copies.get().into_iter().for_each(|copies| copies.came_home());
+        self.replicas.get().into_iter().for_each(|replicas| replicas.came_home());
         Ok(())
     }
 
     /// The elements, fetched from a device if need be.
     #[inline]
-    pub(crate) fn elements(&self) -> Result<&[T], Error> {
+    pub(crate) fn elements(&self) -> Result<Slice<'_>, Error> {
         match self.host.get() {
-            Some(data) => Ok(data),
+            Some(data) => Ok(data.slice()),
             None => self.fetch(),
         }
     }
 
     #[cold]
-    fn fetch(&self) -> Result<&[T], Error> {
+    fn fetch(&self) -> Result<Slice<'_>, Error> {
         let _alone = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
         if self.host.get().is_none() {
-            let lost = || LaunchError::Kernel("no device has a copy".to_string());
-            let copies = self.copies.get();
-            let resident =
-                copies.and_then(|copies| copies.anywhere(&(0..self.len))).ok_or_else(|| lost().into());
-            let mut data = allocate_result(self.len)?;
-            resident.and_then(|resident| resident.fetch(T::erase_mut(&mut data)).map_err(Error::Fetch))?;
-            let _ = self.host.set(data);
-            copies.into_iter().for_each(|copies| copies.came_home());
+            let lost = || Error::Launch(LaunchError::Kernel("no device has a copy".to_string()));
+            let buffer = self.replicas.get().and_then(|replicas| replicas.anywhere(&(0..self.len)));
+            let buffer = buffer.ok_or_else(lost)?;
+            self.bring(|out| buffer.download(out).map_err(Error::Fetch))?;
         }
-        Ok(self.host.get().map_or(&[], Vec::as_slice))
+        Ok(self.host.get().map_or(Slice::None, Data::slice))
     }
 
     /// The elements for whoever has them alone. Copies on devices are no longer valid.
-    pub(crate) fn for_writing(&mut self) -> Result<&mut [T], Error> {
+    pub(crate) fn for_writing(&mut self) -> Result<SliceMut<'_>, Error> {
         self.elements()?;
-        self.copies.take();
-        Ok(self.host.get_mut().map_or(&mut [], Vec::as_mut_slice))
+        self.replicas.take();
+        let lost = || Error::Launch(LaunchError::Kernel("no device has a copy".to_string()));
+        self.host.get_mut().map(Data::slice_mut).ok_or_else(lost)
     }
 
     /// Whether there is a copy of these elements on a device.
-    pub(crate) fn is_on(&self, room: &Arc<Room>, part: &Range<usize>) -> bool {
-        self.copies.get().is_some_and(|copies| copies.find(room, part).is_some())
+    pub(crate) fn is_on(&self, memory: &Arc<DeviceMemory>, part: &Range<usize>) -> bool {
+        self.replicas.get().is_some_and(|replicas| replicas.find(memory, part).is_some())
     }
 
     /// These elements on a device: the copy there is, or a new one that is kept.
-    pub(crate) fn there(&self, room: &Arc<Room>, part: Range<usize>) -> Result<Arc<Resident>, Error> {
-        if let Some(found) = self.copies.get().and_then(|copies| copies.reuse(room, &part)) {
+    pub(crate) fn buffer_on(
+        &self,
+        memory: &Arc<DeviceMemory>,
+        part: Range<usize>,
+    ) -> Result<Arc<DeviceBuffer>, Error> {
+        if let Some(found) = self.replicas.get().and_then(|replicas| replicas.reuse(memory, &part)) {
             return Ok(found);
         }
-        let elements = self.elements()?.get(part.clone()).unwrap_or_default();
-        let resident = room.hold(T::erase(elements), std::mem::size_of_val(elements) as u64)?;
-        let copies = self.copies.get_or_init(|| Arc::new(Copies::new(true)));
+        let buffer = memory.upload(self.elements()?.part(part.clone()))?;
+        let replicas = self.replicas.get_or_init(|| Arc::new(Replicas::new(true)));
         // Whoever came first has the copy; one more does no harm and goes first when room is needed.
-        copies.add(part, &resident);
-        Ok(resident)
+        replicas.add(part, &buffer);
+        Ok(buffer)
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::runtime::Runtime;
 use trimtab_core::{Bytes, Device, LaunchError, Nanos, Problem};
-use trimtab_operands::{Expected, Operands};
+use trimtab_operands::{Data, Expected, Operands, Slice};
 use trimtab_plan::{Plan, Rival};
 use trimtab_tune::{Budget, Candidate, Progress, Raced, Rules, Stopwatch, race};
 
@@ -68,29 +68,16 @@ impl Runtime {
     }
 
     fn execute_operands(&self, problem: &Problem, operands: &mut Operands) -> Result<(), Error> {
-        use trimtab_operands::{Data, Slice, f16};
-        macro_rules! run {
-            ($type:ty, $variant:ident) => {{
-                // Borrowed, not copied: the caller times this.
-                let Operands { inputs, out } = operands;
-                let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
-                match out {
-                    Data::$variant(out) => self.execute_inputs::<$type>(problem, &inputs, out),
-                    _ => Ok(()),
-                }
-            }};
-        }
-        match &operands.out {
-            Data::F32(_) => run!(f32, F32),
-            Data::F64(_) => run!(f64, F64),
-            Data::F16(_) => run!(f16, F16),
-            Data::I32(_) => run!(i32, I32),
-            Data::None => Ok(()),
+        // Borrowed, not copied: the caller times this.
+        let inputs: Vec<Slice<'_>> = operands.inputs.iter().map(Data::slice).collect();
+        match operands.out.is_empty() {
+            true => Ok(()),
+            false => self.execute_inputs(problem, &inputs, operands.out.slice_mut()),
         }
     }
 
     /// Measures every kernel that takes the problem, each at its best known point, interleaved in one run a device. With
-    /// `points` every point of every kernel. Times are of the kernels: handing operands over to a GPU is not in them.
+    /// `points` every point of every kernel. Times are of the kernels: moving operands to a device is not in them.
     pub fn compare(
         &self,
         problem: &Problem,
@@ -125,8 +112,8 @@ impl Runtime {
         let mut rows = Vec::new();
         let mut refused = None;
         // Each device measures on operands of its own, so that only its own rivals can be interleaved.
-        let shares: u64 = self.devices().len().max(1) as u64;
-        for (at, device) in self.devices().iter().enumerate() {
+        let shares: u64 = self.planned().count().max(1) as u64;
+        for (at, device) in self.planned() {
             let (its, rest): (Vec<Rival>, Vec<Rival>) =
                 racing.into_iter().partition(|rival| rival.device as usize == at);
             racing = rest;

@@ -49,7 +49,7 @@ fn halves_are_computed_where_the_adapter_has_them_and_by_the_reference_elsewhere
     let b = Tensor::from_fn(&[31, 17], half).unwrap();
     let expected = cpu().matmul(&a, &b).unwrap();
     let gpu = gpu();
-    let has = gpu.devices()[0].facts().adapter.as_ref().unwrap().f16;
+    let has = gpu.devices()[1].facts().adapter.as_ref().unwrap().f16;
     match gpu.matmul(&a, &b) {
         Ok(product) => assert_eq!(product.to_vec(), expected.to_vec()),
         Err(error) => assert!(!has && error.to_string().contains("f16"), "{error}"),
@@ -79,11 +79,11 @@ fn operands_without_an_answer_are_the_same_error_as_on_the_processor() {
 
 #[test]
 fn a_gpu_is_pinned_by_number_by_kind_or_by_name() {
-    let name = gpu().devices()[0].facts().name.to_ascii_lowercase();
+    let name = gpu().devices()[1].facts().name.to_ascii_lowercase();
     for pin in ["gpu0", "gpu", name.as_str()] {
         let runtime = builder().device(pin).build().unwrap();
-        assert!(runtime.devices().iter().all(|device| device.facts().kind == DeviceKind::Gpu), "{pin}");
-        assert_eq!(runtime.devices()[0].facts().id, "gpu0", "{pin}");
+        assert!(runtime.planned().all(|(_, device)| device.facts().kind == DeviceKind::Gpu), "{pin}");
+        assert_eq!(runtime.planned().next().unwrap().1.facts().id, "gpu0", "{pin}");
     }
     let error = builder().device("gpu99").build().unwrap_err().to_string();
     assert!(error.contains("gpu99") && error.contains("cpu (") && error.contains("gpu0 ("), "{error}");
@@ -122,7 +122,7 @@ fn what_was_tuned_on_a_gpu_is_remembered_and_not_measured_again() {
     assert_eq!((decision.reason, decision.runs), (Reason::Remembered, 0));
     assert_eq!(decision.winner().unwrap().name, first.winner().unwrap().name);
     // Building is remembered apart from running.
-    let fingerprint = &again.devices()[0].facts().fingerprint.0;
+    let fingerprint = &again.devices()[1].facts().fingerprint.0;
     let facts = again.wisdom().facts(fingerprint, &problem.to_string());
     assert!(facts.iter().any(|fact| fact.key.condition.name() == "compile"));
     assert!(

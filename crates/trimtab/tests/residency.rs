@@ -263,7 +263,7 @@ fn launches_in_a_row_are_handed_over_together_and_the_result_comes_with_them() {
 fn what_is_expected_counts_handing_over_once_for_all_launches_in_a_row() {
     let rt = gpu();
     let (x, w) = (numbers::<f32>(&[64, 64]), Tensor::full(&[64, 64], 1.0f32 / 64.0).unwrap());
-    let transfers = rt.devices()[0].transfers().unwrap();
+    let transfers = rt.devices()[1].transfers().unwrap();
     for count in [1, 6] {
         let explained = products(&rt, &x, &w, count).explain().unwrap();
         assert_eq!(explained.launches.len(), count);

@@ -97,7 +97,7 @@ struct Summary {
 pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
     let runtime = &session.runtime;
     let text = args.from.as_deref().map(import::read).transpose()?;
-    if runtime.devices().len() < 2 && text.is_none() {
+    if runtime.planned().count() < 2 && text.is_none() {
         let why = runtime.unusable().join("; ");
         let why = if why.is_empty() { "one device is pinned".to_string() } else { why };
         if !session.out.is_json() {
@@ -106,7 +106,7 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
         return finish(session, false, false);
     }
     let in_force = runtime.calibration();
-    let complete = (0..runtime.devices().len()).all(|at| in_force.times(at).is_some());
+    let complete = runtime.planned().all(|(at, _)| in_force.times(at).is_some());
     if text.is_none() && complete && !args.refresh {
         if !session.out.is_json() {
             session.out.line("Calibrated earlier; --refresh measures again.")?;
@@ -127,7 +127,7 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
             })
         }
     };
-    for (at, device) in runtime.devices().iter().enumerate() {
+    for (at, device) in runtime.planned() {
         let fingerprint = &device.facts().fingerprint.0;
         for its in times.iter_mut().filter(|times| times.fingerprint == *fingerprint) {
             let known = its.steps.keys().filter_map(|class| Some((*class, before.profile(at, *class)?)));
@@ -153,11 +153,11 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
 fn finish(session: &Session, measured: bool, committed: bool) -> Result<ExitCode> {
     let dir = session.runtime.wisdom().dir().map(|dir| dir.display().to_string());
     if session.out.is_json() {
-        let devices = session.runtime.devices().len();
+        let devices = session.runtime.planned().count();
         session.out.object(&Summary { measured, committed, devices, kept_in: dir })?;
     } else if committed {
         session.out.line(format!("In force, and {}.", session.wisdom_place()))?;
-    } else if session.runtime.devices().len() > 1 {
+    } else if session.runtime.planned().count() > 1 {
         session.out.line("Nothing was changed.")?;
     }
     Ok(ExitCode::SUCCESS)
@@ -204,7 +204,7 @@ fn show(session: &Session, calibration: &Calibration) -> Result<()> {
 pub(super) fn rows(runtime: &Runtime, calibration: &Calibration) -> Vec<Row> {
     let mut rows = Vec::new();
     for class in Class::ALL {
-        for (at, device) in runtime.devices().iter().enumerate() {
+        for (at, device) in runtime.planned() {
             let (Some(profile), Some(kept)) = (calibration.profile(at, class), calibration.times(at)) else {
                 continue;
             };

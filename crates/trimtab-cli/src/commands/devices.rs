@@ -123,7 +123,7 @@ pub(super) struct KernelEntry {
 }
 
 pub fn run(session: &Session) -> Result<ExitCode> {
-    for (index, device) in session.runtime.devices().iter().enumerate() {
+    for (index, device) in session.runtime.planned() {
         if session.out.is_json() {
             session.out.object(&view(session, device.as_ref()))?;
         } else {

@@ -219,7 +219,7 @@ fn grounds(decision: &Decision) -> &[String] {
 
 /// What the first guesses rest on, of every device with a rival in the running.
 fn reasoning(session: &Session, decision: &Decision) -> Vec<String> {
-    let devices = session.runtime.devices().iter().enumerate();
+    let devices = session.runtime.planned();
     let in_the_running = devices.filter(|(at, _)| {
         decision.rivals.iter().any(|rival| rival.device as usize == *at && rival.estimate().is_some())
     });

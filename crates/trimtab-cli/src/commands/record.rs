@@ -139,7 +139,7 @@ fn jobs<'a>(session: &'a Session, problems: &[Problem], args: &Record) -> Result
         if matches!(problem, Problem::Custom(_)) {
             return Err(bad_input(format!("{problem} runs only in the program whose choice it is")));
         }
-        for device in session.runtime.devices() {
+        for (_, device) in session.runtime.planned() {
             for (at, info) in device.kernels().iter().enumerate() {
                 let kernel = KernelId(at as u32);
                 let takes =

@@ -95,7 +95,7 @@ pub(super) struct Tuned {
 pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     let runtime = &session.runtime;
     let has_kernels = |problem: &Problem| {
-        runtime.devices().iter().any(|d| d.kernels().iter().any(|info| info.operation == problem.operation()))
+        runtime.planned().any(|(_, d)| d.kernels().iter().any(|info| info.operation == problem.operation()))
     };
     let mut order: Vec<usize> = (0..request.problems.len()).collect();
     if request.representative {

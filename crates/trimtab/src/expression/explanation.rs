@@ -1,10 +1,11 @@
 //! How an expression is computed, and why, for people and for the journal.
 
+use super::costs::Refusal;
 use super::flat::At;
 use super::fuse::Piece;
 use super::schedule::{Choice, Maker, way_ns};
-use super::sites::Refusal;
 use crate::journal::Entry;
+use crate::runtime::HOST;
 use std::fmt;
 use std::sync::Arc;
 use trimtab_core::{Estimate, Nanos};
@@ -43,14 +44,14 @@ impl Explanation {
 
 impl Maker<'_> {
     pub(super) fn explain(&mut self, choice: &Choice) -> Explanation {
-        let launches = choice.pieces.iter().map(|(piece, site)| self.entry(piece, *site)).collect();
+        let launches = choice.pieces.iter().map(|(piece, device)| self.entry(piece, *device)).collect();
         let mut notes = Vec::new();
         if choice.kept {
             notes.push("devices stay as they were: no other division is better by five per cent".to_string());
         }
-        for site in 1..self.costs.sites.len() {
-            if let Some((_, reason)) = self.costs.ruled_out(site) {
-                notes.push(format!("nothing runs on {}: {reason}", self.costs.sites[site].name()));
+        for device in (0..self.costs.devices()).filter(|&device| device != HOST) {
+            if let Some((_, reason)) = self.costs.ruled_out(device) {
+                notes.push(format!("nothing runs on {}: {reason}", self.costs.name(device)));
             }
         }
         Explanation {
@@ -61,15 +62,17 @@ impl Maker<'_> {
         }
     }
 
-    fn entry(&mut self, piece: &Piece, site: usize) -> Entry {
+    fn entry(&mut self, piece: &Piece, device: usize) -> Entry {
         let bytes = self.flat.bytes(piece.out);
         let all: Vec<Result<Estimate, Refusal>> =
-            (0..self.costs.sites.len()).map(|site| self.costs.of(piece, bytes, site)).collect();
-        let times = (1..all.len()).filter_map(|site| Some((site, all[site].clone().ok()?)));
+            (0..self.costs.devices()).map(|device| self.costs.of(piece, bytes, device)).collect();
+        let times = (0..all.len())
+            .filter(|&device| device != HOST)
+            .filter_map(|device| Some((device, all[device].clone().ok()?)));
         let other = times.min_by_key(|(_, estimate)| estimate.time);
-        let other = other.map(|(site, estimate)| (self.costs.sites[site].name().to_string(), estimate));
-        let apart = self.apart(piece, site);
-        let (mut why, mut note) = reason(piece, site, &all);
+        let other = other.map(|(device, estimate)| (self.costs.name(device).to_string(), estimate));
+        let apart = self.apart(piece, device);
+        let (mut why, mut note) = reason(piece, device, &all);
         if self.costs.offload.off && piece.operations == 1 {
             (why, note) = (Why::Disabled, "offload is off".to_string());
         }
@@ -77,9 +80,9 @@ impl Maker<'_> {
             number: 0,
             what: piece.shown(),
             operations: piece.operations,
-            device: self.costs.sites[site].name().to_string(),
+            device: self.costs.name(device).to_string(),
             why,
-            processor: all.first().and_then(|estimate| estimate.clone().ok()),
+            processor: all.get(HOST).and_then(|estimate| estimate.clone().ok()),
             other,
             apart,
             note,
@@ -88,7 +91,7 @@ impl Maker<'_> {
     }
 
     /// What the operations of a piece would take one by one where it runs.
-    fn apart(&mut self, piece: &Piece, site: usize) -> Option<Nanos> {
+    fn apart(&mut self, piece: &Piece, device: usize) -> Option<Nanos> {
         let groups = self.groups;
         let group = groups.iter().find(|group| group.ways.iter().flatten().any(|other| other == piece))?;
         let way = group.ways.iter().find(|way| way.contains(piece))?;
@@ -99,17 +102,18 @@ impl Maker<'_> {
         let others: Vec<At> = way.iter().filter(|other| *other != piece).map(|other| other.out).collect();
         let own: Vec<Piece> =
             group.apart().iter().filter(|single| !others.contains(&single.out)).cloned().collect();
-        way_ns(&mut self.costs, self.flat, &own, site).map(|ns| Nanos(ns as u64))
+        way_ns(&mut self.costs, self.flat, &own, device).map(|ns| Nanos(ns as u64))
     }
 }
 
 /// What tipped the scales for a piece, and a word about it.
-fn reason(piece: &Piece, site: usize, all: &[Result<Estimate, Refusal>]) -> (Why, String) {
-    let chosen = all.get(site).and_then(|estimate| estimate.clone().ok());
+fn reason(piece: &Piece, device: usize, all: &[Result<Estimate, Refusal>]) -> (Why, String) {
+    let chosen = all.get(device).and_then(|estimate| estimate.clone().ok());
     let fused = piece.operations > 1;
     let basis = chosen.map_or(Why::Model, |estimate| Why::of(estimate.basis));
     let plain = if fused { Why::Fusion } else { basis };
-    let mut others = all.iter().enumerate().filter(|(other, _)| *other != site).map(|(_, estimate)| estimate);
+    let mut others =
+        all.iter().enumerate().filter(|(other, _)| *other != device).map(|(_, estimate)| estimate);
     if all.len() == 1 {
         return (plain, String::new());
     }

@@ -2,12 +2,12 @@
 
 use super::node::{Axes, Made, Node};
 use crate::error::Error;
-use crate::tensor::{Dims, MAX_TENSOR_RANK, Tensor};
+use crate::tensor::{AnyTensor, Dims, MAX_TENSOR_RANK};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use trimtab_core::{BinaryOp, DType, ReduceOp, UnaryOp};
-use trimtab_cpu::Element;
+use trimtab_operands::Data;
 
 /// A position in the list.
 pub(crate) type At = u32;
@@ -111,22 +111,22 @@ impl Hash for Flat {
 }
 
 /// The list, and the data it is about.
-pub(crate) struct Flattened<T: Element> {
+pub(crate) struct Flattened {
     pub flat: Flat,
-    pub inputs: Vec<Tensor<T>>,
-    pub numbers: Vec<T>,
+    pub inputs: Vec<AnyTensor>,
+    pub numbers: Data,
 }
 
 /// A node whose operands are being listed.
-struct Open<'a, T: Element> {
-    node: &'a Arc<Node<T>>,
+struct Open<'a> {
+    node: &'a Arc<Node>,
     operands: [At; 2],
     listed: usize,
 }
 
 /// Lists the values of an expression. What is the same twice is listed once.
-pub(super) fn flatten<T: Element>(root: &Arc<Node<T>>) -> Result<Flattened<T>, Error> {
-    let flat = Flat { dtype: T::DTYPE, values: Vec::with_capacity(FEW), hash: 0 };
+pub(super) fn flatten(root: &Arc<Node>) -> Result<Flattened, Error> {
+    let flat = Flat { dtype: root.dtype, values: Vec::with_capacity(FEW), hash: 0 };
     let mut list = List {
         flat,
         hasher: FxHasher::default(),
@@ -134,10 +134,10 @@ pub(super) fn flatten<T: Element>(root: &Arc<Node<T>>) -> Result<Flattened<T>, E
         numbers: Vec::new(),
         known: FxHashMap::default(),
     };
-    T::DTYPE.hash(&mut list.hasher);
+    root.dtype.hash(&mut list.hasher);
     // Only nodes that several others may use are remembered: most are not.
-    let mut places: FxHashMap<*const Node<T>, At> = FxHashMap::default();
-    let mut open: Vec<Open<'_, T>> = Vec::with_capacity(FEW);
+    let mut places: FxHashMap<*const Node, At> = FxHashMap::default();
+    let mut open: Vec<Open<'_>> = Vec::with_capacity(FEW);
     let mut next = Some(root);
     loop {
         // Down to something that is there or was listed before …
@@ -155,7 +155,11 @@ pub(super) fn flatten<T: Element>(root: &Arc<Node<T>>) -> Result<Flattened<T>, E
         loop {
             let Some(top) = open.last_mut() else {
                 list.flat.hash = list.hasher.finish();
-                return Ok(Flattened { flat: list.flat, inputs: list.inputs, numbers: list.numbers });
+                let numbers = match list.numbers.is_empty() {
+                    true => Data::None,
+                    false => Data::of_numbers(root.dtype, &list.numbers),
+                };
+                return Ok(Flattened { flat: list.flat, inputs: list.inputs, numbers });
             };
             if let Some(at) = at.take() {
                 top.operands[top.listed] = at;
@@ -189,16 +193,16 @@ pub(super) fn flatten<T: Element>(root: &Arc<Node<T>>) -> Result<Flattened<T>, E
 /// Values up to which one that is the same is looked for one by one, which is faster than to hash each.
 const FEW: usize = 24;
 
-struct List<T: Element> {
+struct List {
     flat: Flat,
     hasher: FxHasher,
-    inputs: Vec<Tensor<T>>,
-    numbers: Vec<T>,
+    inputs: Vec<AnyTensor>,
+    numbers: Vec<f64>,
     /// All values, once they are more than a few.
     known: FxHashMap<Value, At>,
 }
 
-impl<T: Element> List<T> {
+impl List {
     fn push(&mut self, op: Op, shape: Dims<usize>) -> At {
         let value = Value { op, shape };
         let values = &mut self.flat.values;
@@ -219,7 +223,7 @@ impl<T: Element> List<T> {
     }
 
     /// The place of what is not computed: a tensor, a number, or a value that was computed before.
-    fn given(&mut self, node: &Node<T>) -> Option<At> {
+    fn given(&mut self, node: &Node) -> Option<At> {
         match (&node.made, node.value.get()) {
             (_, Some(value)) => Some(self.input(value)),
             (Made::Given(tensor), None) => Some(self.input(tensor)),
@@ -228,7 +232,7 @@ impl<T: Element> List<T> {
         }
     }
 
-    fn input(&mut self, tensor: &Tensor<T>) -> At {
+    fn input(&mut self, tensor: &AnyTensor) -> At {
         // A view with its axes in another order is a step of its own, which products need not take.
         let stored = if tensor.is_contiguous() { None } else { tensor.as_stored() };
         let Some((stored, order)) = stored else { return self.dense(tensor) };
@@ -238,7 +242,7 @@ impl<T: Element> List<T> {
         self.push(Op::Permute(axes, from), tensor.dims())
     }
 
-    fn dense(&mut self, tensor: &Tensor<T>) -> At {
+    fn dense(&mut self, tensor: &AnyTensor) -> At {
         let inputs = &mut self.inputs;
         let known = inputs.iter().position(|other| other.is_same_view(tensor));
         let number = known.unwrap_or_else(|| {
@@ -248,10 +252,9 @@ impl<T: Element> List<T> {
         self.push(Op::Input(number as u32), tensor.dims())
     }
 
-    fn number(&mut self, number: T) -> At {
+    fn number(&mut self, number: f64) -> At {
         let numbers = &mut self.numbers;
-        let bits = |number: T| number.to_f64().to_bits();
-        let known = numbers.iter().position(|other| bits(*other) == bits(number));
+        let known = numbers.iter().position(|other| other.to_bits() == number.to_bits());
         let place = known.unwrap_or_else(|| {
             numbers.push(number);
             numbers.len() - 1
@@ -274,7 +277,7 @@ impl<T: Element> List<T> {
             }
             let last = self.flat.value(at).shape();
             let whole = [batch.as_slice(), &last[last.len() - 2..]].concat();
-            crate::tensor::element_count::<T>(&whole)?;
+            crate::tensor::element_count(self.flat.dtype, &whole)?;
             let whole = Dims::new(&whole).ok_or(Error::Rank { shape: whole })?;
             Ok(self.push(Op::Repeat(at), whole))
         };

@@ -1,5 +1,8 @@
 //! Expressions: operations that are written down first and computed as a whole.
 
+mod any;
+mod batch;
+mod costs;
 mod explanation;
 mod flat;
 mod fuse;
@@ -8,12 +11,11 @@ mod node;
 mod operators;
 mod run;
 mod schedule;
-mod sites;
-mod there;
 
+pub use any::AnyExpression;
 pub use explanation::Explanation;
 pub(crate) use kept::Schedules;
-pub use operators::Term;
+pub use operators::{AnyTerm, Term};
 
 use crate::error::Error;
 use crate::ops::{Axis, Float};
@@ -21,10 +23,11 @@ use crate::runtime::Runtime;
 use crate::tensor::Tensor;
 use node::Node;
 use std::fmt;
+use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 use trimtab_core::{BinaryOp, ReduceOp, UnaryOp};
-use trimtab_cpu::Element;
+use trimtab_operands::Element;
 
 /// A computation that is written down and not yet made. [`Runtime::lazy`] begins one; operators and methods go on; reading
 /// it ([`eval`](Expression::eval), [`to_vec`](Expression::to_vec), [`item`](Expression::item), [`save`](Expression::save), printing) computes it.
@@ -49,14 +52,14 @@ use trimtab_cpu::Element;
 /// ```
 #[derive(Clone)]
 pub struct Expression<T: Element> {
-    rt: Runtime,
-    node: Arc<Node<T>>,
+    any: AnyExpression,
+    of: PhantomData<T>,
 }
 
 impl Runtime {
     /// Begins an expression with a tensor. Nothing is copied; writing to the tensor later does not change the expression.
     pub fn lazy<T: Element>(&self, tensor: &Tensor<T>) -> Expression<T> {
-        Expression { rt: self.clone(), node: Node::given(tensor) }
+        Expression::wrap(self.lazy_any(&tensor.any))
     }
 }
 
@@ -93,18 +96,28 @@ unary! { Float:
 }
 
 impl<T: Element> Expression<T> {
-    fn with(&self, node: Arc<Node<T>>) -> Expression<T> {
-        Expression { rt: self.rt.clone(), node }
+    /// An expression that is known to be of this type.
+    fn wrap(any: AnyExpression) -> Expression<T> {
+        Expression { any, of: PhantomData }
+    }
+
+    fn with(&self, node: Arc<Node>) -> Expression<T> {
+        Expression::wrap(self.any.with(node))
+    }
+
+    /// The same expression, its type known at run time.
+    pub fn any(&self) -> &AnyExpression {
+        &self.any
     }
 
     /// Any function of one value by name.
     pub fn unary(&self, op: UnaryOp) -> Expression<T> {
-        self.with(Node::unary(op, &self.node))
+        Expression::wrap(self.any.unary(op))
     }
 
     /// Any function of two values by name; shapes are aligned at the last axis, sizes equal or one.
     pub fn binary(&self, op: BinaryOp, other: impl Term<T>) -> Expression<T> {
-        self.with(Node::binary(op, &self.node, &other.node()))
+        self.with(Node::binary(op, &self.any.node, &other.node()))
     }
 
     /// The smaller of each pair; a NaN wins. See [`Expression::min`] for the smallest of one value.
@@ -124,11 +137,7 @@ impl<T: Element> Expression<T> {
 
     /// Any reduction by name.
     pub fn reduce(&self, op: ReduceOp, axis: impl Into<Axis>) -> Expression<T> {
-        let axis = match axis.into() {
-            Axis::All => None,
-            Axis::One(axis) => Some(axis),
-        };
-        self.with(Node::reduce(op, axis, &self.node))
+        Expression::wrap(self.any.reduce(op, axis))
     }
 
     /// The sum, as [`Runtime::sum`].
@@ -153,41 +162,31 @@ impl<T: Element> Expression<T> {
 
     /// The order of axes reversed.
     pub fn transpose(&self) -> Expression<T> {
-        let axes: Vec<usize> = (0..self.shape().len()).rev().collect();
-        self.permute(&axes)
+        Expression::wrap(self.any.transpose())
     }
 
     /// The axes in another order: axis `i` of the result is axis `axes[i]`.
     pub fn permute(&self, axes: &[usize]) -> Expression<T> {
-        self.with(Node::permute(axes, &self.node))
+        Expression::wrap(self.any.permute(axes))
     }
 
     /// The size along each dimension; nothing if something is wrong with it: see [`Expression::error`].
     pub fn shape(&self) -> &[usize] {
-        self.node.shape.as_slice()
+        self.any.shape()
     }
 
     /// What is wrong with it, known before anything is computed: shapes that do not fit, an axis that is not there.
     pub fn error(&self) -> Option<&Error> {
-        self.node.error()
+        self.any.error()
     }
 
     /// Computes it. The value is kept, so that a second time costs nothing, and stays where it was computed until it is read.
     pub fn eval(&self) -> Result<Tensor<T>, Error> {
-        if let Some(value) = self.node.value.get() {
-            return Ok(Tensor::clone(value));
-        }
-        let value = self.rt.evaluate(flat::flatten(&self.node)?, false)?;
-        Ok(Tensor::clone(self.node.value.get_or_init(|| Box::new(value))))
+        self.any.eval()?.try_into()
     }
 
-    /// Computes it for someone who reads it at once: the value comes back with what computes it.
-    fn read(&self) -> Result<&Tensor<T>, Error> {
-        if let Some(value) = self.node.value.get() {
-            return value.fetched();
-        }
-        let value = self.rt.evaluate(flat::flatten(&self.node)?, true)?;
-        self.node.value.get_or_init(|| Box::new(value)).fetched()
+    fn read(&self) -> Result<Tensor<T>, Error> {
+        self.any.read()?.typed()
     }
 
     /// Computes it; the elements in row-major order.
@@ -215,18 +214,14 @@ impl<T: Element> Expression<T> {
     /// # Ok::<(), trimtab::Error>(())
     /// ```
     pub fn explain(&self) -> Result<Explanation, Error> {
-        let flattened = flat::flatten(&self.node)?;
-        if let flat::Op::Input(_) = flattened.flat.value(flattened.flat.root()).op {
-            return Ok(Explanation::computed());
-        }
-        Ok(self.rt.schedule(self.rt.key(flattened.flat, &flattened.inputs))?.explanation.clone())
+        self.any.explain()
     }
 }
 
 impl<T: Float> Expression<T> {
     /// The matrix product, as [`Runtime::matmul`].
     pub fn matmul(&self, other: impl Term<T>) -> Expression<T> {
-        self.with(Node::matmul(&self.node, &other.node()))
+        self.with(Node::matmul(&self.any.node, &other.node()))
     }
 
     /// The arithmetic mean.
@@ -238,20 +233,13 @@ impl<T: Float> Expression<T> {
 impl<T: Element> fmt::Display for Expression<T> {
     /// Computes it and shows the value, or what is wrong.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.read() {
-            Ok(value) => write!(f, "{value:?}"),
-            Err(error) => write!(f, "{error}"),
-        }
+        self.any.fmt(f)
     }
 }
 
 impl<T: Element> fmt::Debug for Expression<T> {
     /// Its shape and whether it was computed. Computes nothing: looking for a mistake should not change anything.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(error) = self.error() {
-            return write!(f, "Expression<{}>({error})", T::DTYPE);
-        }
-        let is_known = if self.node.value.get().is_some() { "computed" } else { "not computed" };
-        write!(f, "Expression<{}>{:?} ({is_known})", T::DTYPE, self.shape())
+        fmt::Debug::fmt(&self.any, f)
     }
 }

@@ -2,50 +2,55 @@
 
 use crate::error::Error;
 use crate::ops::{broadcast, sizes};
-use crate::tensor::{Dims, MAX_TENSOR_RANK, Tensor, element_count};
+use crate::tensor::{AnyTensor, Dims, MAX_TENSOR_RANK, dims, element_count, names_each_once};
 use std::sync::{Arc, OnceLock};
-use trimtab_core::{BinaryOp, Elementwise, Reduce, ReduceOp, UnaryOp};
-use trimtab_cpu::Element;
+use trimtab_core::{BinaryOp, DType, Elementwise, Matmul, Reduce, ReduceOp, UnaryOp};
 
 /// An order of axes: axis `i` of the result is axis `axes[i]`.
 pub(super) type Axes = [u8; MAX_TENSOR_RANK];
 
 /// How a node's value comes about. Small, because there is one for every operation.
-pub(super) enum Made<T: Element> {
-    Given(Box<Tensor<T>>),
-    Number(T),
-    Unary(UnaryOp, Arc<Node<T>>),
-    Binary(BinaryOp, Arc<Node<T>>, Arc<Node<T>>),
-    Reduce(ReduceOp, Option<u8>, Arc<Node<T>>),
-    Matmul(Arc<Node<T>>, Arc<Node<T>>),
-    Permute(Axes, Arc<Node<T>>),
+pub(super) enum Made {
+    Given(Box<AnyTensor>),
+    /// A number, exact for every element type.
+    Number(f64),
+    Unary(UnaryOp, Arc<Node>),
+    Binary(BinaryOp, Arc<Node>, Arc<Node>),
+    Reduce(ReduceOp, Option<u8>, Arc<Node>),
+    Matmul(Arc<Node>, Arc<Node>),
+    Permute(Axes, Arc<Node>),
     /// What was asked for makes no sense; told when it is evaluated.
     Wrong(Box<Error>),
 }
 
 /// A value of an expression.
-pub struct Node<T: Element> {
-    pub(super) made: Made<T>,
+pub struct Node {
+    pub(super) made: Made,
+    pub(super) dtype: DType,
     pub(super) shape: Dims<usize>,
     /// The value, once it was evaluated.
-    pub(super) value: OnceLock<Box<Tensor<T>>>,
+    pub(super) value: OnceLock<Box<AnyTensor>>,
 }
 
-impl<T: Element> Node<T> {
-    fn new(made: Made<T>, shape: Dims<usize>) -> Arc<Node<T>> {
-        Arc::new(Node { made, shape, value: OnceLock::new() })
+impl Node {
+    fn new(made: Made, dtype: DType, shape: Dims<usize>) -> Arc<Node> {
+        Arc::new(Node { made, dtype, shape, value: OnceLock::new() })
     }
 
-    pub(super) fn wrong(error: Error) -> Arc<Node<T>> {
-        Arc::new(Node { made: Made::Wrong(Box::new(error)), shape: Dims::default(), value: OnceLock::new() })
+    pub(super) fn wrong(error: Error, dtype: DType) -> Arc<Node> {
+        Node::new(Made::Wrong(Box::new(error)), dtype, Dims::default())
     }
 
-    pub(super) fn given(tensor: &Tensor<T>) -> Arc<Node<T>> {
-        Node::new(Made::Given(Box::new(tensor.clone())), tensor.dims())
+    pub(super) fn given(tensor: &AnyTensor) -> Arc<Node> {
+        Node::new(Made::Given(Box::new(tensor.clone())), tensor.dtype(), tensor.dims())
     }
 
-    pub(super) fn number(value: T) -> Arc<Node<T>> {
-        Node::new(Made::Number(value), Dims::default())
+    /// A number of a type; one that is none of that type's is wrong.
+    pub(super) fn number(value: f64, dtype: DType) -> Arc<Node> {
+        match dtype != DType::I32 || value == f64::from(value as i32) {
+            true => Node::new(Made::Number(value), dtype, Dims::default()),
+            false => Node::wrong(Error::Number { value: value.to_string(), dtype }, dtype),
+        }
     }
 
     /// What is wrong with it.
@@ -57,57 +62,68 @@ impl<T: Element> Node<T> {
     }
 
     /// The node these operands make, unless one of them is wrong already or the shape is.
-    fn made(made: Made<T>, shape: Result<Dims<usize>, Error>) -> Arc<Node<T>> {
+    fn made(made: Made, dtype: DType, shape: Result<Dims<usize>, Error>) -> Arc<Node> {
         let earlier = made.operands().into_iter().flatten().find_map(|operand| operand.error());
         match (earlier, shape) {
-            (None, Ok(shape)) => Node::new(made, shape),
-            (Some(error), _) => Node::wrong(error.clone()),
-            (None, Err(error)) => Node::wrong(error),
+            (None, Ok(shape)) => Node::new(made, dtype, shape),
+            (Some(error), _) => Node::wrong(error.clone(), dtype),
+            (None, Err(error)) => Node::wrong(error, dtype),
         }
     }
 
-    pub(super) fn unary(op: UnaryOp, of: &Arc<Node<T>>) -> Arc<Node<T>> {
-        let checked = Elementwise::unary(op, T::DTYPE, &sizes(&of.shape));
-        Node::made(Made::Unary(op, Arc::clone(of)), checked.map(|_| of.shape).map_err(Error::from))
+    /// What is wrong with two operands of different types.
+    fn mixed(operation: &str, a: &Node, b: &Node) -> Option<Error> {
+        let mixed = || Error::MixedTypes { operation: operation.to_string(), lhs: a.dtype, rhs: b.dtype };
+        (a.dtype != b.dtype).then(mixed)
     }
 
-    pub(super) fn binary(op: BinaryOp, a: &Arc<Node<T>>, b: &Arc<Node<T>>) -> Arc<Node<T>> {
+    pub(super) fn unary(op: UnaryOp, of: &Arc<Node>) -> Arc<Node> {
+        let checked = Elementwise::unary(op, of.dtype, &sizes(&of.shape));
+        Node::made(Made::Unary(op, Arc::clone(of)), of.dtype, checked.map(|_| of.shape).map_err(Error::from))
+    }
+
+    pub(super) fn binary(op: BinaryOp, a: &Arc<Node>, b: &Arc<Node>) -> Arc<Node> {
         // Equal shapes and numbers always fit; others are checked.
-        let shape = if a.shape == b.shape || b.shape.is_empty() {
+        let shape = if let Some(mixed) = Node::mixed(op.name(), a, b) {
+            Err(mixed)
+        } else if a.shape == b.shape || b.shape.is_empty() {
             Ok(a.shape)
         } else if a.shape.is_empty() {
             Ok(b.shape)
         } else {
-            let checked = Elementwise::binary(op, T::DTYPE, &sizes(&a.shape), &sizes(&b.shape));
+            let checked = Elementwise::binary(op, a.dtype, &sizes(&a.shape), &sizes(&b.shape));
             let both = || broadcast(&a.shape, &b.shape).unwrap_or_default();
             checked.map_err(Error::from).and_then(|_| dims(&both()))
         };
-        Node::made(Made::Binary(op, Arc::clone(a), Arc::clone(b)), shape)
+        Node::made(Made::Binary(op, Arc::clone(a), Arc::clone(b)), a.dtype, shape)
     }
 
-    pub(super) fn reduce(op: ReduceOp, axis: Option<usize>, of: &Arc<Node<T>>) -> Arc<Node<T>> {
+    pub(super) fn reduce(op: ReduceOp, axis: Option<usize>, of: &Arc<Node>) -> Arc<Node> {
         let shape = of.shape.as_slice();
-        let checked = Reduce::new(op, T::DTYPE, &sizes(shape), axis);
+        let checked = Reduce::new(op, of.dtype, &sizes(shape), axis);
         let kept = || shape.iter().enumerate().filter(|&(at, _)| axis.is_some_and(|axis| at != axis));
         let kept = || kept().map(|(_, &size)| size).collect::<Vec<usize>>();
         let kept = checked.map_err(Error::from).and_then(|_| dims(&kept()));
-        Node::made(Made::Reduce(op, axis.map(|axis| axis as u8), Arc::clone(of)), kept)
+        Node::made(Made::Reduce(op, axis.map(|axis| axis as u8), Arc::clone(of)), of.dtype, kept)
     }
 
-    pub(super) fn matmul(a: &Arc<Node<T>>, b: &Arc<Node<T>>) -> Arc<Node<T>> {
-        let shape = product_shape(a.shape.as_slice(), b.shape.as_slice());
-        let shape = shape.and_then(|shape| element_count::<T>(&shape).and_then(|_| dims(&shape)));
-        Node::made(Made::Matmul(Arc::clone(a), Arc::clone(b)), shape)
+    pub(super) fn matmul(a: &Arc<Node>, b: &Arc<Node>) -> Arc<Node> {
+        let shape = match Node::mixed("matmul", a, b) {
+            Some(mixed) => Err(mixed),
+            // Whether there are products of that type at all.
+            None => Matmul::new(a.dtype, 1, 1, 1)
+                .map_err(Error::from)
+                .and_then(|_| product_shape(&a.shape, &b.shape)),
+        };
+        let shape = shape.and_then(|shape| element_count(a.dtype, &shape).and_then(|_| dims(&shape)));
+        Node::made(Made::Matmul(Arc::clone(a), Arc::clone(b)), a.dtype, shape)
     }
 
-    pub(super) fn permute(axes: &[usize], of: &Arc<Node<T>>) -> Arc<Node<T>> {
+    pub(super) fn permute(axes: &[usize], of: &Arc<Node>) -> Arc<Node> {
         let shape = of.shape.as_slice();
-        let mut seen = [false; MAX_TENSOR_RANK];
-        let each_once = axes.len() == shape.len()
-            && axes.iter().all(|&axis| axis < axes.len() && !std::mem::replace(&mut seen[axis], true));
-        if !each_once {
+        if !names_each_once(axes, shape.len()) {
             let wrong = Error::Permutation { axes: axes.to_vec(), shape: shape.to_vec() };
-            return Node::made(Made::Permute(Axes::default(), Arc::clone(of)), Err(wrong));
+            return Node::made(Made::Permute(Axes::default(), Arc::clone(of)), of.dtype, Err(wrong));
         }
         // Two orders in a row are one; the order they have already is none.
         let (axes, of) = match &of.made {
@@ -122,12 +138,12 @@ impl<T: Element> Node<T> {
         let mut order = Axes::default();
         axes.iter().zip(&mut order).for_each(|(&axis, place)| *place = axis as u8);
         let shape: Vec<usize> = axes.iter().map(|&axis| of.shape[axis]).collect();
-        Node::made(Made::Permute(order, Arc::clone(of)), dims(&shape))
+        Node::made(Made::Permute(order, Arc::clone(of)), of.dtype, dims(&shape))
     }
 }
 
-impl<T: Element> Made<T> {
-    pub(super) fn operands(&self) -> [Option<&Arc<Node<T>>>; 2] {
+impl Made {
+    pub(super) fn operands(&self) -> [Option<&Arc<Node>>; 2] {
         match self {
             Made::Given(_) | Made::Number(_) | Made::Wrong(_) => [None, None],
             Made::Unary(_, of) | Made::Reduce(_, _, of) | Made::Permute(_, of) => [Some(of), None],
@@ -136,7 +152,7 @@ impl<T: Element> Made<T> {
     }
 }
 
-impl<T: Element> Drop for Node<T> {
+impl Drop for Node {
     /// One after the other: the nodes of a long chain would otherwise be dropped each inside the one before.
     fn drop(&mut self) {
         let mut left = Vec::new();
@@ -157,21 +173,17 @@ impl<T: Element> Drop for Node<T> {
     }
 }
 
-impl<T: Element> Node<T> {
-    fn take_operands(&mut self) -> [Option<Arc<Node<T>>>; 2] {
+impl Node {
+    fn take_operands(&mut self) -> [Option<Arc<Node>>; 2] {
         if self.made.operands()[0].is_none() {
             return [None, None];
         }
-        match std::mem::replace(&mut self.made, Made::Number(T::default())) {
+        match std::mem::replace(&mut self.made, Made::Number(0.0)) {
             Made::Given(_) | Made::Number(_) | Made::Wrong(_) => [None, None],
             Made::Unary(_, of) | Made::Reduce(_, _, of) | Made::Permute(_, of) => [Some(of), None],
             Made::Binary(_, a, b) | Made::Matmul(a, b) => [Some(a), Some(b)],
         }
     }
-}
-
-fn dims(shape: &[usize]) -> Result<Dims<usize>, Error> {
-    Dims::new(shape).ok_or_else(|| Error::Rank { shape: shape.to_vec() })
 }
 
 /// The shape of a matrix product; see [`Runtime::matmul`](crate::Runtime::matmul).

@@ -1,18 +1,18 @@
 //! Computing a scheduled expression: values stay where they were computed until someone reads them.
 
+use super::batch::Waiting;
 use super::flat::{Flat, Flattened, Op, order};
 use super::fuse::{Feed, Task};
 use super::kept::Key;
 use super::schedule::{Schedule, Scheduled, Source};
-use super::there::Waiting;
+
 use crate::error::Error;
-use crate::residency::count;
-use crate::runtime::Runtime;
-use crate::tensor::{Tensor, allocate_result, element_count};
-use std::borrow::Cow;
+use crate::memory::count;
+use crate::runtime::{HOST, Runtime};
+use crate::tensor::{AnyTensor, allocate_result, element_count};
 use std::sync::atomic::Ordering;
-use trimtab_core::{LaunchError, MAX_INPUTS, Problem};
-use trimtab_cpu::{Element, Slice};
+use trimtab_core::{DType, LaunchError, MAX_INPUTS, Problem};
+use trimtab_operands::{Data, HostLaunch, Slice};
 use trimtab_plan::{Plan, Planner, TermsId};
 use trimtab_tune::Stopwatch;
 
@@ -20,13 +20,14 @@ use trimtab_tune::Stopwatch;
 const TIMED: u32 = 32;
 
 /// The data of an expression that is being computed.
-pub(super) struct Values<'a, T: Element> {
-    inputs: &'a [Tensor<T>],
-    pub numbers: &'a [T],
+pub(super) struct Values<'a> {
+    pub dtype: DType,
+    inputs: &'a [AnyTensor],
+    pub numbers: &'a Data,
     /// Inputs that had to be copied into row-major order; empty if there is none.
-    dense: Vec<Option<Tensor<T>>>,
+    dense: Vec<Option<AnyTensor>>,
     /// By step.
-    made: Vec<Option<Tensor<T>>>,
+    made: Vec<Option<AnyTensor>>,
 }
 
 /// How launches are made.
@@ -40,16 +41,12 @@ enum Manner {
 
 impl Runtime {
     /// What a schedule of an expression goes by.
-    pub(super) fn key<T: Element>(&self, flat: Flat, inputs: &[Tensor<T>]) -> Key {
+    pub(super) fn key(&self, flat: Flat, inputs: &[AnyTensor]) -> Key {
         Key { terms: self.terms, flat, resident: self.resident(inputs) }
     }
 
     /// The value of an expression, in the processor's memory too if it is read at once. What a device fails at, the processor does.
-    pub(super) fn evaluate<T: Element>(
-        &self,
-        flattened: Flattened<T>,
-        is_read: bool,
-    ) -> Result<Tensor<T>, Error> {
+    pub(super) fn evaluate(&self, flattened: Flattened, is_read: bool) -> Result<AnyTensor, Error> {
         let Flattened { flat, inputs, numbers } = flattened;
         count(&self.shared.counts.evaluated, 1);
         if let Op::Input(number) = flat.value(flat.root()).op {
@@ -57,7 +54,7 @@ impl Runtime {
         }
         let schedule = self.schedule(self.key(flat, &inputs))?;
         let run = schedule.runs.fetch_add(1, Ordering::Relaxed);
-        let is_elsewhere = schedule.steps.iter().any(|step| step.site > 0);
+        let is_elsewhere = schedule.is_elsewhere();
         // The first run on a device may build kernels, which is not what launches take.
         let timed = run % TIMED == u32::from(is_elsewhere);
         // What is wrong with a kernel shows when it first runs.
@@ -76,7 +73,7 @@ impl Runtime {
             }
         }
         self.shared.schedules.forget(&schedule);
-        if self.shared.cpu_at as usize >= self.devices().len() {
+        if !self.shared.usable[HOST] {
             return Err(error);
         }
         let here = self.schedule_here(self.key(schedule.key.flat.clone(), &inputs))?;
@@ -85,16 +82,16 @@ impl Runtime {
         Ok(value)
     }
 
-    fn run<T: Element>(
+    fn run(
         &self,
         schedule: &Schedule,
-        inputs: &[Tensor<T>],
-        numbers: &[T],
+        inputs: &[AnyTensor],
+        numbers: &Data,
         (manner, timed, is_read): (Manner, bool, bool),
-    ) -> Result<Tensor<T>, Error> {
+    ) -> Result<AnyTensor, Error> {
         let flat = &schedule.key.flat;
         let made = Vec::with_capacity(schedule.steps.len());
-        let mut values = Values { inputs, numbers, dense: Vec::new(), made };
+        let mut values = Values { dtype: flat.dtype, inputs, numbers, dense: Vec::new(), made };
         let mut waiting = Waiting::new(manner != Manner::Together { careful: false });
         for step in &schedule.steps {
             let watch = timed.then(Stopwatch::start);
@@ -102,22 +99,20 @@ impl Runtime {
                 values.ready(self, *from)?;
             }
             let out = flat.value(step.piece.out);
-            let room = self.shared.rooms.get(step.device).and_then(Option::as_ref).filter(|_| step.site > 0);
-            if room.is_none_or(|room| !waiting.is_for(room)) {
+            let memory = self.memory(step.device);
+            if memory.is_none_or(|memory| !waiting.is_for(memory)) {
                 waiting.launch()?;
             }
-            let value = match (room, &step.piece.task) {
+            let value = match (memory, &step.piece.task) {
                 (_, Task::Copy) => self.copied(flat, step, &values)?,
-                (_, Task::Problem(_)) if out.len() == 0 => Tensor::zeros(out.shape())?,
+                (_, Task::Problem(_)) if out.len() == 0 => AnyTensor::zeros(flat.dtype, out.shape())?,
                 (None, Task::Problem(problem)) => self.run_here(problem, step, out.shape(), &values)?,
-                (Some(room), Task::Problem(problem)) if manner != Manner::Apart => {
-                    let planner = self.planner_for(step.device);
-                    let plan = plan_of(planner, step.terms, problem)?;
-                    waiting.add(room, &plan, problem, step, out.shape(), &values)?
+                (Some(memory), Task::Problem(problem)) if manner != Manner::Apart => {
+                    let plan = self.plan_of(step.terms, problem)?;
+                    waiting.add(memory, &plan, problem, step, out.shape(), &values)?
                 }
-                (Some(room), Task::Problem(problem)) => {
-                    let shape = out.shape();
-                    self.run_there(room, problem, step, shape, &values, timed)?
+                (Some(memory), Task::Problem(problem)) => {
+                    self.run_on(memory, problem, step, out.shape(), &values, timed)?
                 }
             };
             values.made.push(Some(value));
@@ -132,47 +127,47 @@ impl Runtime {
         Ok(value)
     }
 
-    fn run_here<T: Element>(
+    fn run_here(
         &self,
         problem: &Problem,
         step: &Scheduled,
         shape: &[usize],
-        values: &Values<'_, T>,
-    ) -> Result<Tensor<T>, Error> {
-        let mut operands: [Cow<'_, [T]>; MAX_INPUTS + 1] = Default::default();
+        values: &Values<'_>,
+    ) -> Result<AnyTensor, Error> {
+        // Numbers that do not lie together are put so; the rest is read where it is.
+        let mut together: [Gathered<'_>; MAX_INPUTS + 1] = Default::default();
         let mut inputs = [Slice::None; MAX_INPUTS + 1];
-        let used = step.from.len().min(operands.len());
-        for (place, operand) in operands[..used].iter_mut().enumerate() {
-            *operand = match &step.piece.feeds[place] {
-                Feed::Numbers(places) => gathered(places, values.numbers),
-                Feed::Value(_) => Cow::Borrowed(values.elements(step.from[place])?),
+        let used = step.from.len().min(inputs.len());
+        for (place, numbers) in together[..used].iter_mut().enumerate() {
+            if let Feed::Numbers(places) = &step.piece.feeds[place] {
+                *numbers = gathered(places, values.numbers);
+            }
+        }
+        for (place, input) in inputs[..used].iter_mut().enumerate() {
+            let slice = match &step.piece.feeds[place] {
+                Feed::Numbers(_) => together[place].slice(),
+                Feed::Value(_) => values.elements(step.from[place])?,
             };
+            *input = if slice.is_empty() { Slice::None } else { slice };
         }
-        for (input, operand) in inputs.iter_mut().zip(&operands[..used]).filter(|(_, own)| !own.is_empty()) {
-            *input = T::erase(operand);
-        }
-        let mut out = allocate_result(element_count::<T>(shape)?)?;
-        let planner = self.planner_for(step.device);
-        let launch = |plan: &Plan, out: &mut Vec<T>| {
-            let (cpu, inputs) = (&self.shared.cpu, &inputs[..used]);
-            planner.run(plan, || cpu.launch(plan.kernel, problem, &plan.point, inputs, T::erase_mut(out)))
-        };
-        retrying(planner, step.terms, problem, |plan| launch(plan, &mut out))?;
-        Tensor::from_vec(out, shape)
+        let dtype = values.dtype;
+        let mut out = allocate_result(dtype, element_count(dtype, shape)?)?;
+        let planner = self.planner();
+        retrying(planner, step.terms, problem, self.plan_of(step.terms, problem)?, |plan| {
+            let (kernel, point, inputs) = (plan.kernel, &plan.point, &inputs[..used]);
+            let launch = HostLaunch { kernel, problem, point, inputs };
+            self.launch_once(plan, launch, out.slice_mut(), planner.should_time(plan))
+        })?;
+        AnyTensor::from_data(out, dtype, shape)
     }
 
     /// A view in row-major order, by the processor.
-    fn copied<T: Element>(
-        &self,
-        flat: &Flat,
-        step: &Scheduled,
-        values: &Values<'_, T>,
-    ) -> Result<Tensor<T>, Error> {
+    fn copied(&self, flat: &Flat, step: &Scheduled, values: &Values<'_>) -> Result<AnyTensor, Error> {
         let out = flat.value(step.piece.out);
-        let Some(from) = step.from.first() else { return Tensor::zeros(out.shape()) };
+        let Some(from) = step.from.first() else { return AnyTensor::zeros(flat.dtype, out.shape()) };
         let from = match (&step.piece.feeds[0], from) {
             (Feed::Numbers(places), Source::Numbers) => {
-                &Tensor::from_vec(gathered(places, values.numbers).into_owned(), &[])?
+                &AnyTensor::from_data(gathered(places, values.numbers).into_data(), flat.dtype, &[])?
             }
             _ => values.value(*from)?.fetched()?,
         };
@@ -180,19 +175,20 @@ impl Runtime {
             Op::Permute(axes, _) => from.permuted(&order(&axes, out.shape().len()))?,
             _ => from.broadcast_to(out.shape())?,
         };
-        self.contiguous(&view)
+        self.contiguous_any(&view)
     }
 
     /// By input, a bit for each site it lies at, bit 0 being the processor's memory; nothing if none lies anywhere else.
-    fn resident<T: Element>(&self, inputs: &[Tensor<T>]) -> Vec<u64> {
-        if inputs.iter().all(Tensor::is_only_here) {
+    fn resident(&self, inputs: &[AnyTensor]) -> Vec<u64> {
+        if inputs.iter().all(|input| input.storage().is_only_here()) {
             return Vec::new();
         }
-        let sites = 1..=self.devices().len();
-        let at = |input: &Tensor<T>| {
-            let rooms = sites.clone().filter_map(|site| Some((site, self.room_at(site)?)));
-            let there = rooms.filter(|(_, room)| input.is_on(room)).map(|(site, _)| 1u64 << site.min(63));
-            let places = u64::from(input.is_here()) | there.sum::<u64>();
+        let at = |input: &AnyTensor| {
+            let memories = self.shared.memories.iter().enumerate();
+            let there =
+                memories.filter(|(_, memory)| memory.as_ref().is_some_and(|memory| input.is_on(memory)));
+            let there = there.map(|(device, _)| 1u64 << device.min(63)).sum::<u64>();
+            let places = u64::from(input.storage().is_here()) << HOST | there;
             // On a device of another runtime: it comes through the processor's memory.
             if places == 0 { 1 } else { places }
         };
@@ -200,7 +196,7 @@ impl Runtime {
     }
 }
 
-impl<T: Element> Values<'_, T> {
+impl Values<'_> {
     /// Brings an input into row-major order.
     fn ready(&mut self, rt: &Runtime, from: Source) -> Result<(), Error> {
         let Source::Input(number) = from else { return Ok(()) };
@@ -210,12 +206,12 @@ impl<T: Element> Values<'_, T> {
         };
         self.dense.resize(self.inputs.len(), None);
         if self.dense[number].is_none() {
-            self.dense[number] = Some(rt.contiguous(input)?);
+            self.dense[number] = Some(rt.contiguous_any(input)?);
         }
         Ok(())
     }
 
-    pub(super) fn value(&self, from: Source) -> Result<&Tensor<T>, Error> {
+    pub(super) fn value(&self, from: Source) -> Result<&AnyTensor, Error> {
         let found = match from {
             Source::Input(number) => {
                 let number = number as usize;
@@ -228,8 +224,8 @@ impl<T: Element> Values<'_, T> {
         found.ok_or_else(|| Error::Launch(missing()))
     }
 
-    fn elements(&self, from: Source) -> Result<&[T], Error> {
-        Ok(self.value(from)?.fetched()?.as_slice().unwrap_or_default())
+    fn elements(&self, from: Source) -> Result<Slice<'_>, Error> {
+        Ok(self.value(from)?.fetched()?.as_slice().unwrap_or(Slice::None))
     }
 
     fn forget(&mut self, from: Source) {
@@ -250,22 +246,24 @@ fn is_callers(error: &Error) -> bool {
     matches!(error, Error::Launch(error) if error.is_callers())
 }
 
-/// The plan for a call that is made now.
-fn plan_of(planner: &Planner, terms: TermsId, problem: &Problem) -> Result<Plan, Error> {
-    match planner.for_call(problem, terms) {
-        Some((_, plan)) => Ok(*plan),
-        None => Ok(planner.plan(problem, terms)?),
+impl Runtime {
+    /// The plan for a call that is made now.
+    pub(super) fn plan_of(&self, terms: TermsId, problem: &Problem) -> Result<Plan, Error> {
+        match self.planner().for_call(problem, terms) {
+            Some((_, plan)) => Ok(*plan),
+            None => Ok(self.planner().plan(problem, terms)?),
+        }
     }
 }
 
-/// Launches the plan in force, and the next best for as long as launches fail.
+/// Launches a plan, and the next best for as long as launches fail.
 pub(super) fn retrying(
     planner: &Planner,
     terms: TermsId,
     problem: &Problem,
+    mut plan: Plan,
     mut launch: impl FnMut(&Plan) -> Result<(), LaunchError>,
 ) -> Result<(), Error> {
-    let mut plan = plan_of(planner, terms, problem)?;
     loop {
         match launch(&plan) {
             Ok(()) => return Ok(()),
@@ -276,11 +274,40 @@ pub(super) fn retrying(
 }
 
 /// Single numbers of an expression together: as they lie if they lie so.
-pub(super) fn gathered<'a, T: Element>(places: &[u32], numbers: &'a [T]) -> Cow<'a, [T]> {
+pub(super) enum Gathered<'a> {
+    Lie(Slice<'a>),
+    Copied(Data),
+}
+
+impl Default for Gathered<'_> {
+    fn default() -> Self {
+        Gathered::Lie(Slice::None)
+    }
+}
+
+impl Gathered<'_> {
+    pub(super) fn slice(&self) -> Slice<'_> {
+        match self {
+            Gathered::Lie(slice) => *slice,
+            Gathered::Copied(data) => data.slice(),
+        }
+    }
+
+    fn into_data(self) -> Data {
+        match self {
+            Gathered::Lie(slice) => slice.to_data(),
+            Gathered::Copied(data) => data,
+        }
+    }
+}
+
+pub(super) fn gathered<'a>(places: &[u32], numbers: &'a Data) -> Gathered<'a> {
     let first = places.first().copied().unwrap_or(0);
     if places.iter().zip(first..).all(|(&place, next)| place == next) {
         let first = first as usize;
-        return Cow::Borrowed(numbers.get(first..first + places.len()).unwrap_or_default());
+        return Gathered::Lie(numbers.slice().part(first..first + places.len()));
     }
-    places.iter().filter_map(|&place| numbers.get(place as usize)).copied().collect()
+    let dtype = numbers.dtype().unwrap_or(DType::F32);
+    let picked: Vec<f64> = places.iter().filter_map(|&place| numbers.at(place as usize)).collect();
+    Gathered::Copied(Data::of_numbers(dtype, &picked))
 }

@@ -1,18 +1,18 @@
 //! From an expression to launches: which operations run as one, and where each runs, by what everything costs together.
 
+use super::batch::Numbers;
+use super::costs::Costs;
 use super::explanation::Explanation;
 use super::flat::{At, Flat, Op};
 use super::fuse::{Feed, Group, Piece, groups};
 use super::kept::{Division, Key};
-use super::sites::Costs;
-use super::there::Numbers;
 use crate::error::Error;
 use crate::journal::Happened;
-use crate::residency::count;
-use crate::runtime::Runtime;
+use crate::memory::count;
+use crate::runtime::{HOST, Runtime};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use trimtab_core::{Bytes, Nanos, Patience, Problem};
 use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, place};
 use trimtab_plan::{Offload, TermsId, Why};
@@ -46,9 +46,7 @@ pub(crate) enum Source {
 /// A launch and where it happens.
 pub(crate) struct Scheduled {
     pub piece: Piece,
-    /// Zero is the processor.
-    pub site: usize,
-    /// The device's position in the runtime's list, and the terms under which its planner is asked.
+    /// The device's position, and the terms under which it alone is planned for.
     pub device: usize,
     pub terms: TermsId,
     /// By feed.
@@ -74,7 +72,6 @@ pub(crate) struct Schedule {
 
 /// What a planner expected of a problem; nothing if it had made no plan.
 struct Expected {
-    device: usize,
     terms: TermsId,
     problem: Problem,
     time: Option<Nanos>,
@@ -86,6 +83,13 @@ struct Made {
     explanation: Explanation,
     basis: Vec<Expected>,
     generation: u64,
+}
+
+impl Schedule {
+    /// Whether anything runs on another device than the processor.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.steps.iter().any(|step| step.device != HOST)
+    }
 }
 
 impl Made {
@@ -135,7 +139,7 @@ impl Runtime {
         schedule.explanation.launches.iter().for_each(|entry| self.shared.journal.note(entry.clone()));
         count(&self.shared.counts.placed, 1);
         schedules.keep(&schedule, division);
-        if schedule.steps.iter().any(|step| step.site > 0) {
+        if schedule.is_elsewhere() {
             self.shared.keep_built();
         }
         Ok(schedule)
@@ -146,22 +150,16 @@ impl Runtime {
         Ok(self.make_schedule(&key, None, None)?.0.with(key))
     }
 
-    /// Counts whatever planners learn.
-    fn generation(&self) -> u64 {
-        let alone = self.shared.alone.iter().filter_map(OnceLock::get);
-        alone.fold(self.planner().generation(), |sum, planner| sum.wrapping_add(planner.generation()))
-    }
-
-    /// Whether planners still expect what they did when a schedule was made.
+    /// Whether the planner still expects what it did when a schedule was made.
     fn still_holds(&self, schedule: &Schedule) -> bool {
-        let now = self.generation();
+        let now = self.planner().generation();
         schedule.generation.load(Ordering::Relaxed) == now || self.holds_again(schedule, now)
     }
 
     #[cold]
     fn holds_again(&self, schedule: &Schedule, now: u64) -> bool {
         let same = |expected: &Expected| {
-            let known = self.planner_for(expected.device).known(&expected.problem, expected.terms);
+            let known = self.planner().known(&expected.problem, expected.terms);
             match (expected.time, known.map(|(_, plan)| plan.expected)) {
                 (Some(before), Some(now)) => (now.0 as f64 - before.0 as f64).abs() <= NEWS * before.0 as f64,
                 (before, now) => before.is_none() && now.is_none(),
@@ -182,21 +180,23 @@ impl Runtime {
     ) -> Result<(Made, Division), Error> {
         let (flat, resident) = (&key.flat, key.resident.as_slice());
         // Read first: what is learned meanwhile is looked at once more.
-        let generation = self.generation();
+        let generation = self.planner().generation();
         let groups = groups(flat)?;
         let patience = self.planner().settings().patience;
         let thresholds = elsewhere.unwrap_or(&Offload::OPEN);
-        let mut costs = Costs::new(self.sites(), patience, thresholds);
-        for site in 1..costs.sites.len() {
-            let may_stay = costs.ruled_out(0).is_none();
-            if elsewhere.is_none() {
-                costs.rule_out(site, (Why::Disabled, "it failed".to_string()));
-            } else if may_stay && thresholds.off {
-                costs.rule_out(site, (Why::Disabled, "other devices are switched off".to_string()));
-            } else if may_stay && patience == Patience::Off {
-                costs.rule_out(site, (Why::Disabled, "mode `off` keeps to the processor".to_string()));
-            } else {
-                self.rule_out_by_transfer(&mut costs, site, flat, &groups, resident);
+        let mut costs = Costs::new(self, thresholds);
+        let may_stay = costs.ruled_out(HOST).is_none();
+        for device in (0..costs.devices()).filter(|&device| device != HOST) {
+            let disabled = match elsewhere {
+                None => Some("it failed"),
+                Some(_) if may_stay && thresholds.off => Some("other devices are switched off"),
+                Some(_) if may_stay && patience == Patience::Off => Some("mode `off` keeps to the processor"),
+                Some(_) => None,
+            };
+            match disabled {
+                Some(reason) => costs.rule_out(device, (Why::Disabled, reason.to_string())),
+                None if costs.ruled_out(device).is_some() => (),
+                None => rule_out_by_transfer(&mut costs, device, flat, &groups, resident),
             }
         }
         let mut maker = Maker { flat, groups: &groups, resident, costs, previous };
@@ -218,63 +218,60 @@ impl Runtime {
             choice = maker.choose()?;
         }
         let explanation = maker.explain(&choice);
-        let mut steps = steps(flat, choice.pieces, &explanation);
-        for step in &mut steps {
-            let planner = maker.costs.sites.get(step.site).and_then(|site| site.planner);
-            step.device = self.device_at(step.site);
-            step.terms = planner.map_or(self.terms, |(_, terms)| terms);
-        }
-        let basis = maker.costs.asked_about().map(|(problem, site, planner, terms)| Expected {
-            device: self.device_at(site),
+        let steps = steps(flat, choice.pieces, &explanation, &maker.costs);
+        let basis = maker.costs.asked_about().map(|(problem, terms)| Expected {
             terms,
             problem,
-            time: planner.known(&problem, terms).map(|(_, plan)| plan.expected),
+            time: self.planner().known(&problem, terms).map(|(_, plan)| plan.expected),
         });
         Ok((Made { steps, explanation, basis: basis.collect(), generation }, choice.division))
     }
+}
 
-    /// Finds out what moving to a device takes, and rules it out if that alone takes longer than the processor for everything.
-    fn rule_out_by_transfer(
-        &self,
-        costs: &mut Costs<'_>,
-        site: usize,
-        flat: &Flat,
-        groups: &[Group],
-        resident: &[u64],
-    ) {
-        let Some(transfers) = costs.sites[site].device.and_then(|device| device.transfers()) else {
-            let name = costs.sites[site].name();
-            let refusal = (Why::Unsupported, format!("{name} cannot be reached"));
-            return costs.rule_out(site, refusal);
-        };
-        costs.transfers[site] = Some(transfers);
-        let least = Nanos(transfers.submit.0 + transfers.download_latency.0);
-        let lies_there = resident.iter().any(|places| places >> site & 1 == 1 && places & 1 == 0);
-        let here = groups.iter().map(|group| Some(cheapest(costs, flat, group, 0)?.1)).sum::<Option<f64>>();
-        if let Some(here) = here.filter(|here| !lies_there && *here < least.0 as f64) {
-            let (here, name) = (Nanos(here as u64), costs.sites[site].name());
-            let reason =
-                format!("the processor does it all in {here}; the transfer to {name} alone takes {least}");
-            costs.rule_out(site, (Why::Model, reason));
+/// Finds out what moving to a device takes, and rules it out if that alone takes longer than the processor for everything.
+fn rule_out_by_transfer(
+    costs: &mut Costs<'_>,
+    device: usize,
+    flat: &Flat,
+    groups: &[Group],
+    resident: &[u64],
+) {
+    let name = costs.name(device);
+    let habits = costs.device(device).facts().habits;
+    let Some(transfers) = costs.device(device).transfers() else {
+        // A device that computes in the caller's memory moves nothing.
+        if !habits.host_memory {
+            costs.rule_out(device, (Why::Unsupported, format!("{name} cannot be reached")));
         }
+        return;
+    };
+    costs.transfers[device] = Some(transfers);
+    let least = Nanos(transfers.submit.0 + transfers.download_latency.0);
+    let lies_there = resident.iter().any(|places| places >> device & 1 == 1 && places & 1 == 0);
+    let here = groups.iter().map(|group| Some(cheapest(costs, flat, group, HOST)?.1)).sum::<Option<f64>>();
+    if let Some(here) = here.filter(|here| !lies_there && *here < least.0 as f64) {
+        let here = Nanos(here as u64);
+        let reason =
+            format!("the processor does it all in {here}; the transfer to {name} alone takes {least}");
+        costs.rule_out(device, (Why::Model, reason));
     }
 }
 
-/// What a piece takes at a site. Launches in a row are handed over together, which is part of moving their results.
-fn piece_ns(costs: &mut Costs<'_>, flat: &Flat, piece: &Piece, site: usize) -> Option<f64> {
-    let time = costs.of(piece, flat.bytes(piece.out), site).ok()?.time.0 as f64;
+/// What a piece takes at a device. Launches in a row are handed over together, which is part of moving their results.
+fn piece_ns(costs: &mut Costs<'_>, flat: &Flat, piece: &Piece, device: usize) -> Option<f64> {
+    let time = costs.of(piece, flat.bytes(piece.out), device).ok()?.time.0 as f64;
     // Mode `off` expects nothing.
-    Some(if site == 0 && time > 0.0 { time + BESIDE_NS } else { time })
+    Some(if device == HOST && time > 0.0 { time + BESIDE_NS } else { time })
 }
 
-pub(super) fn way_ns(costs: &mut Costs<'_>, flat: &Flat, way: &[Piece], site: usize) -> Option<f64> {
-    way.iter().map(|piece| piece_ns(costs, flat, piece, site)).sum()
+pub(super) fn way_ns(costs: &mut Costs<'_>, flat: &Flat, way: &[Piece], device: usize) -> Option<f64> {
+    way.iter().map(|piece| piece_ns(costs, flat, piece, device)).sum()
 }
 
-/// The cheapest way of a group at a site and what it takes; of equal ones that with fewer launches.
-fn cheapest(costs: &mut Costs<'_>, flat: &Flat, group: &Group, site: usize) -> Option<(usize, f64)> {
+/// The cheapest way of a group at a device and what it takes; of equal ones that with fewer launches.
+fn cheapest(costs: &mut Costs<'_>, flat: &Flat, group: &Group, device: usize) -> Option<(usize, f64)> {
     let ways =
-        (0..group.ways.len()).filter_map(|way| Some((way, way_ns(costs, flat, &group.ways[way], site)?)));
+        (0..group.ways.len()).filter_map(|way| Some((way, way_ns(costs, flat, &group.ways[way], device)?)));
     ways.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
@@ -290,7 +287,7 @@ impl Maker<'_> {
     /// Makes the plans of pieces where they were placed. Whether that told something new about their times.
     fn settle(&mut self, pieces: &[(Piece, usize)], has_time: &dyn Fn() -> bool) -> bool {
         let pieces = pieces.iter().take_while(|_| has_time());
-        pieces.fold(false, |news, (piece, site)| self.costs.settle(piece, *site) | news)
+        pieces.fold(false, |news, (piece, device)| self.costs.settle(piece, *device) | news)
     }
 
     /// Pieces of other ways to compute the same groups on the same devices that may be as fast.
@@ -302,13 +299,14 @@ impl Maker<'_> {
                 way.iter().all(|piece| choice.pieces.iter().any(|(chosen, _)| chosen == piece))
             });
             let last = taken.and_then(|way| group.ways[way].last());
-            let site = choice.pieces.iter().find(|(piece, _)| Some(piece) == last).map(|(_, site)| *site);
-            let (Some(taken), Some(site)) = (taken, site) else { continue };
-            let Some(ns) = way_ns(&mut self.costs, self.flat, &group.ways[taken], site) else { continue };
+            let device =
+                choice.pieces.iter().find(|(piece, _)| Some(piece) == last).map(|(_, device)| *device);
+            let (Some(taken), Some(device)) = (taken, device) else { continue };
+            let Some(ns) = way_ns(&mut self.costs, self.flat, &group.ways[taken], device) else { continue };
             for way in (0..group.ways.len()).filter(|&way| way != taken) {
-                let other = way_ns(&mut self.costs, self.flat, &group.ways[way], site);
+                let other = way_ns(&mut self.costs, self.flat, &group.ways[way], device);
                 if other.is_some_and(|other| other < CLOSE * ns) {
-                    close.extend(group.ways[way].iter().map(|piece| (piece.clone(), site)));
+                    close.extend(group.ways[way].iter().map(|piece| (piece.clone(), device)));
                 }
             }
         }
@@ -320,7 +318,7 @@ impl Maker<'_> {
     fn choose(&mut self) -> Result<Choice, Error> {
         let as_one = self.divide(true);
         let alone = self.groups.iter().all(|group| group.ways.len() == 1);
-        if alone || self.costs.sites.len() == 1 {
+        if alone || self.costs.devices() == 1 {
             // Nothing to gain from dividing further: on one device the cheapest way of each group is the cheapest of all.
             return as_one;
         }
@@ -341,7 +339,7 @@ impl Maker<'_> {
     }
 
     fn divide(&mut self, as_one: bool) -> Result<Choice, Error> {
-        let count = self.costs.sites.len();
+        let count = self.costs.devices();
         let mut graph = Graph::new(count);
         let mut nodes: FxHashMap<At, NodeId> = FxHashMap::default();
         // What is placed: whole groups, or operations as groups of one.
@@ -362,8 +360,7 @@ impl Maker<'_> {
             graph.sink(root);
         }
         let moves = Moves::new(&self.costs.transfers);
-        let memory: Vec<Option<Bytes>> =
-            self.costs.sites.iter().map(|site| site.room.and_then(|room| room.free())).collect();
+        let memory: Vec<Option<Bytes>> = (0..count).map(|device| self.costs.free(device)).collect();
         let previous = self.previous.as_ref().filter(|previous| previous.as_one == as_one);
         let previous = previous.map(|previous| previous.device.as_slice());
         let limits = Limits { memory: &memory, previous, ..Limits::default() };
@@ -373,15 +370,15 @@ impl Maker<'_> {
         };
         let mut pieces = Vec::new();
         for (ways, node) in units {
-            let site = placement.device[node.at()];
-            let times = ways.iter().map(|way| way_ns(&mut self.costs, self.flat, way, site));
+            let device = placement.device[node.at()];
+            let times = ways.iter().map(|way| way_ns(&mut self.costs, self.flat, way, device));
             let times: Vec<Option<f64>> = times.collect();
             let best = (0..ways.len()).filter(|&way| times[way].is_some());
             let best = best.min_by(|&a, &b| {
                 let ns = |way: usize| times[way].unwrap_or(f64::INFINITY);
                 ns(a).total_cmp(&ns(b))
             });
-            pieces.extend(best.map_or(&[][..], |way| ways[way]).iter().map(|piece| (piece.clone(), site)));
+            pieces.extend(best.map_or(&[][..], |way| ways[way]).iter().map(|piece| (piece.clone(), device)));
         }
         Ok(Choice {
             pieces,
@@ -395,7 +392,7 @@ impl Maker<'_> {
     /// Adds something that is computed in one of these ways, and the inputs it is the first to read.
     fn add(&mut self, graph: &mut Graph, nodes: &mut FxHashMap<At, NodeId>, ways: &[&[Piece]]) -> NodeId {
         let flat = self.flat;
-        let count = self.costs.sites.len();
+        let count = self.costs.devices();
         let made = |at: At| ways.iter().any(|way| way.iter().any(|piece| piece.out == at));
         let mut operands = Vec::new();
         let mut numbers = 0;
@@ -411,7 +408,7 @@ impl Maker<'_> {
                                 _ => 1,
                             };
                             let resident: Vec<bool> =
-                                (0..count).map(|site| places >> site & 1 == 1).collect();
+                                (0..count).map(|device| places >> device & 1 == 1).collect();
                             graph.input(Bytes(flat.bytes(*at)), &resident)
                         });
                         nodes.insert(*at, node);
@@ -426,8 +423,8 @@ impl Maker<'_> {
             operands.push(graph.input(Bytes(numbers as u64 * flat.dtype.size()), &here));
         }
         let times: Vec<Option<f64>> = (0..count)
-            .map(|site| {
-                let ways = ways.iter().filter_map(|way| way_ns(&mut self.costs, flat, way, site));
+            .map(|device| {
+                let ways = ways.iter().filter_map(|way| way_ns(&mut self.costs, flat, way, device));
                 ways.min_by(f64::total_cmp)
             })
             .collect();
@@ -444,25 +441,28 @@ impl Maker<'_> {
     fn nowhere(&mut self, units: &[(Vec<&[Piece]>, NodeId)]) -> Option<Error> {
         for piece in units.iter().filter_map(|(ways, _)| ways.last()).copied().flatten() {
             let super::fuse::Task::Problem(problem) = piece.task else { continue };
-            let ways = (0..self.costs.sites.len())
-                .map(|site| self.costs.of(piece, self.flat.bytes(piece.out), site).is_ok());
+            let ways = (0..self.costs.devices())
+                .map(|device| self.costs.of(piece, self.flat.bytes(piece.out), device).is_ok());
             if ways.collect::<Vec<_>>().contains(&true) {
                 continue;
             }
-            let planners = self.costs.sites.iter().filter_map(|site| site.planner);
-            let errors = planners.filter_map(|(planner, terms)| planner.plan(&problem, terms).err());
-            return errors.into_iter().next().map(Error::from);
+            return self.costs.why_nowhere(&problem).map(Error::from);
         }
         None
     }
 }
 
 /// The launches in order, with where each finds its operands and what it leaves behind that nobody needs any more.
-fn steps(flat: &Flat, pieces: Vec<(Piece, usize)>, explanation: &Explanation) -> Vec<Scheduled> {
+fn steps(
+    flat: &Flat,
+    pieces: Vec<(Piece, usize)>,
+    explanation: &Explanation,
+    costs: &Costs<'_>,
+) -> Vec<Scheduled> {
     let mut made: FxHashMap<At, u32> = FxHashMap::default();
     let mut last: FxHashMap<Source, usize> = FxHashMap::default();
     let mut steps: Vec<Scheduled> = Vec::with_capacity(pieces.len());
-    for (number, (piece, site)) in pieces.into_iter().enumerate() {
+    for (number, (piece, device)) in pieces.into_iter().enumerate() {
         let from = |feed: &Feed| match feed {
             Feed::Numbers(_) => Source::Numbers,
             Feed::Value(at) => match flat.value(*at).op {
@@ -479,9 +479,8 @@ fn steps(flat: &Flat, pieces: Vec<(Piece, usize)>, explanation: &Explanation) ->
         let happened = explanation.launches.get(number).map(|entry| Arc::clone(&entry.happened));
         steps.push(Scheduled {
             piece,
-            site,
-            device: 0,
-            terms: TermsId::default(),
+            device,
+            terms: costs.terms(device),
             from,
             done_with: Vec::new(),
             happened: happened.unwrap_or_default(),

@@ -3,9 +3,9 @@
 use super::{Float, broadcast, sizes};
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::{Tensor, allocate_result};
+use crate::tensor::Tensor;
 use trimtab_core::{BinaryOp, Elementwise, UnaryOp};
-use trimtab_cpu::Element;
+use trimtab_operands::Element;
 
 /// What an elementwise operation takes: a tensor by reference, or a number.
 pub trait Operand<T: Element> {
@@ -102,11 +102,9 @@ binary! {
 impl Runtime {
     /// Any function of one tensor by name.
     pub fn unary<T: Element>(&self, op: UnaryOp, x: &Tensor<T>) -> Result<Tensor<T>, Error> {
+        let Some(input) = x.any.on_host() else { return self.lazy(x).unary(op).eval() };
         let problem = Elementwise::unary(op, T::DTYPE, &sizes(x.shape()))?;
-        let input = self.dense(x)?;
-        let mut out = allocate_result(x.len())?;
-        self.execute(&problem, &input, &[], &mut out)?;
-        Tensor::from_vec(out, x.shape())
+        self.compute(&problem, &[input], T::DTYPE, x.shape()).map(Tensor::wrap)
     }
 
     /// Any function of two tensors or numbers by name; shapes are aligned at the last axis, sizes equal or one.
@@ -117,11 +115,11 @@ impl Runtime {
         b: impl Operand<T>,
     ) -> Result<Tensor<T>, Error> {
         let (a, b) = (a.tensor(), b.tensor());
+        let (Some(lhs), Some(rhs)) = (a.any.on_host(), b.any.on_host()) else {
+            return self.lazy(&a).binary(op, &b).eval();
+        };
         let problem = Elementwise::binary(op, T::DTYPE, &sizes(a.shape()), &sizes(b.shape()))?;
         let shape = broadcast(a.shape(), b.shape()).unwrap_or_default();
-        let (lhs, rhs) = (self.dense(&a)?, self.dense(&b)?);
-        let mut out = allocate_result(problem.out_len() as usize)?;
-        self.execute(&problem, &lhs, &rhs, &mut out)?;
-        Tensor::from_vec(out, &shape)
+        self.compute(&problem, &[lhs, rhs], T::DTYPE, &shape).map(Tensor::wrap)
     }
 }

@@ -10,9 +10,9 @@ pub use reduce::Axis;
 
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::{Dims, MAX_TENSOR_RANK, Tensor};
-use std::borrow::Cow;
-use trimtab_cpu::Element;
+use crate::tensor::{AnyTensor, Dims, MAX_TENSOR_RANK, allocate_result, element_count};
+use trimtab_core::{DType, Lookup};
+use trimtab_operands::{Element, Slice};
 
 /// Types with fractions: what products, functions and means are defined for.
 pub trait Float: Element {}
@@ -42,14 +42,16 @@ pub(crate) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
 }
 
 impl Runtime {
-    /// The elements in row-major order, copied only if they do not lie so.
-    fn dense<'a, T: Element>(&self, tensor: &'a Tensor<T>) -> Result<Cow<'a, [T]>, Error> {
-        match tensor.as_slice() {
-            Some(slice) => Ok(Cow::Borrowed(slice)),
-            None => {
-                let dense = self.contiguous(tensor)?;
-                Ok(Cow::Owned(dense.to_vec()))
-            }
-        }
+    /// Computes a problem on operands in the caller's memory.
+    fn compute(
+        &self,
+        problem: &impl Lookup,
+        inputs: &[Slice<'_>],
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<AnyTensor, Error> {
+        let mut out = allocate_result(dtype, element_count(dtype, shape)?)?;
+        self.execute_inputs(problem, inputs, out.slice_mut())?;
+        AnyTensor::from_data(out, dtype, shape)
     }
 }

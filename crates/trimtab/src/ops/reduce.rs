@@ -3,9 +3,9 @@
 use super::{Float, sizes};
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::{Tensor, allocate_result};
+use crate::tensor::Tensor;
 use trimtab_core::{Reduce, ReduceOp};
-use trimtab_cpu::Element;
+use trimtab_operands::Element;
 
 /// What a reduction runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,9 @@ impl Runtime {
         tensor: &Tensor<T>,
         axis: impl Into<Axis>,
     ) -> Result<Tensor<T>, Error> {
-        let (axis, shape) = match axis.into() {
+        let axis = axis.into();
+        let Some(input) = tensor.any.on_host() else { return self.lazy(tensor).reduce(op, axis).eval() };
+        let (axis, shape) = match axis {
             Axis::All => (None, vec![]),
             Axis::One(axis) => {
                 let kept = tensor.shape().iter().enumerate().filter(|&(other, _)| other != axis);
@@ -72,9 +74,6 @@ impl Runtime {
             }
         };
         let problem = Reduce::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
-        let input = self.dense(tensor)?;
-        let mut out = allocate_result(problem.out_len() as usize)?;
-        self.execute(&problem, &input, &[], &mut out)?;
-        Tensor::from_vec(out, &shape)
+        self.compute(&problem, &[input], T::DTYPE, &shape).map(Tensor::wrap)
     }
 }

@@ -3,9 +3,9 @@
 use super::sizes;
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::{Tensor, allocate_result, can_allocate};
+use crate::tensor::{AnyTensor, Tensor};
 use trimtab_core::Transpose;
-use trimtab_cpu::Element;
+use trimtab_operands::Element;
 
 impl Runtime {
     /// A copy with the axes in another order: axis `i` of the result is axis `axes[i]`.
@@ -28,19 +28,22 @@ impl Runtime {
 
     /// The same tensor in row-major order; shares the data if it lies so already.
     pub fn contiguous<T: Element>(&self, tensor: &Tensor<T>) -> Result<Tensor<T>, Error> {
+        self.contiguous_any(&tensor.any).map(Tensor::wrap)
+    }
+
+    pub(crate) fn contiguous_any(&self, tensor: &AnyTensor) -> Result<AnyTensor, Error> {
         if tensor.is_contiguous() {
             return Ok(tensor.clone());
         }
-        if let Some((stored, axes, data)) = tensor.as_permutation() {
+        let dtype = tensor.dtype();
+        if let Some((stored, axes)) = tensor.as_stored() {
             // A view the problem cannot hold (over six axes that all move) is gathered below.
-            if let Ok(problem) = Transpose::new(T::DTYPE, &sizes(&stored), &axes) {
-                let mut out = allocate_result(tensor.len())?;
-                self.execute(&problem, data, &[], &mut out)?;
-                return Tensor::from_vec(out, tensor.shape());
+            match (Transpose::new(dtype, &sizes(stored.shape()), &axes), stored.on_host()) {
+                (Ok(problem), Some(data)) => return self.compute(&problem, &[data], dtype, tensor.shape()),
+                (Ok(_), None) => return self.lazy_any(&stored).permute(&axes).eval(),
+                (Err(_), _) => (),
             }
         }
-        // A repeated view may be far larger than the data it shows.
-        can_allocate::<T>(tensor.len())?;
-        Tensor::from_vec(tensor.to_vec(), tensor.shape())
+        AnyTensor::from_data(tensor.gathered()?, dtype, tensor.shape())
     }
 }

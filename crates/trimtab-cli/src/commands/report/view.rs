@@ -160,7 +160,7 @@ impl View {
     pub fn of(session: &Session, pinned: bool) -> View {
         let runtime = &session.runtime;
         let calibration = runtime.calibration();
-        let choice = runtime.devices().len() > 1;
+        let choice = runtime.planned().count() > 1;
         let calibrated = |class: &Class| {
             let seen = |at: usize| calibration.profile(at, *class).is_some();
             choice && (0..runtime.devices().len()).any(seen) && calibration.is_used(*class)
@@ -177,7 +177,7 @@ impl View {
         View {
             version: env!("CARGO_PKG_VERSION"),
             made_ms: runtime.wisdom().now_ms(),
-            devices: runtime.devices().iter().map(|device| devices::view(session, device.as_ref())).collect(),
+            devices: runtime.planned().map(|(_, device)| devices::view(session, device.as_ref())).collect(),
             unusable: runtime.unusable().to_vec(),
             choice,
             calibrated: any,
@@ -212,7 +212,7 @@ fn costs(runtime: &Runtime, calibration: &Calibration, expected: &Calibration) -
         (class, runtime.devices().iter().position(|device| device.facts().id == row.device))
     };
     all.sort_by_key(place);
-    let choice = runtime.devices().len() > 1;
+    let choice = runtime.planned().count() > 1;
     let cost = |row: calibrate::Row| {
         let set = Class::parse(row.class).and_then(|class| rules(runtime).threshold(class));
         let origin = match set {
@@ -227,7 +227,7 @@ fn costs(runtime: &Runtime, calibration: &Calibration, expected: &Calibration) -
 
 fn threshold(runtime: &Runtime, calibration: &Calibration, class: Class) -> ThresholdView {
     let rules = rules(runtime);
-    let devices = runtime.devices().iter().enumerate();
+    let devices = runtime.planned();
     let others = devices.filter(|(_, device)| device.facts().kind != DeviceKind::Cpu);
     let crossovers: Vec<(String, CrossoverView)> = others
         .filter_map(|(at, device)| {
@@ -244,7 +244,7 @@ fn threshold(runtime: &Runtime, calibration: &Calibration, class: Class) -> Thre
         None => "costs",
     };
     let words = match (set, &variable) {
-        _ if runtime.devices().len() < 2 => "nothing to choose between".to_string(),
+        _ if runtime.planned().count() < 2 => "nothing to choose between".to_string(),
         (Some(0), Some(variable)) => format!("everything goes to another device, set by {variable}"),
         (Some(u64::MAX), Some(variable)) => format!("nothing goes to another device, set by {variable}"),
         (Some(size), Some(variable)) => {
@@ -395,7 +395,7 @@ fn curves(runtime: &Runtime, calibration: &Calibration, expected: &Calibration, 
             fit: drawn(profile.or_else(|| expected.profile(at, class))?),
         })
     };
-    Curves { class, lines: runtime.devices().iter().enumerate().filter_map(line).collect() }
+    Curves { class, lines: runtime.planned().filter_map(line).collect() }
 }
 
 /// What a fit says, evenly spread over the sizes it rests on.

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use trimtab_core::{Bytes, LaunchError};
-use trimtab_operands::{Held, HeldLaunch, Launch, Slice, SliceMut};
+use trimtab_core::{Bytes, LaunchError, Nanos};
+use trimtab_operands::{Batch, Buffer, Executor, Slice, SliceMut};
 
 /// Tenants of a room before those that are gone are first looked for.
 const FEW_TENANTS: usize = 64;
 
-/// What was moved between the processor's memory and devices, what had to make room, and how often expressions were
+/// What was moved between the processor's memory and devices, what had to make memory, and how often expressions were
 /// evaluated and placed, since the runtime was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
@@ -23,7 +23,7 @@ pub struct Activity {
     pub downloaded: Bytes,
     /// Times a copy that was on a device already was used instead of moving it again.
     pub reused: u64,
-    /// Copies that had to make room for others.
+    /// Replicas that had to make room for others.
     pub evictions: u64,
     /// Times launches of an expression were handed to a device together.
     pub together: u64,
@@ -74,109 +74,103 @@ impl Counts {
 }
 
 /// The memory of one device as a runtime uses it.
-pub(crate) struct Room {
-    pub launcher: Arc<dyn Launch>,
-    /// The device's short name.
-    pub name: String,
+pub(crate) struct DeviceMemory {
+    pub executor: Arc<dyn Executor>,
     /// Most bytes values may take there.
     max: Option<u64>,
     used: AtomicU64,
     /// Counts uses; the tenant with the smallest number goes first.
     clock: AtomicU64,
-    tenants: Mutex<Vec<Weak<Copies>>>,
+    tenants: Mutex<Vec<Weak<Replicas>>>,
     counts: Arc<Counts>,
 }
 
 /// A value in a device's memory.
-pub(crate) struct Resident {
-    held: Box<dyn Held>,
+pub(crate) struct DeviceBuffer {
+    buffer: Box<dyn Buffer>,
     bytes: u64,
     last_used: AtomicU64,
-    room: Arc<Room>,
+    memory: Arc<DeviceMemory>,
 }
 
-impl Drop for Resident {
+impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        self.room.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl Resident {
-    /// The memory itself; asking for it is a use.
-    pub(crate) fn held(&self) -> &dyn Held {
-        self.last_used.store(self.room.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        self.held.as_ref()
+impl DeviceBuffer {
+    /// The buffer itself; asking for it is a use.
+    pub(crate) fn buffer(&self) -> &dyn Buffer {
+        self.last_used.store(self.memory.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.buffer.as_ref()
     }
 
     /// Whether it is in the memory of that device.
-    pub(crate) fn is_in(&self, room: &Arc<Room>) -> bool {
-        Arc::ptr_eq(&self.room, room)
+    pub(crate) fn is_in(&self, memory: &Arc<DeviceMemory>) -> bool {
+        Arc::ptr_eq(&self.memory, memory)
     }
 
-    /// Copies the value to the processor's memory.
-    pub(crate) fn fetch(&self, out: SliceMut<'_>) -> Result<(), LaunchError> {
-        self.room.launcher.fetch(self.held(), out)?;
-        count(&self.room.counts.downloads, 1);
-        count(&self.room.counts.downloaded, self.bytes);
+    /// Replicas the value to the processor's memory.
+    pub(crate) fn download(&self, out: SliceMut<'_>) -> Result<(), LaunchError> {
+        pollster::block_on(self.memory.executor.download(self.buffer(), out))?;
+        count(&self.memory.counts.downloads, 1);
+        count(&self.memory.counts.downloaded, self.buffer.bytes().0);
         Ok(())
     }
 }
 
-impl Room {
-    pub(crate) fn new(
-        launcher: Arc<dyn Launch>,
-        name: String,
-        max: Option<Bytes>,
-        counts: Arc<Counts>,
-    ) -> Room {
-        let max = max.map(|max| max.0);
-        Room {
-            launcher,
-            name,
-            max,
-            used: AtomicU64::new(0),
-            clock: AtomicU64::new(0),
-            tenants: Mutex::default(),
-            counts,
-        }
+impl DeviceMemory {
+    pub(crate) fn new(executor: Arc<dyn Executor>, max: Option<Bytes>, counts: Arc<Counts>) -> DeviceMemory {
+        let (used, clock) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (max, tenants) = (max.map(|max| max.0), Mutex::default());
+        DeviceMemory { executor, max, used, clock, tenants, counts }
     }
 
     /// Moves a value there.
-    pub(crate) fn hold(self: &Arc<Room>, data: Slice<'_>, bytes: u64) -> Result<Arc<Resident>, LaunchError> {
-        let resident = self.admit(bytes, || self.launcher.hold(data))?;
-        count(&self.counts.uploads, 1);
-        count(&self.counts.uploaded, bytes);
-        Ok(resident)
+    pub(crate) fn upload(
+        self: &Arc<DeviceMemory>,
+        data: Slice<'_>,
+    ) -> Result<Arc<DeviceBuffer>, LaunchError> {
+        self.moved(data, data.bytes().len() as u64)
     }
 
     /// Moves a few numbers there. They take no room worth counting.
-    pub(crate) fn hold_numbers(self: &Arc<Room>, numbers: Slice<'_>) -> Result<Arc<Resident>, LaunchError> {
-        let resident = self.admit(0, || self.launcher.hold(numbers))?;
+    pub(crate) fn upload_numbers(
+        self: &Arc<DeviceMemory>,
+        numbers: Slice<'_>,
+    ) -> Result<Arc<DeviceBuffer>, LaunchError> {
+        self.moved(numbers, 0)
+    }
+
+    fn moved(
+        self: &Arc<DeviceMemory>,
+        data: Slice<'_>,
+        counted: u64,
+    ) -> Result<Arc<DeviceBuffer>, LaunchError> {
+        let bytes = data.bytes().len() as u64;
+        let buffer = self.admit(bytes, counted)?;
+        self.executor.upload(data, buffer.buffer.as_ref())?;
         count(&self.counts.uploads, 1);
-        count(&self.counts.uploaded, resident.held.bytes().0);
-        Ok(resident)
+        count(&self.counts.uploaded, bytes);
+        Ok(buffer)
     }
 
     /// Makes launches in a row; copies the last result to the processor's memory where asked.
-    pub(crate) fn launch_together(
-        &self,
-        launches: &[HeldLaunch<'_>],
-        result: Option<SliceMut<'_>>,
-        wait: bool,
-    ) -> Result<(), LaunchError> {
-        let is_read = result.is_some();
-        self.launcher.launch_together(launches, result, wait)?;
+    pub(crate) fn run(&self, batch: Batch<'_>) -> Result<Option<Nanos>, LaunchError> {
+        let read = batch.launches.last().filter(|_| batch.read.is_some()).map(|last| last.out.bytes().0);
+        let time = self.executor.run(batch)?;
         count(&self.counts.together, 1);
-        if let Some(last) = launches.last().filter(|_| is_read) {
+        if let Some(bytes) = read {
             count(&self.counts.downloads, 1);
-            count(&self.counts.downloaded, last.out.bytes().0);
+            count(&self.counts.downloaded, bytes);
         }
-        Ok(())
+        Ok(time)
     }
 
     /// Makes room for a result.
-    pub(crate) fn reserve(self: &Arc<Room>, bytes: u64) -> Result<Arc<Resident>, LaunchError> {
-        self.admit(bytes, || self.launcher.reserve(Bytes(bytes)))
+    pub(crate) fn allocate(self: &Arc<DeviceMemory>, bytes: u64) -> Result<Arc<DeviceBuffer>, LaunchError> {
+        self.admit(bytes, bytes)
     }
 
     /// Bytes that could be had if all that may go went; nothing if there is no limit.
@@ -189,41 +183,38 @@ impl Room {
         Some(Bytes(max.saturating_sub(must_stay)))
     }
 
-    /// Memory within the limit; whoever was used longest ago and is elsewhere too makes room, also where the device says
-    /// that it has no more.
-    fn admit(
-        self: &Arc<Room>,
-        bytes: u64,
-        take: impl Fn() -> Result<Box<dyn Held>, LaunchError>,
-    ) -> Result<Arc<Resident>, LaunchError> {
+    /// Memory within the limit, of which so much is counted; whoever was used longest ago and is elsewhere too makes memory, also where
+    /// the device says that it has no more.
+    fn admit(self: &Arc<DeviceMemory>, bytes: u64, counted: u64) -> Result<Arc<DeviceBuffer>, LaunchError> {
         let claim = || {
             let fits =
-                |used: u64| used.checked_add(bytes).filter(|used| self.max.is_none_or(|max| *used <= max));
+                |used: u64| used.checked_add(counted).filter(|used| self.max.is_none_or(|max| *used <= max));
             self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
         };
         while let Err(used) = claim() {
-            let missing = (used + bytes).saturating_sub(self.max.unwrap_or(u64::MAX));
+            let missing = (used + counted).saturating_sub(self.max.unwrap_or(u64::MAX));
             if self.evict(missing) == 0 {
                 return Err(LaunchError::Kernel(format!(
                     "{} of memory on {} are asked for, {} of at most {} are in use",
-                    Bytes(bytes),
-                    self.name,
+                    Bytes(counted),
+                    self.executor.facts().id,
                     Bytes(used),
                     Bytes(self.max.unwrap_or(u64::MAX))
                 )));
             }
         }
+        let take = || self.executor.allocate(Bytes(bytes));
         // From here on dropping gives the claim back.
         let taken = take().or_else(|error| if self.evict(bytes) > 0 { take() } else { Err(error) });
         match taken {
-            Ok(held) => Ok(Arc::new(Resident {
-                held,
-                bytes,
+            Ok(buffer) => Ok(Arc::new(DeviceBuffer {
+                buffer,
+                bytes: counted,
                 last_used: AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed)),
-                room: Arc::clone(self),
+                memory: Arc::clone(self),
             })),
             Err(error) => {
-                self.used.fetch_sub(bytes, Ordering::Relaxed);
+                self.used.fetch_sub(counted, Ordering::Relaxed);
                 Err(error)
             }
         }
@@ -231,36 +222,39 @@ impl Room {
 
     /// Drops copies until that many bytes are free or no more can go; gives the bytes that were freed.
     fn evict(&self, bytes: u64) -> u64 {
-        let mut all: Vec<(u64, Arc<Copies>)> =
-            self.tenants().into_iter().filter_map(|copies| Some((copies.last_used(self)?, copies))).collect();
+        let mut all: Vec<(u64, Arc<Replicas>)> = self
+            .tenants()
+            .into_iter()
+            .filter_map(|replicas| Some((replicas.last_used(self)?, replicas)))
+            .collect();
         all.sort_by_key(|(last_used, _)| *last_used);
         let mut freed = 0;
-        for (_, copies) in all {
+        for (_, replicas) in all {
             if freed >= bytes {
                 break;
             }
-            let (count_of, bytes_of) = copies.evict(self);
+            let (count_of, bytes_of) = replicas.evict(self);
             count(&self.counts.evictions, count_of);
             freed += bytes_of;
         }
         freed
     }
 
-    fn tenants(&self) -> Vec<Arc<Copies>> {
+    fn tenants(&self) -> Vec<Arc<Replicas>> {
         lock(&self.tenants).iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn moves_in(&self, copies: &Arc<Copies>) {
+    fn moves_in(&self, replicas: &Arc<Replicas>) {
         let mut tenants = lock(&self.tenants);
         if tenants.len() >= FEW_TENANTS && tenants.len().is_power_of_two() {
             tenants.retain(|tenant| tenant.strong_count() > 0);
         }
-        tenants.push(Arc::downgrade(copies));
+        tenants.push(Arc::downgrade(replicas));
     }
 }
 
 /// The copies of one tensor's data on devices.
-pub(crate) struct Copies {
+pub(crate) struct Replicas {
     /// Whether the data is in the processor's memory too.
     on_host: AtomicBool,
     list: Mutex<Vec<Replica>>,
@@ -269,12 +263,12 @@ pub(crate) struct Copies {
 /// A copy of some of the elements.
 struct Replica {
     part: Range<usize>,
-    resident: Arc<Resident>,
+    buffer: Arc<DeviceBuffer>,
 }
 
-impl Copies {
-    pub(crate) fn new(on_host: bool) -> Copies {
-        Copies { on_host: AtomicBool::new(on_host), list: Mutex::default() }
+impl Replicas {
+    pub(crate) fn new(on_host: bool) -> Replicas {
+        Replicas { on_host: AtomicBool::new(on_host), list: Mutex::default() }
     }
 
     /// The data is in the processor's memory from now on.
@@ -283,65 +277,65 @@ impl Copies {
     }
 
     /// The copy of these elements on a device.
-    pub(crate) fn find(&self, room: &Arc<Room>, part: &Range<usize>) -> Option<Arc<Resident>> {
+    pub(crate) fn find(&self, memory: &Arc<DeviceMemory>, part: &Range<usize>) -> Option<Arc<DeviceBuffer>> {
         let list = lock(&self.list);
-        let found = list.iter().find(|copy| copy.part == *part && Arc::ptr_eq(&copy.resident.room, room));
-        found.map(|copy| Arc::clone(&copy.resident))
+        let found = list.iter().find(|copy| copy.part == *part && Arc::ptr_eq(&copy.buffer.memory, memory));
+        found.map(|copy| Arc::clone(&copy.buffer))
     }
 
     /// A copy of these elements on any device.
-    pub(crate) fn anywhere(&self, part: &Range<usize>) -> Option<Arc<Resident>> {
+    pub(crate) fn anywhere(&self, part: &Range<usize>) -> Option<Arc<DeviceBuffer>> {
         let list = lock(&self.list);
-        list.iter().find(|copy| copy.part == *part).map(|copy| Arc::clone(&copy.resident))
+        list.iter().find(|copy| copy.part == *part).map(|copy| Arc::clone(&copy.buffer))
     }
 
     /// Keeps a copy.
-    pub(crate) fn add(self: &Arc<Copies>, part: Range<usize>, resident: &Arc<Resident>) {
-        lock(&self.list).push(Replica { part, resident: Arc::clone(resident) });
-        resident.room.moves_in(self);
+    pub(crate) fn add(self: &Arc<Replicas>, part: Range<usize>, buffer: &Arc<DeviceBuffer>) {
+        lock(&self.list).push(Replica { part, buffer: Arc::clone(buffer) });
+        buffer.memory.moves_in(self);
     }
 
     /// The copy of these elements on a device, and that it was used instead of being moved again.
-    pub(crate) fn reuse(&self, room: &Arc<Room>, part: &Range<usize>) -> Option<Arc<Resident>> {
-        let found = self.find(room, part);
-        count(&room.counts.reused, found.is_some().into());
+    pub(crate) fn reuse(&self, memory: &Arc<DeviceMemory>, part: &Range<usize>) -> Option<Arc<DeviceBuffer>> {
+        let found = self.find(memory, part);
+        count(&memory.counts.reused, found.is_some().into());
         found
     }
 
-    fn last_used(&self, room: &Room) -> Option<u64> {
+    fn last_used(&self, memory: &DeviceMemory) -> Option<u64> {
         let list = lock(&self.list);
-        let here = list.iter().filter(|copy| copy.is_in(room));
-        here.map(|copy| copy.resident.last_used.load(Ordering::Relaxed)).max()
+        let here = list.iter().filter(|copy| copy.is_in(memory));
+        here.map(|copy| copy.buffer.last_used.load(Ordering::Relaxed)).max()
     }
 
     /// Bytes on the device that could go.
-    fn evictable(&self, room: &Room) -> u64 {
+    fn evictable(&self, memory: &DeviceMemory) -> u64 {
         let list = lock(&self.list);
-        let here = list.iter().filter(|copy| copy.is_in(room));
-        here.filter(|copy| self.may_go(&list, copy)).map(|copy| copy.resident.bytes).sum()
+        let here = list.iter().filter(|copy| copy.is_in(memory));
+        here.filter(|copy| self.may_go(&list, copy)).map(|copy| copy.buffer.bytes).sum()
     }
 
     /// Drops the copies on the device that exist elsewhere and that nobody uses at this moment; how many, and their bytes.
-    fn evict(&self, room: &Room) -> (u64, u64) {
+    fn evict(&self, memory: &DeviceMemory) -> (u64, u64) {
         let mut list = lock(&self.list);
         let mut gone = (0, 0);
-        while let Some(at) = list.iter().position(|copy| copy.is_in(room) && self.may_go(&list, copy)) {
+        while let Some(at) = list.iter().position(|copy| copy.is_in(memory) && self.may_go(&list, copy)) {
             let copy = list.swap_remove(at);
-            gone = (gone.0 + 1, gone.1 + copy.resident.bytes);
+            gone = (gone.0 + 1, gone.1 + copy.buffer.bytes);
         }
         gone
     }
 
     fn may_go(&self, list: &[Replica], copy: &Replica) -> bool {
         let elsewhere = self.on_host.load(Ordering::Acquire)
-            || list.iter().any(|other| other.part == copy.part && !other.is_in(&copy.resident.room));
-        elsewhere && Arc::strong_count(&copy.resident) == 1
+            || list.iter().any(|other| other.part == copy.part && !other.is_in(&copy.buffer.memory));
+        elsewhere && Arc::strong_count(&copy.buffer) == 1
     }
 }
 
 impl Replica {
-    fn is_in(&self, room: &Room) -> bool {
-        std::ptr::eq(Arc::as_ptr(&self.resident.room), room)
+    fn is_in(&self, memory: &DeviceMemory) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.buffer.memory), memory)
     }
 }
 

@@ -1,0 +1,180 @@
+//! Launches of an expression on a device with memory of its own: those in a row are made together, and waited for when someone
+//! reads what they computed.
+
+use super::fuse::Feed;
+use super::run::{Values, gathered, retrying};
+use super::schedule::Scheduled;
+use crate::error::Error;
+use crate::memory::{DeviceBuffer, DeviceMemory};
+use crate::runtime::Runtime;
+use crate::tensor::{AnyTensor, element_count};
+use std::sync::{Arc, Mutex, PoisonError};
+use trimtab_core::{Nanos, Problem};
+use trimtab_operands::{Batch, Launch, Slice, SliceMut, Wait};
+use trimtab_plan::Plan;
+
+/// Launches made together at most: until then their operands stay where they are.
+const MOST: usize = 64;
+/// What they may take together: screens freeze and drivers give up on longer work.
+const LONGEST: Nanos = Nanos::from_millis(100);
+
+/// Numbers of a launch that are on a device, and which they are.
+#[derive(Default)]
+pub(crate) struct Numbers(Mutex<Option<(Vec<u8>, Arc<DeviceBuffer>)>>);
+
+impl Numbers {
+    /// These numbers on a device; moved there unless they are the same as last time.
+    fn buffer_on(&self, memory: &Arc<DeviceMemory>, numbers: Slice<'_>) -> Result<Arc<DeviceBuffer>, Error> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, buffer)) = &*last
+            && buffer.is_in(memory)
+            && known.as_slice() == numbers.bytes()
+        {
+            return Ok(Arc::clone(buffer));
+        }
+        let buffer = memory.upload_numbers(numbers)?;
+        *last = Some((numbers.bytes().to_vec(), Arc::clone(&buffer)));
+        Ok(buffer)
+    }
+}
+
+/// A launch that waits to be made.
+struct Planned {
+    plan: Plan,
+    problem: Problem,
+    inputs: Vec<Arc<DeviceBuffer>>,
+    out: Arc<DeviceBuffer>,
+}
+
+impl Planned {
+    fn launch(&self) -> Launch<'_> {
+        Launch {
+            kernel: self.plan.kernel,
+            problem: &self.problem,
+            point: &self.plan.point,
+            inputs: self.inputs.iter().map(|input| input.buffer()).collect(),
+            out: self.out.buffer(),
+        }
+    }
+}
+
+/// Launches that wait to be made, all on one device.
+pub(super) struct Waiting {
+    memory: Option<Arc<DeviceMemory>>,
+    launches: Vec<Planned>,
+    /// Whether to wait for them, so that what goes wrong can be made good.
+    careful: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(careful: bool) -> Waiting {
+        Waiting { memory: None, launches: Vec::new(), careful }
+    }
+
+    /// Whether the next launch on a device can wait with the others.
+    pub(super) fn is_for(&self, memory: &Arc<DeviceMemory>) -> bool {
+        let takes: u64 = self.launches.iter().map(|launch| launch.plan.expected.0).sum();
+        let same = self.memory.as_ref().is_none_or(|own| Arc::ptr_eq(own, memory));
+        same && self.launches.len() < MOST && takes < LONGEST.0
+    }
+
+    /// Adds a launch; gives the value it will have computed once it was made.
+    pub(super) fn add(
+        &mut self,
+        memory: &Arc<DeviceMemory>,
+        plan: &Plan,
+        problem: &Problem,
+        step: &Scheduled,
+        shape: &[usize],
+        values: &Values<'_>,
+    ) -> Result<AnyTensor, Error> {
+        let (inputs, out) = match operands(memory, step, shape, values) {
+            Ok(operands) => operands,
+            Err(error) if self.launches.is_empty() => return Err(error),
+            Err(_) => {
+                // What waits holds on to its operands: without it there may be room.
+                self.launch()?;
+                operands(memory, step, shape, values)?
+            }
+        };
+        let value = AnyTensor::on_device(values.dtype, shape, &out)?;
+        self.memory = Some(Arc::clone(memory));
+        self.launches.push(Planned { plan: *plan, problem: *problem, inputs, out });
+        Ok(value)
+    }
+
+    /// Makes the launches.
+    pub(super) fn launch(&mut self) -> Result<(), Error> {
+        self.launch_reading(None)
+    }
+
+    fn launch_reading(&mut self, read: Option<SliceMut<'_>>) -> Result<(), Error> {
+        let (memory, launches) = (self.memory.take(), std::mem::take(&mut self.launches));
+        let Some(memory) = memory.filter(|_| !launches.is_empty()) else { return Ok(()) };
+        let wait = if self.careful || read.is_some() { Wait::Done } else { Wait::Later };
+        let launches: Vec<Launch<'_>> = launches.iter().map(Planned::launch).collect();
+        memory.run(Batch { launches: &launches, read, wait })?;
+        Ok(())
+    }
+
+    /// Makes the launches, the last of which computes this value, and copies it to the processor's memory on the way.
+    pub(super) fn launch_and_read(mut self, value: &AnyTensor) -> Result<(), Error> {
+        match self.launches.last() {
+            Some(last) if value.storage().lies_in(&last.out) => {
+                value.storage().receive(|elements| self.launch_reading(Some(elements)))
+            }
+            _ => {
+                self.launch()?;
+                value.fetched().map(drop)
+            }
+        }
+    }
+}
+
+/// Operands moved to the device, and room for the result.
+type Operands = (Vec<Arc<DeviceBuffer>>, Arc<DeviceBuffer>);
+
+fn operands(
+    memory: &Arc<DeviceMemory>,
+    step: &Scheduled,
+    shape: &[usize],
+    values: &Values<'_>,
+) -> Result<Operands, Error> {
+    let mut inputs: Vec<Arc<DeviceBuffer>> = Vec::with_capacity(step.piece.feeds.len());
+    for (feed, from) in step.piece.feeds.iter().zip(&step.from) {
+        inputs.push(match feed {
+            Feed::Value(_) => values.value(*from)?.buffer_on(memory)?,
+            Feed::Numbers(places) => {
+                step.numbers.buffer_on(memory, gathered(places, values.numbers).slice())?
+            }
+        });
+    }
+    let bytes = element_count(values.dtype, shape)? as u64 * values.dtype.size();
+    Ok((inputs, memory.allocate(bytes)?))
+}
+
+impl Runtime {
+    /// One launch, waited for; with `timed` the planner is told the kernel's own time.
+    pub(super) fn run_on(
+        &self,
+        memory: &Arc<DeviceMemory>,
+        problem: &Problem,
+        step: &Scheduled,
+        shape: &[usize],
+        values: &Values<'_>,
+        timed: bool,
+    ) -> Result<AnyTensor, Error> {
+        let (inputs, out) = operands(memory, step, shape, values)?;
+        let planner = self.planner();
+        let mut planned =
+            Planned { plan: self.plan_of(step.terms, problem)?, problem: *problem, inputs, out };
+        retrying(planner, step.terms, problem, planned.plan, |plan| {
+            planned.plan = *plan;
+            let wait = if timed { Wait::Timed } else { Wait::Done };
+            let time = memory.executor.run(Batch { launches: &[planned.launch()], read: None, wait })?;
+            time.into_iter().for_each(|time| planner.report(plan, time));
+            Ok(())
+        })?;
+        AnyTensor::on_device(values.dtype, shape, &planned.out)
+    }
+}

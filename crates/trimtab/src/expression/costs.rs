@@ -1,0 +1,212 @@
+//! What pieces of an expression take on each device with their operands there, asked once each.
+
+use super::fuse::{Piece, Task};
+use crate::runtime::{HOST, Runtime};
+use rustc_hash::{FxHashMap, FxHashSet};
+use trimtab_core::{Basis, Bytes, Estimate, KernelId, Nanos, Patience, Problem, Transfers};
+use trimtab_operands::Executor;
+use trimtab_plan::{Offload, PlanError, Planner, Said, Side, TermsId, Why};
+
+/// How far the time of copying a view may be off, in doublings.
+const COPY_SPREAD: f64 = 1.0;
+
+/// Why a piece does not run on a device.
+pub(crate) type Refusal = (Why, String);
+
+/// What pieces take on devices, by the device's position.
+pub(crate) struct Costs<'a> {
+    rt: &'a Runtime,
+    /// The terms under which a device alone is planned for; nothing where it may not be used.
+    terms: Vec<Option<TermsId>>,
+    /// What moving values there and back takes.
+    pub transfers: Vec<Option<Transfers>>,
+    /// Why nothing at all runs there.
+    out: Vec<Option<Refusal>>,
+    known: FxHashMap<(Problem, usize), Result<Estimate, Refusal>>,
+    /// What is planned: nothing more can be learned of it now.
+    firm: FxHashSet<(Problem, usize)>,
+    unable: FxHashMap<(Problem, usize), Option<String>>,
+    patience: Patience,
+    pub offload: &'a Offload,
+}
+
+impl<'a> Costs<'a> {
+    pub(crate) fn new(rt: &'a Runtime, offload: &'a Offload) -> Costs<'a> {
+        let count = rt.shared.executors.len();
+        let terms = |device: usize| {
+            let usable = rt.shared.usable.get(device).copied().unwrap_or(false);
+            rt.planner().terms_on(&rt.given, device as u16).ok().filter(|_| usable)
+        };
+        let terms: Vec<Option<TermsId>> = (0..count).map(terms).collect();
+        let pinned = || (Why::Disabled, "another device is pinned".to_string());
+        Costs {
+            rt,
+            out: terms.iter().map(|terms| terms.is_none().then(pinned)).collect(),
+            terms,
+            transfers: vec![None; count],
+            known: FxHashMap::default(),
+            firm: FxHashSet::default(),
+            unable: FxHashMap::default(),
+            patience: rt.planner().settings().patience,
+            offload,
+        }
+    }
+
+    /// How many devices there are, the processor included.
+    pub(crate) fn devices(&self) -> usize {
+        self.terms.len()
+    }
+
+    /// A device's short name.
+    pub(crate) fn name(&self, device: usize) -> &'a str {
+        &self.device(device).facts().id
+    }
+
+    pub(crate) fn device(&self, device: usize) -> &'a dyn Executor {
+        self.rt.shared.executors[device].as_ref()
+    }
+
+    /// Bytes that could be had in a device's memory; nothing if there is no limit.
+    pub(crate) fn free(&self, device: usize) -> Option<Bytes> {
+        self.rt.memory(device).and_then(|memory| memory.free())
+    }
+
+    /// The terms under which a device alone is planned for.
+    pub(crate) fn terms(&self, device: usize) -> TermsId {
+        self.terms[device].unwrap_or(self.rt.terms)
+    }
+
+    fn planner(&self) -> &'a Planner {
+        self.rt.planner()
+    }
+
+    /// Takes a device out of the running.
+    pub(crate) fn rule_out(&mut self, device: usize, refusal: Refusal) {
+        self.out[device] = Some(refusal);
+    }
+
+    /// Why nothing runs on a device.
+    pub(crate) fn ruled_out(&self, device: usize) -> Option<&Refusal> {
+        self.out[device].as_ref()
+    }
+
+    /// What a piece takes on a device with its operands there. Nothing is measured and no data is looked at.
+    pub(crate) fn of(&mut self, piece: &Piece, bytes: u64, device: usize) -> Result<Estimate, Refusal> {
+        let problem = match piece.task {
+            Task::Problem(problem) => problem,
+            Task::Copy if device == HOST => return Ok(self.copying(bytes)),
+            Task::Copy => return Err((Why::Unsupported, "only the processor copies such views".to_string())),
+        };
+        // What cannot be at all is said before what is not worth it.
+        if let Some(reason) = self.unable(&problem, device) {
+            return Err((Why::Unsupported, reason));
+        }
+        let said = self.offload.says(&problem);
+        let here =
+            said.as_ref().is_some_and(|said| said.place == Side::Processor) && self.out[HOST].is_none();
+        if let (Some(refusal), false) = (&self.out[device], here && device != HOST) {
+            return Err(refusal.clone());
+        }
+        match said {
+            Some(Said { place: Side::Processor, why, text }) if here && device != HOST => Err((why, text)),
+            Some(Said { place: Side::Elsewhere, why, text }) if device == HOST => {
+                let able = (0..self.devices()).any(|other| {
+                    other != HOST && self.out[other].is_none() && self.asked(&problem, other).is_ok()
+                });
+                if able { Err((why, text)) } else { self.asked(&problem, device) }
+            }
+            _ => self.asked(&problem, device),
+        }
+    }
+
+    /// Why a device cannot do a problem at all.
+    fn unable(&mut self, problem: &Problem, device: usize) -> Option<String> {
+        if device == HOST {
+            return None;
+        }
+        let executor = self.device(device);
+        let declined = || {
+            if problem.out_len() == 0 || problem.input_lens().as_slice().contains(&0) {
+                return Some("an operand has no elements".to_string());
+            }
+            let mut reasons: Vec<String> = Vec::new();
+            for (number, info) in executor.kernels().iter().enumerate() {
+                if info.operation == problem.operation() {
+                    let declined = executor.declines(KernelId(number as u32), problem)?.to_string();
+                    if !reasons.contains(&declined) {
+                        reasons.push(declined);
+                    }
+                }
+            }
+            let none = || format!("{} has no kernel for it", executor.facts().id);
+            Some(if reasons.is_empty() { none() } else { reasons.join("; ") })
+        };
+        self.unable.entry((*problem, device)).or_insert_with(declined).clone()
+    }
+
+    fn asked(&mut self, problem: &Problem, device: usize) -> Result<Estimate, Refusal> {
+        if let Some(known) = self.known.get(&(*problem, device)) {
+            return known.clone();
+        }
+        let estimate = self.estimate(problem, device);
+        self.known.insert((*problem, device), estimate.clone());
+        estimate
+    }
+
+    fn estimate(&self, problem: &Problem, device: usize) -> Result<Estimate, Refusal> {
+        let Some(terms) = self.terms[device] else {
+            return Err((Why::Disabled, "the device may not be used".to_string()));
+        };
+        if self.patience == Patience::Off {
+            // Nothing is estimated: whether it can run is all there is to know.
+            let unknown = Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
+            return self.planner().plan(problem, terms).map(|_| unknown).map_err(refusal);
+        }
+        self.planner().estimate(problem, terms).map_err(refusal)
+    }
+
+    /// Everything that was asked about: what, where, and under which terms.
+    pub(crate) fn asked_about(&self) -> impl Iterator<Item = (Problem, TermsId)> + '_ {
+        self.known.keys().filter_map(|&(problem, device)| Some((problem, self.terms[device]?)))
+    }
+
+    /// The processor reads and writes what it copies.
+    fn copying(&self, bytes: u64) -> Estimate {
+        let known = self.patience > Patience::Off && self.terms[HOST].is_some();
+        let rate = if known { self.device(HOST).rates().bytes_per_s } else { 0.0 };
+        let ns = if rate > 0.0 { 2.0 * bytes as f64 / rate * 1e9 } else { 0.0 };
+        Estimate { time: Nanos(ns as u64), spread_log2: COPY_SPREAD, basis: Basis::Analytic }
+    }
+
+    /// Makes the plan of a piece where it was placed, measuring what patience allows. Whether that told something new.
+    pub(crate) fn settle(&mut self, piece: &Piece, device: usize) -> bool {
+        let (Task::Problem(problem), Some(terms)) = (&piece.task, self.terms[device]) else { return false };
+        if !self.firm.insert((*problem, device)) {
+            return false;
+        }
+        let found = match self.planner().plan(problem, terms) {
+            Ok(plan) => {
+                let decision = self.planner().decision(problem, terms);
+                let made = decision.as_ref().and_then(|decision| decision.winner()?.estimate());
+                let analytic = |time| Estimate { time, spread_log2: 1.0, basis: Basis::Analytic };
+                Ok(made.unwrap_or(analytic(plan.expected)))
+            }
+            Err(error) => Err(refusal(error)),
+        };
+        let before = self.known.insert((*problem, device), found.clone());
+        before.is_none_or(|before| before != found)
+    }
+
+    /// The planner's error for a piece that can run nowhere.
+    pub(crate) fn why_nowhere(&self, problem: &Problem) -> Option<PlanError> {
+        self.terms.iter().flatten().find_map(|&terms| self.planner().plan(problem, terms).err())
+    }
+}
+
+fn refusal(error: PlanError) -> Refusal {
+    let why = match &error {
+        PlanError::NoRival { why, .. } => *why,
+        _ => Why::Unsupported,
+    };
+    (why, error.to_string())
+}
