@@ -1,5 +1,6 @@
 //! The choice and the record behind it.
 
+use crate::devices::Scope;
 use crate::goal::SearchGoal;
 use crate::strategy_name::StrategyName;
 use crate::why::Why;
@@ -206,6 +207,8 @@ pub struct Decision {
     pub problem: Problem,
     /// Under which terms.
     pub terms: Terms,
+    /// Among which devices.
+    pub(crate) scope: Scope,
     /// Every rival, best first, then those out of the running.
     pub rivals: Vec<Rival>,
     /// Position of the chosen one.
@@ -237,10 +240,17 @@ pub struct Decision {
 
 impl Decision {
     /// A decision that is still to be made.
-    pub(crate) fn new(problem: Problem, terms: Terms, rivals: Vec<Rival>, patience: Patience) -> Decision {
+    pub(crate) fn new(
+        problem: Problem,
+        terms: Terms,
+        scope: Scope,
+        rivals: Vec<Rival>,
+        patience: Patience,
+    ) -> Decision {
         Decision {
             problem,
             terms,
+            scope,
             rivals,
             chosen: 0,
             reason: Reason::Estimated,

@@ -158,11 +158,7 @@ impl Runtime {
 
     /// What was learned has changed: everything that rests on it is planned anew.
     fn replan(&self) {
-        // A filter that says nothing matches nothing; plans go all the same.
-        let nothing = Filter::default();
-        for alone in self.shared.alone.iter().filter_map(OnceLock::get) {
-            alone.forget(&nothing);
-        }
+        self.shared.alone.iter().filter_map(OnceLock::get).for_each(Planner::replan);
         self.shared.schedules.clear();
     }
 

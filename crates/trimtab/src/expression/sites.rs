@@ -6,7 +6,7 @@ use crate::runtime::Runtime;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use trimtab_core::{Basis, Device, Estimate, KernelId, Nanos, Patience, Problem, Transfers};
-use trimtab_plan::{Offload, Planner, Said, Side, TermsId, Why};
+use trimtab_plan::{Offload, PlanError, Planner, Said, Side, TermsId, Why};
 
 /// How far the time of copying a view may be off, in doublings.
 const COPY_SPREAD: f64 = 1.0;
@@ -168,14 +168,12 @@ impl<'a> Costs<'a> {
         let Some((planner, terms)) = self.sites[site].planner else {
             return Err((Why::Disabled, "the device may not be used".to_string()));
         };
-        let unknown = Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
         if self.patience == Patience::Off {
             // Nothing is estimated: whether it can run is all there is to know.
-            let planned = planner.plan(problem, terms).map_err(|error| refusal(&error.to_string()));
-            return planned.map(|_| unknown);
+            let unknown = Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
+            return planner.plan(problem, terms).map(|_| unknown).map_err(refusal);
         }
-        let decision = planner.explain(problem, terms).map_err(|error| refusal(&error.to_string()))?;
-        Ok(decision.winner().and_then(|winner| winner.estimate()).unwrap_or(unknown))
+        planner.estimate(problem, terms).map_err(refusal)
     }
 
     /// Everything that was asked about, and who was asked.
@@ -209,14 +207,14 @@ impl<'a> Costs<'a> {
                 let analytic = |time| Estimate { time, spread_log2: 1.0, basis: Basis::Analytic };
                 Ok(made.unwrap_or(analytic(plan.expected)))
             }
-            Err(error) => Err(refusal(&error.to_string())),
+            Err(error) => Err(refusal(error)),
         };
         let before = self.known.insert((problem, site), found.clone());
         before.is_none_or(|before| before != found)
     }
 }
 
-fn refusal(reason: &str) -> Refusal {
-    let why = if reason.contains("excluded:") { Why::Constraint } else { Why::Unsupported };
-    (why, reason.to_string())
+fn refusal(error: PlanError) -> Refusal {
+    let why = if let PlanError::NoRival { why, .. } = &error { *why } else { Why::Unsupported };
+    (why, error.to_string())
 }
