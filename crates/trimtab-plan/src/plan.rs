@@ -12,7 +12,7 @@ use trimtab_core::{
 
 /// Cost of reading the clock twice, measured 50 ns; live timing must stay under one percent of the work.
 const CLOCK_COST_NS: u64 = 50;
-/// At most one in this many calls is left untimed between two timed ones.
+/// At least one in this many calls and one more is timed.
 const MAX_SAMPLE_MASK: u64 = 1023;
 
 /// What to run: held by the caller, or found again for the same problem.
@@ -26,7 +26,7 @@ pub struct Plan {
     pub point: Point,
     /// How long it is expected to take.
     pub expected: Nanos,
-    /// A call is timed when the caller's counter has none of these bits.
+    /// A call is timed when the number drawn for it has none of these bits.
     pub(crate) sample_mask: u32,
     /// Number of the slot, for feedback; zero if it has none.
     pub(crate) id: u32,
@@ -44,7 +44,7 @@ impl Plan {
         self.id
     }
 
-    /// Live calls between two timed ones.
+    /// One in so many live calls is timed.
     pub fn sample_interval(&self) -> u32 {
         self.sample_mask + 1
     }
