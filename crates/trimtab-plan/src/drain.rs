@@ -1,6 +1,6 @@
 //! What happens in the background: live calls are taken in, wisdom is written, and plans change where calls showed better.
 
-use crate::cold::{Ask, fact_key};
+use crate::decide::{Ask, fact_key};
 use crate::feedback::Report;
 use crate::field;
 use crate::goal::SearchGoal;
@@ -19,7 +19,7 @@ use trimtab_wisdom::{FactKey, Outcome, Stats};
 impl Inner {
     pub(crate) fn drain(&self) {
         self.take_in();
-        self.cold.wisdom.flush();
+        self.decider.wisdom.flush();
     }
 
     /// Takes in what live calls reported.
@@ -39,7 +39,7 @@ impl Inner {
                 }
                 // The same wisdom gives the same plans in mode `off`: its own calls do not add to it.
                 if let Some(key) = keys.get(&id).filter(|_| self.settings.patience > Patience::Off) {
-                    self.cold.wisdom.record(key.clone(), Outcome::Timed(stats));
+                    self.decider.wisdom.record(key.clone(), Outcome::Timed(stats));
                 }
             }
         }
@@ -54,7 +54,7 @@ impl Inner {
             calls.entry(report.plan_id).or_default().push(report.elapsed_ns);
         }
         if self.explores() {
-            let next = self.explores.step(&calls, &self.cold, &self.table, self);
+            let next = self.explores.step(&calls, &self.decider, &self.table, self);
             self.feedback.await_reports(0, next);
         }
         if self.settings.watch {
@@ -66,14 +66,21 @@ impl Inner {
         self.settings.explore && self.settings.patience >= Patience::Measure
     }
 
+    /// Whether the chosen device lets live calls try others.
+    pub(crate) fn may_explore(&self, decision: &Decision) -> bool {
+        let device = decision.winner().and_then(|winner| self.decider.devices.get(winner.device));
+        device.is_some_and(|device| device.facts().habits.explored_live)
+    }
+
     /// Explores a decision whose plan was put in force, if it leaves something to be found out.
     pub(crate) fn open(&self, terms: TermsId, decision: &Arc<Decision>, plan: Plan) {
-        if self.explores() && is_open(decision) {
+        if self.explores() && is_open(decision) && self.may_explore(decision) {
             self.explores.begin(terms, decision, plan);
         }
     }
 
-    pub(crate) fn given_terms(&self, terms: TermsId) -> Terms {
+    /// The terms behind a handle, and the device it is about if it is about one.
+    pub(crate) fn given(&self, terms: TermsId) -> (Terms, Option<u16>) {
         let known = self.terms.lock().ok();
         known.and_then(|known| known.get(terms.0 as usize).copied()).unwrap_or_default()
     }
@@ -87,9 +94,11 @@ impl Inner {
     ) -> Ask<'a> {
         let settings = &self.settings;
         let in_force = self.table.get(problem, terms).map(|(_, plan)| *plan);
+        let (given, on) = self.given(terms);
         Ask {
             problem: *problem,
-            terms: self.given_terms(terms),
+            terms: given,
+            scope: self.decider.devices.scope(on),
             patience,
             budget: settings.budget,
             session: Nanos(0),
@@ -124,7 +133,7 @@ impl Inner {
             Put::Done(plan)
         };
         let awaited = self.feedback.awaited();
-        let next = self.resizes.step(reports, &self.cold, &is_in_force, &put, awaited);
+        let next = self.resizes.step(reports, &self.decider, &is_in_force, &put, awaited);
         self.feedback.await_reports(awaited, next);
     }
 
@@ -140,30 +149,31 @@ impl Inner {
         let mut quiet = |_: &Progress| ();
         let ask = self.ask(&decision.problem, terms, self.settings.patience, &mut quiet);
         let Some(winner) = decision.winner() else { return };
-        if only_again && !self.cold.has_verdict(&ask) {
+        if only_again && !self.decider.has_verdict(&ask) {
             return;
         }
         // The set of rivals is known by its order, and a decision that was explained has another.
-        let rivals = field::enumerate(&self.cold.devices, &ask.problem, &ask.terms);
+        let devices = self.decider.devices.within(&ask.scope);
+        let rivals = field::enumerate(&devices, &ask.problem, &ask.terms);
         let same = |rival: &Rival| {
             (rival.device, rival.kernel, rival.point) == (winner.device, winner.kernel, winner.point)
         };
         let Some(chosen) = rivals.iter().position(same) else { return };
         let decision = Decision { rivals, chosen, complete: false, ..decision.clone() };
-        self.cold.remember(&decision, &ask);
+        self.decider.remember(&decision, &ask);
     }
 
     /// Keeps the decision behind a plan that was put in force, and under which key its live times are remembered.
     pub(crate) fn keep(&self, problem: &Problem, terms: TermsId, plan: &Plan, decision: Arc<Decision>) {
         if let (Ok(mut keys), Some(winner), true) = (self.live_keys.lock(), decision.winner(), plan.id != 0) {
-            let device = &self.cold.devices[winner.device as usize];
+            let Some(device) = self.decider.devices.get(winner.device) else { return };
             keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, Condition::Live));
             if let Some(estimate) = winner.estimate() {
                 self.live_counts.expects(plan.id, estimate);
             }
             if self.settings.watch && self.settings.patience >= Patience::Measure {
                 let key = fact_key(device.as_ref(), problem, winner, Condition::Live);
-                let facts = self.cold.wisdom.facts(&key.device, &key.problem);
+                let facts = self.decider.wisdom.facts(&key.device, &key.problem);
                 let live = facts.iter().find(|fact| fact.key == key).and_then(|fact| fact.outcome.stats());
                 live.into_iter().for_each(|live| self.drifts.knows(plan.id, live));
             }
@@ -189,7 +199,7 @@ impl Host for Inner {
         }
         let mut quiet = |_: &Progress| ();
         let explained =
-            self.cold.explain(&self.ask(&decision.problem, terms, decision.patience, &mut quiet)).ok()?;
+            self.decider.explain(&self.ask(&decision.problem, terms, decision.patience, &mut quiet)).ok()?;
         let (reason, complete) = (decision.reason, decision.complete);
         let notes = decision.notes.clone();
         Some(Arc::new(Decision { reason, complete, notes, ..explained }))
@@ -224,8 +234,7 @@ impl Host for Inner {
     }
 
     fn trying(&self, problem: &Problem, plan: &Plan, rival: &Rival) {
-        if let (Ok(mut keys), Some(device)) =
-            (self.live_keys.lock(), self.cold.devices.get(rival.device as usize))
+        if let (Ok(mut keys), Some(device)) = (self.live_keys.lock(), self.decider.devices.get(rival.device))
         {
             keys.insert(plan.id, fact_key(device.as_ref(), problem, rival, Condition::Live));
         }
@@ -236,7 +245,7 @@ impl Host for Inner {
         for ((id, ns), condition) in [(pair.chosen, Condition::Chosen), (pair.tried, Condition::Explored)] {
             if let Some(key) = keys.get(&id).filter(|_| ns > 0.0) {
                 let key = FactKey { condition, ..key.clone() };
-                self.cold.wisdom.record(key, Outcome::Timed(Stats::single(ns)));
+                self.decider.wisdom.record(key, Outcome::Timed(Stats::single(ns)));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Drift: a kernel whose calls take another time than before is measured again beside the next best; its plan changes only if
 //! their order has.
 
-use crate::cold::{fact_key, is_measured, total};
+use crate::decide::{fact_key, is_measured, total};
 use crate::guard::Guarded;
 use crate::plan::{Decision, Plan, Reason, Rival};
 use crate::planner::Inner;
@@ -161,8 +161,8 @@ impl Inner {
     fn measure_again(&self, problem: &Problem, terms: TermsId, plan: &Plan, change: Change) -> Option<()> {
         let mut quiet = |_: &Progress| ();
         let mut decision =
-            self.cold.explain(&self.ask(problem, terms, self.settings.patience, &mut quiet)).ok()?;
-        let device = self.cold.devices.get(plan.device as usize)?;
+            self.decider.explain(&self.ask(problem, terms, self.settings.patience, &mut quiet)).ok()?;
+        let device = self.decider.devices.get(plan.device)?;
         let facts = device.facts();
         let own = decision.chosen;
         let rivals = beside(&decision, own);
@@ -184,7 +184,7 @@ impl Inner {
         }
         let budget = if recorded { Budget::recorded(given) } else { Budget::time(given) };
         let bench = device.bench(problem, budget.left()).ok()?;
-        let mut bench = Guarded::new(bench, *problem, &self.cold.wisdom, device.as_ref());
+        let mut bench = Guarded::new(bench, *problem, &self.decider.wisdom, device.as_ref());
         let candidates: Vec<Candidate> = rivals
             .iter()
             .map(|&index| &decision.rivals[index])
@@ -219,7 +219,7 @@ impl Inner {
         let condition = device.state().condition(facts.cores.unwrap_or(facts.threads));
         if overtaken && condition == Condition::Quiet {
             // What was measured before says something else; kept, it would be believed again in the next process.
-            self.cold.wisdom.forget(&Filter {
+            self.decider.wisdom.forget(&Filter {
                 device: Some(facts.fingerprint.0.clone()),
                 kernel: Some(decision.rivals[own].name.to_string()),
                 problem: Some(problem.to_string()),
@@ -227,11 +227,11 @@ impl Inner {
             });
         }
         let drifted = fact_key(device.as_ref(), problem, &decision.rivals[own], Condition::Drifted);
-        self.cold.wisdom.record(drifted, Outcome::Timed(Stats::single(ns)));
+        self.decider.wisdom.record(drifted, Outcome::Timed(Stats::single(ns)));
         if !overtaken {
             return None;
         }
-        self.cold.note(&mut decision, &rivals, &report);
+        self.decider.note(&mut decision, &rivals, &report);
         // It may break a limit.
         let chosen = rivals[next];
         decision.rivals[chosen].estimate()?;

@@ -1,6 +1,7 @@
 //! What is known about times: facts of this very problem, fits over other problems, the analytic prior.
 
-use crate::cold::is_barred;
+use crate::decide::is_barred;
+use crate::devices::{Devices, Scope};
 use crate::field;
 use crate::plan::{Rival, Standing};
 use crate::training::{Belief, Label, TrainingTables};
@@ -85,6 +86,23 @@ impl Experience {
         }
     }
 
+    /// Forgets a device that left: another may take its place.
+    pub(crate) fn leave(&self, device: u16) {
+        if let Ok(mut known) = self.known.lock() {
+            known.remove(&device);
+        }
+        if let Ok(mut liars) = self.liars.lock() {
+            liars.retain(|key, _| key.0 != device);
+        }
+        if let Ok(mut hung) = self.hung.lock() {
+            hung.retain(|key| key.0 != device);
+        }
+        if let Ok(mut failed) = self.failed.lock() {
+            failed.retain(|key, _| key.1 != device);
+        }
+        self.training.leave(device);
+    }
+
     /// Remembers that a rival failed on a problem.
     pub(crate) fn note_failure(&self, problem: &Problem, rival: &Rival, what: String) {
         if let Ok(mut failed) = self.failed.lock() {
@@ -108,24 +126,14 @@ impl Experience {
     }
 
     /// The least time a rival that was never measured can take: its work at the device's full rates.
-    pub(crate) fn least(
-        &self,
-        devices: &[Arc<dyn Device>],
-        problem: &Problem,
-        rival: &Rival,
-    ) -> Option<Nanos> {
+    pub(crate) fn least(&self, devices: &Devices, problem: &Problem, rival: &Rival) -> Option<Nanos> {
         // Half of it: caches may serve what is counted as memory traffic.
         self.at_roofline(devices, problem, rival).map(|time| Nanos(time.0 / 2))
     }
 
     /// The time of a rival's work at the device's full rates, if it tells its work.
-    pub(crate) fn at_roofline(
-        &self,
-        devices: &[Arc<dyn Device>],
-        problem: &Problem,
-        rival: &Rival,
-    ) -> Option<Nanos> {
-        let device = devices.get(rival.device as usize)?;
+    pub(crate) fn at_roofline(&self, devices: &Devices, problem: &Problem, rival: &Rival) -> Option<Nanos> {
+        let device = devices.get(rival.device)?;
         let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
         (!is_unknown(&rival.work)).then(|| roof.estimate().time)
     }
@@ -149,13 +157,13 @@ impl Experience {
     /// Takes in one more measurement.
     pub(crate) fn note_time(
         &self,
-        devices: &[Arc<dyn Device>],
+        devices: &Devices,
         problem: &Problem,
         rival: &Rival,
         stats: &Stats,
         at_ms: u64,
     ) {
-        if let (Ok(mut known), Some(device)) = (self.known.lock(), devices.get(rival.device as usize))
+        if let (Ok(mut known), Some(device)) = (self.known.lock(), devices.get(rival.device))
             && let Some(known) = known.get_mut(&rival.device)
         {
             add(known, device.as_ref(), rival.kernel, problem, &rival.point, stats.min_ns);
@@ -211,9 +219,9 @@ impl Experience {
     }
 
     /// Reads wisdom about a device if that was not done yet. No lock is held meanwhile: device and kernels are asked.
-    pub(crate) fn load(&self, devices: &[Arc<dyn Device>], index: u16, wisdom: &Wisdom) {
+    pub(crate) fn load(&self, devices: &Devices, index: u16, wisdom: &Wisdom) {
         let missing = self.known.lock().is_ok_and(|known| !known.contains_key(&index));
-        if let (true, Some(device)) = (missing, devices.get(index as usize)) {
+        if let (true, Some(device)) = (missing, devices.get(index)) {
             let read = self.read(device.as_ref(), index, wisdom);
             if let Ok(mut known) = self.known.lock() {
                 known.entry(index).or_insert(read);
@@ -272,58 +280,51 @@ impl Experience {
     /// The identity of the set of rivals that nothing in wisdom speaks against on this problem.
     pub(crate) fn signature(
         &self,
-        devices: &[Arc<dyn Device>],
+        devices: &Devices,
+        scope: &Scope,
         wisdom: &Wisdom,
         problem: &Problem,
         rivals: &[Rival],
     ) -> u64 {
         let text = problem.to_string();
-        let facts: Vec<FactsByRival> =
-            devices.iter().map(|device| facts_by_rival(wisdom, device.as_ref(), &text)).collect();
-        let crashed: Vec<FxHashMap<KernelId, Vec<String>>> =
-            devices.iter().map(|device| crashed(wisdom, device.as_ref())).collect();
-        field::signature(devices, rivals, |rival| {
-            let device = rival.device as usize;
-            let key = (rival.name.to_string(), rival.version.to_string(), rival.point_name.clone());
-            let failed = facts[device].get(&key).is_some_and(|facts| matches!(believed(facts), Some(Err(_))));
-            let points = crashed[device].get(&rival.kernel);
-            failed || points.is_some_and(|points| points.contains(&rival.point_name))
+        let devices = devices.within(scope);
+        let known: FxHashMap<u16, Remembered> = devices
+            .iter()
+            .map(|(at, device)| (*at, Remembered::new(wisdom, device.as_ref(), &text)))
+            .collect();
+        field::signature(&devices, rivals, |rival| {
+            known.get(&rival.device).is_some_and(|known| {
+                known.has_crashed(rival) || matches!(believed(known.of(rival)), Some(Err(_)))
+            })
         })
     }
 
-    /// Gives every rival that is not out for good its estimate, or puts it out with the reason.
+    /// Gives every rival of a device that is not out for good its estimate, or puts it out with the reason.
     pub(crate) fn estimate(
         &self,
-        devices: &[Arc<dyn Device>],
+        devices: &Devices,
         wisdom: &Wisdom,
         problem: &Problem,
         terms: &Terms,
         rivals: &mut [Rival],
         effort: Effort,
     ) {
+        let Some(at) = rivals.first().map(|rival| rival.device) else { return };
+        let Some(device) = devices.get(at) else { return };
         if effort != Effort::Facts {
             // Before the first rival is looked at: who lied on another problem is in there.
-            let mut asked: Vec<u16> = rivals.iter().map(|rival| rival.device).collect();
-            asked.dedup();
-            asked.into_iter().for_each(|device| self.load(devices, device, wisdom));
+            self.load(devices, at, wisdom);
         }
-        let text = problem.to_string();
-        let facts: Vec<FactsByRival> =
-            devices.iter().map(|device| facts_by_rival(wisdom, device.as_ref(), &text)).collect();
-        let crashed: Vec<FxHashMap<KernelId, Vec<String>>> =
-            devices.iter().map(|device| crashed(wisdom, device.as_ref())).collect();
+        let known = Remembered::new(wisdom, device.as_ref(), &problem.to_string());
         // Asked for once, and only if a rival needs them.
-        let mut rates: FxHashMap<u16, Rates> = FxHashMap::default();
+        let mut rates: Option<Rates> = None;
         for rival in rivals {
             if is_barred(rival) {
                 continue;
             }
-            let device = rival.device as usize;
-            let key = (rival.name.to_string(), rival.version.to_string(), rival.point_name.clone());
-            let facts = facts[device].get(&key).map_or(&[][..], Vec::as_slice);
+            let facts = known.of(rival);
             let is_reference = rival.class == trimtab_core::VariantClass::Reference;
-            let points = crashed[device].get(&rival.kernel);
-            if points.is_some_and(|points| points.contains(&rival.point_name)) && !is_reference {
+            if known.has_crashed(rival) && !is_reference {
                 let advice = format!("`trimtab wisdom forget --kernel {}` lifts this", rival.name);
                 rival.standing = Standing::Quarantined(format!("a process died while it ran; {advice}"));
                 continue;
@@ -336,7 +337,7 @@ impl Experience {
             let mut model = || match effort {
                 Effort::Facts => None,
                 Effort::Model | Effort::Tune => {
-                    let rates = rates.entry(rival.device).or_insert_with(|| devices[device].rates());
+                    let rates = rates.get_or_insert_with(|| device.rates());
                     self.by_others(problem, rival, rates)
                 }
             };
@@ -393,24 +394,38 @@ fn add(
     entry.fit = None;
 }
 
-fn facts_by_rival(wisdom: &Wisdom, device: &dyn Device, problem: &str) -> FactsByRival {
-    let mut map: FactsByRival = FxHashMap::default();
-    for fact in wisdom.facts(&device.facts().fingerprint.0, problem) {
-        let key = (fact.key.kernel.to_string(), fact.key.version.to_string(), fact.key.point.to_string());
-        map.entry(key).or_default().push(fact);
-    }
-    map
+/// What wisdom knows of a device's rivals on one problem.
+struct Remembered {
+    facts: FactsByRival,
+    crashed: FxHashMap<KernelId, Vec<String>>,
 }
 
-fn crashed(wisdom: &Wisdom, device: &dyn Device) -> FxHashMap<KernelId, Vec<String>> {
-    let fingerprint = &device.facts().fingerprint.0;
-    let kernels = device.kernels().iter().enumerate();
-    kernels
-        .map(|(number, info)| {
-            (KernelId(number as u32), wisdom.crashed(fingerprint, &info.name, &info.version.0))
-        })
-        .filter(|(_, points)| !points.is_empty())
-        .collect()
+impl Remembered {
+    fn new(wisdom: &Wisdom, device: &dyn Device, problem: &str) -> Remembered {
+        let fingerprint = &device.facts().fingerprint.0;
+        let mut facts: FactsByRival = FxHashMap::default();
+        for fact in wisdom.facts(fingerprint, problem) {
+            let key = (fact.key.kernel.to_string(), fact.key.version.to_string(), fact.key.point.to_string());
+            facts.entry(key).or_default().push(fact);
+        }
+        let kernels = device.kernels().iter().enumerate();
+        let crashed = kernels
+            .map(|(number, info)| {
+                (KernelId(number as u32), wisdom.crashed(fingerprint, &info.name, &info.version.0))
+            })
+            .filter(|(_, points)| !points.is_empty())
+            .collect();
+        Remembered { facts, crashed }
+    }
+
+    fn of(&self, rival: &Rival) -> &[Fact] {
+        let key = (rival.name.to_string(), rival.version.to_string(), rival.point_name.clone());
+        self.facts.get(&key).map_or(&[][..], Vec::as_slice)
+    }
+
+    fn has_crashed(&self, rival: &Rival) -> bool {
+        self.crashed.get(&rival.kernel).is_some_and(|points| points.contains(&rival.point_name))
+    }
 }
 
 /// A time with its energy, or how it failed.

@@ -2,15 +2,18 @@
 
 use crate::plan::{Rival, Standing};
 use std::sync::Arc;
-use trimtab_core::{Device, Fingerprint, KernelId, Nanos, Point, Problem, Terms, Work};
+use trimtab_core::{Device, KernelId, Nanos, Point, Problem, Terms, Work};
 
 /// Rivals considered for one problem at most; far more than any device here offers.
 const MAX_RIVALS: usize = 100_000;
 
+/// The devices a decision looks at, by position in the planner's list.
+pub(crate) type Within = [(u16, Arc<dyn Device>)];
+
 /// Enumerates every rival in order of preference: declined kernels once, others once per legal point.
-pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &Terms) -> Vec<Rival> {
+pub(crate) fn enumerate(devices: &Within, problem: &Problem, terms: &Terms) -> Vec<Rival> {
     let mut rivals = Vec::new();
-    for (index, device) in devices.iter().enumerate() {
+    for (at, device) in devices {
         let device_id: Arc<str> = device.facts().id.as_str().into();
         for (number, info) in device.kernels().iter().enumerate() {
             if info.operation != problem.operation() || rivals.len() >= MAX_RIVALS {
@@ -18,7 +21,7 @@ pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &
             }
             let kernel = KernelId(number as u32);
             let mut rival = Rival {
-                device: index as u16,
+                device: *at,
                 device_id: Arc::clone(&device_id),
                 kernel,
                 name: info.name.as_str().into(),
@@ -59,13 +62,9 @@ pub(crate) fn enumerate(devices: &[Arc<dyn Device>], problem: &Problem, terms: &
 
 /// The identity of a set of rivals: changes when a kernel, a version or a legal point is added or removed, or is put out
 /// or let in again. Then an earlier verdict is challenged.
-pub(crate) fn signature(
-    devices: &[Arc<dyn Device>],
-    rivals: &[Rival],
-    is_out: impl Fn(&Rival) -> bool,
-) -> u64 {
+pub(crate) fn signature(devices: &Within, rivals: &[Rival], is_out: impl Fn(&Rival) -> bool) -> u64 {
     let mut signature = Fnv::new("trimtab candidates v1");
-    for device in devices {
+    for (_, device) in devices {
         signature.add(&device.facts().fingerprint.0);
     }
     for rival in rivals.iter().filter(|rival| {
@@ -76,14 +75,6 @@ pub(crate) fn signature(
         signature.add(&rival.point_name);
     }
     signature.0
-}
-
-/// The identity of a set of devices in wisdom's verdicts: for one device its fingerprint.
-pub(crate) fn machine(devices: &[Arc<dyn Device>]) -> String {
-    let mut names: Vec<&Fingerprint> = devices.iter().map(|device| &device.facts().fingerprint).collect();
-    names.sort_unstable();
-    let names: Vec<&str> = names.into_iter().map(|name| name.0.as_str()).collect();
-    names.join(" + ")
 }
 
 /// What problems have in common that a kernel treats alike: everything but how large sizes above one are.

@@ -1,6 +1,6 @@
 //! Deciding by what was learned of other problems: choice, expected loss, shortlist, and the words for it.
 
-use crate::cold::{Ask, Cold, is_measured, total};
+use crate::decide::{Ask, Decider, is_measured, total};
 use crate::experience::Effort;
 use crate::field;
 use crate::offload::is_open;
@@ -75,16 +75,16 @@ impl TrainingTable {
 impl Planner {
     /// What there is to learn from: the measured problems, by device and family, of every family with at least `fewest`.
     pub fn training_tables(&self, fewest: usize) -> Vec<TrainingTable> {
-        let cold = self.cold();
-        for device in 0..cold.devices.len() {
-            cold.experience.load(&cold.devices, device as u16, &cold.wisdom);
+        let decider = self.decider();
+        for device in 0..decider.devices.own().len() {
+            decider.experience.load(&decider.devices, device as u16, &decider.wisdom);
         }
-        let tables = cold.experience.training.tables(fewest).into_iter();
+        let tables = decider.experience.training.tables(fewest).into_iter();
         tables
             .map(|(device, family, collected)| {
                 let Collected { table, tied, problems, rivals, .. } = collected;
                 let names = |problem: &Problem| {
-                    rivals.iter().map(|rival| cold.label(device, problem, rival)).collect()
+                    rivals.iter().map(|rival| decider.label(device, problem, rival)).collect()
                 };
                 let names = problems.first().map(names).unwrap_or_default();
                 TrainingTable { device, family, problems, rivals: names, table, at: rivals, tied }
@@ -95,11 +95,11 @@ impl Planner {
     /// Which of the rivals take a problem, under the terms of a call that says nothing else: those whose kernel does not decline
     /// it and whose settings are legal for it.
     pub fn takes(&self, training_table: &TrainingTable, problem: &Problem) -> Vec<bool> {
-        let cold = self.cold();
-        let Some(device) = cold.devices.get(training_table.device as usize) else {
+        let decider = self.decider();
+        let Some(device) = decider.devices.get(training_table.device) else {
             return vec![false; training_table.at.len()];
         };
-        let terms = self.given_terms(TermsId::default());
+        let (terms, _) = self.given(TermsId::default());
         // Settings of one kernel stand together more often than not: its space is built once.
         let mut spaces: FxHashMap<KernelId, Option<FxHashSet<Point>>> = FxHashMap::default();
         let mut takes = |(kernel, point): &(KernelId, Point)| {
@@ -114,10 +114,10 @@ impl Planner {
     }
 }
 
-impl Cold {
+impl Decider {
     /// A rival by name and settings.
     fn label(&self, device: u16, problem: &Problem, rival: &(KernelId, Point)) -> String {
-        let Some(device) = self.devices.get(device as usize) else { return String::new() };
+        let Some(device) = self.devices.get(device) else { return String::new() };
         let name = device.kernels().get(rival.0.0 as usize).map_or("", |info| info.name.as_str());
         match device.space(rival.0, problem).name(&rival.1).as_str() {
             "" | "-" => name.to_string(),
@@ -127,15 +127,15 @@ impl Cold {
 
     /// What was learned says about the rivals of a device; `None` where too few problems were measured, or something else than
     /// time counts.
-    fn advice(&self, decision: &Decision, device: usize, waits: bool) -> Option<Advised> {
+    fn advice(&self, decision: &Decision, device: u16, waits: bool) -> Option<Advised> {
         if decision.terms.objective != Objective::default() {
             return None;
         }
         let problem = &decision.problem;
-        let trained = self.experience.training.about(device as u16, problem, waits)?;
+        let trained = self.experience.training.about(device, problem, waits)?;
         let position = |rival: &(KernelId, Point)| {
             decision.rivals.iter().position(|other| {
-                other.device as usize == device && (other.kernel, other.point) == *rival && is_open(other)
+                other.device == device && (other.kernel, other.point) == *rival && is_open(other)
             })
         };
         let places: Vec<Option<usize>> = trained.rivals.iter().map(position).collect();
@@ -148,7 +148,7 @@ impl Cold {
         let limit = decision.rivals[choice].estimate()?.time.0 as f64 * HOPELESS;
         let is_new = |rival: &Rival| {
             let hopeful = rival.estimate().is_some_and(|estimate| (estimate.time.0 as f64) < limit);
-            rival.device as usize == device && hopeful && !trained.kernels.contains(&rival.kernel)
+            rival.device == device && hopeful && !trained.kernels.contains(&rival.kernel)
         };
         let knows = trained.reaches(problem) && !decision.rivals.iter().any(is_new);
         Some(Advised { choice, loss: advice.loss, rivals, knows, trained })
@@ -197,18 +197,18 @@ impl Cold {
 
     /// Decides by what was learned, without measuring, if that is enough.
     pub(crate) fn settle_learned(&self, decision: &mut Decision, ask: &Ask<'_>) -> bool {
-        let device = self.device_order().first().copied().unwrap_or(0);
+        let device = self.device_order(&ask.scope).first().copied().unwrap_or(0);
         // A call that may measure does not wait for a model to be fitted, nor does one in a hurry.
         let waits = ask.patience <= Patience::Estimate && ask.terms.constraints.latency_max.is_none();
         loop {
-            if !Cold::may_learn(decision, ask) {
+            if !Decider::may_learn(decision, ask) {
                 return false;
             }
             let Some(advised) = self.advice(decision, device, waits) else { return false };
-            if !Cold::is_enough(&advised, ask) {
+            if !Decider::is_enough(&advised, ask) {
                 return false;
             }
-            let others = self.device_order().into_iter().filter(|&other| other != device);
+            let others = self.device_order(&ask.scope).into_iter().filter(|&other| other != device);
             if ask.patience > Patience::Estimate {
                 others.for_each(|other| self.estimate_device(decision, other, Effort::Model));
             }
@@ -231,25 +231,25 @@ impl Cold {
         }
     }
 
-    /// What [`settle_learned`](Cold::settle_learned) would look at. Runs nothing; estimates of
+    /// What [`settle_learned`](Decider::settle_learned) would look at. Runs nothing; estimates of
     /// rivals nobody measured on this problem become what was learned.
     pub(crate) fn foresee(&self, decision: &mut Decision, ask: &Ask<'_>) -> Option<Foreseen> {
-        let device = self.device_order().first().copied()?;
+        let device = self.device_order(&ask.scope).first().copied()?;
         let advised = Some(())
-            .filter(|()| Cold::may_learn(decision, ask))
+            .filter(|()| Decider::may_learn(decision, ask))
             .and_then(|()| self.advice(decision, device, true))?;
         if !advised.knows || !is_alone(decision, device) {
             return None;
         }
         self.take_up(decision, &advised);
         let open = decision.rivals[advised.choice].estimate().is_some();
-        let enough = Cold::is_enough(&advised, ask);
+        let enough = Decider::is_enough(&advised, ask);
         open.then_some(Foreseen { choice: advised.choice, loss: advised.loss, enough })
     }
 
     /// The rivals a model expects to be fastest on a device, for a call that has little time to race; nothing where it does not
     /// know such problems.
-    pub(crate) fn shortlist(&self, decision: &Decision, device: usize, ask: &Ask<'_>) -> Option<Vec<usize>> {
+    pub(crate) fn shortlist(&self, decision: &Decision, device: u16, ask: &Ask<'_>) -> Option<Vec<usize>> {
         if !ask.accept_partial || ask.patience != Patience::Measure || ask.goal.strategy.is_some() {
             return None;
         }
@@ -335,8 +335,8 @@ impl Cold {
 }
 
 /// Whether no other device is in the running: how fast one is against another is measured, not learned.
-fn is_alone(decision: &Decision, device: usize) -> bool {
-    !decision.rivals.iter().any(|rival| rival.device as usize != device && is_open(rival))
+fn is_alone(decision: &Decision, device: u16) -> bool {
+    !decision.rivals.iter().any(|rival| rival.device != device && is_open(rival))
 }
 
 /// What the best score is expected to lose by the spreads of the estimates: the most any one rival may gain on it.

@@ -6,8 +6,9 @@
 
 pub mod calibration;
 mod class;
-mod cold;
 mod crossover;
+mod decide;
+mod devices;
 mod donors;
 mod drain;
 mod drift;
@@ -34,8 +35,8 @@ mod why;
 mod witness;
 
 pub use class::Class;
-pub use cold::PlanError;
 pub use crossover::{Crossover, crossover};
+pub use decide::PlanError;
 pub use field::family_of;
 pub use guard::Guarded;
 pub use learned::{ENOUGH_PROBLEMS, TrainingTable};

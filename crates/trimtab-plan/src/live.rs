@@ -4,7 +4,7 @@
 //! rival is checked against the reference, put aside in the table, and goes to one call only ([`Table::try_once`]). What the call
 //! took comes back as a report like any other; a rival that proves faster takes the place of the plan in force.
 
-use crate::cold::Cold;
+use crate::decide::Decider;
 use crate::field;
 use crate::plan::{Decision, Plan, Reason, Rival};
 use crate::table::{Table, TermsId};
@@ -102,12 +102,23 @@ pub(crate) fn needs_estimates(decision: &Decision) -> bool {
 
 impl Explorer {
     /// Explores a decision whose plan is in force; nothing if there is nobody to try.
-    pub(crate) fn new(cold: &Cold, terms: TermsId, decision: Arc<Decision>, plan: Plan) -> Option<Explorer> {
-        let rivals = contenders(cold, &decision)?;
+    pub(crate) fn new(
+        decider: &Decider,
+        terms: TermsId,
+        decision: Arc<Decision>,
+        plan: Plan,
+    ) -> Option<Explorer> {
+        let rivals = contenders(decider, &decision)?;
         let mut explorer = Explorer {
             problem: decision.problem,
             terms,
-            ladder: Decision::new(decision.problem, decision.terms, Vec::new(), decision.patience),
+            ladder: Decision::new(
+                decision.problem,
+                decision.terms,
+                decision.scope.clone(),
+                Vec::new(),
+                decision.patience,
+            ),
             policy: Policy::new(&[0.0], 0.0, false, 0)?,
             decision,
             rivals,
@@ -120,12 +131,12 @@ impl Explorer {
             least_ns: f64::INFINITY,
             timed: 0,
         };
-        explorer.restart(cold)?;
+        explorer.restart(decider)?;
         Some(explorer)
     }
 
     /// Starts the policy over with the rivals there are.
-    fn restart(&mut self, cold: &Cold) -> Option<()> {
+    fn restart(&mut self, decider: &Decider) -> Option<()> {
         let of = |index: &usize| self.decision.rivals.get(*index).cloned();
         self.ladder.rivals = self.rivals.iter().map(of).collect::<Option<Vec<Rival>>>()?;
         let log2 = |rival: &Rival| {
@@ -142,8 +153,8 @@ impl Explorer {
         spreads.sort_by(f64::total_cmp);
         let middle = spreads.get(spreads.len() / 2).copied().unwrap_or(ERROR_LOG2.1);
         let first = self.ladder.rivals.first()?;
-        let fingerprint = &cold.devices.get(first.device as usize)?.facts().fingerprint.0;
-        let seed = field::seed(&[fingerprint, "live", &self.problem.to_string()]);
+        let fingerprint = decider.devices.get(first.device)?.facts().fingerprint.0.clone();
+        let seed = field::seed(&[&fingerprint, "live", &self.problem.to_string()]);
         let spent = *self.policy.ledger();
         self.policy = Policy::new(&prior, middle.clamp(ERROR_LOG2.0, ERROR_LOG2.1), true, seed)?;
         self.enter(spent.total_ns, spent.explored_ns);
@@ -242,7 +253,7 @@ impl Explorer {
     }
 
     /// What should happen next.
-    fn next(&mut self, cold: &Cold, process: &Ledger, free: bool) -> Next {
+    fn next(&mut self, decider: &Decider, process: &Ledger, free: bool) -> Next {
         if self.trial.is_some() || self.last_ns <= 0.0 {
             return Next::Stay;
         }
@@ -263,8 +274,8 @@ impl Explorer {
         if pick.explores.is_none() {
             return Next::Stay;
         }
-        if !cold.verify(&mut self.ladder, pick.rival) {
-            self.bar(cold, pick.rival);
+        if !decider.verify(&mut self.ladder, pick.rival) {
+            self.bar(decider, pick.rival);
             return Next::Stay;
         }
         match self.plan_of(pick.rival) {
@@ -275,7 +286,7 @@ impl Explorer {
     }
 
     /// A rival gave a wrong result or failed: it takes no part any more.
-    fn bar(&mut self, cold: &Cold, rival: usize) {
+    fn bar(&mut self, decider: &Decider, rival: usize) {
         if rival < self.rivals.len() && rival != self.at {
             self.rivals.remove(rival);
             if rival < self.at {
@@ -283,7 +294,7 @@ impl Explorer {
             }
             self.rivals.swap(0, self.at);
             self.at = 0;
-            let _ = self.restart(cold);
+            let _ = self.restart(decider);
         }
     }
 
@@ -321,9 +332,9 @@ const NOTE: &str = "live calls: ";
 
 /// The rivals worth trying, the chosen one first; nothing if it has no estimate or is alone. Kernels of GPUs take no part: a
 /// first launch builds them, in the caller's time.
-fn contenders(cold: &Cold, decision: &Decision) -> Option<Vec<usize>> {
+fn contenders(decider: &Decider, decision: &Decision) -> Option<Vec<usize>> {
     let here = |rival: &Rival| {
-        let device = cold.devices.get(rival.device as usize);
+        let device = decider.devices.get(rival.device);
         device.is_some_and(|device| device.facts().habits.explored_live)
     };
     let winner = decision.winner().filter(|winner| here(winner))?;
@@ -446,21 +457,21 @@ impl Explores {
     pub(crate) fn step(
         &self,
         calls: &FxHashMap<u32, Vec<u64>>,
-        cold: &Cold,
+        decider: &Decider,
         table: &Table,
         host: &dyn Host,
     ) -> u32 {
         let (Ok(mut explorers), Ok(mut process)) = (self.explorers.lock(), self.process.lock()) else {
             return 0;
         };
-        self.take_over(&mut explorers, cold, table, &mut process, host);
+        self.take_over(&mut explorers, decider, table, &mut process, host);
         let failed = self.failed.lock().map(|mut failed| std::mem::take(&mut *failed)).unwrap_or_default();
         let mut owners: FxHashMap<u32, usize> = FxHashMap::default();
         for (index, explorer) in explorers.iter_mut().enumerate() {
             if let Some(trial) = explorer.trial.take_if(|trial| failed.contains(&trial.id)) {
                 // Nobody timed it: as far as is known it took as long as a call before it failed.
                 explorer.charge(0.0, trial.pick.explores.unwrap_or(0.0), &mut process);
-                explorer.bar(cold, trial.pick.rival);
+                explorer.bar(decider, trial.pick.rival);
             }
             let ids = [explorer.late.map(|late| late.id), explorer.trial.as_ref().map(|trial| trial.id)];
             owners.insert(explorer.plan.id, index);
@@ -512,7 +523,7 @@ impl Explores {
                 continue;
             };
             if !host.is_busy(&explorer.plan) {
-                awaited = explorer.act(cold, table, &process, free, host).unwrap_or(awaited);
+                awaited = explorer.act(decider, table, &process, free, host).unwrap_or(awaited);
             }
         }
         gone.into_iter().rev().for_each(|index| self.leave(&explorers.swap_remove(index)));
@@ -527,7 +538,7 @@ impl Explores {
     fn take_over(
         &self,
         explorers: &mut Vec<Explorer>,
-        cold: &Cold,
+        decider: &Decider,
         table: &Table,
         process: &mut Ledger,
         host: &dyn Host,
@@ -547,7 +558,7 @@ impl Explores {
             }
             if explorers.len() < MAX_EXPLORED
                 && let Some(decision) = host.estimated(&decision, terms)
-                && let Some(mut explorer) = Explorer::new(cold, terms, decision, plan)
+                && let Some(mut explorer) = Explorer::new(decider, terms, decision, plan)
             {
                 let key = (explorer.problem, explorer.terms);
                 let spent = self.spent.lock().ok().and_then(|mut spent| spent.remove(&key));
@@ -565,13 +576,13 @@ impl Explorer {
     /// Does what the policy wants; the number of the plan that was put up to be tried.
     fn act(
         &mut self,
-        cold: &Cold,
+        decider: &Decider,
         table: &Table,
         process: &Ledger,
         free: bool,
         host: &dyn Host,
     ) -> Option<u32> {
-        match self.next(cold, process, free) {
+        match self.next(decider, process, free) {
             Next::Stay => None,
             Next::Switch(plan, decision) => {
                 let kept = Arc::new(Decision::clone(&decision));

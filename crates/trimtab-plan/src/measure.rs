@@ -1,12 +1,14 @@
 //! Measuring for a decision: which rivals race in which round, and what is written down afterwards.
 
-use crate::cold::{Ask, Cold, PlanError, fact_key, is_measured, measured_best, no_rival, total};
+use crate::decide::{Ask, Decider, PlanError, fact_key, is_measured, measured_best, no_rival, total};
 use crate::experience::Effort;
 use crate::guard::Guarded;
 use crate::offload::is_open;
 use crate::plan::{Decision, Reason, Rival, Standing};
 use crate::search::Limits;
-use trimtab_core::{Basis, Condition, Estimate, FailureKind, KernelId, Nanos, Objective, Patience};
+use trimtab_core::{
+    Basis, Condition, DeviceFacts, Estimate, FailureKind, KernelId, Nanos, Objective, Patience,
+};
 use trimtab_tune::{Budget, Candidate, RaceReport, Rules, StopReason, race};
 use trimtab_wisdom::{Outcome, Stats};
 
@@ -44,7 +46,15 @@ const DEFAULT_LENIENCE: u64 = 5;
 /// Samples of every rival still racing that make a race complete although the budget ended it.
 const ENOUGH_SAMPLES: usize = 3;
 
-impl Cold {
+/// Where a race is run.
+struct Place {
+    at: u16,
+    noisy: bool,
+    /// Devices still to be measured, this one included.
+    turns: u32,
+}
+
+impl Decider {
     pub(crate) fn measure(
         &self,
         decision: &mut Decision,
@@ -57,17 +67,18 @@ impl Cold {
         // One device at a time: each measures on operands of its own.
         let mut winners: Vec<usize> = Vec::new();
         let effort = if ask.accept_partial { Effort::Model } else { Effort::Tune };
-        let order = self.device_order();
-        for (turn, &device) in order.iter().enumerate() {
+        let order = self.device_order(&ask.scope);
+        for (turn, &at) in order.iter().enumerate() {
+            let Some(device) = self.devices.get(at) else { continue };
             if turn > 0 {
-                self.estimate_device(decision, device, effort);
+                self.estimate_device(decision, at, effort);
             }
-            let open = |rival: &Rival| rival.device as usize == device && is_open(rival);
+            let open = |rival: &Rival| rival.device == at && is_open(rival);
             if !decision.rivals.iter().any(open) {
                 continue;
             }
-            let id = &self.devices[device].facts().id;
-            let bench = match self.devices[device].bench(&ask.problem, budget.left()) {
+            let DeviceFacts { id, habits, .. } = device.facts();
+            let bench = match device.bench(&ask.problem, budget.left()) {
                 Ok(bench) => bench,
                 Err(decline) => {
                     decision.notes.push(format!("nothing was measured on {id}: {decline}"));
@@ -76,14 +87,13 @@ impl Cold {
                 }
             };
             // A foreground race must get somewhere: with less than this it would only delay the call.
-            if let Some(run) = self.too_long(decision, device, &ask, budget) {
+            if let Some(run) = self.too_long(decision, at, &ask, budget) {
                 let advice = "tune the problem ahead of time to measure it";
                 let note = format!("nothing was measured on {id}: one run takes about {run}; {advice}");
                 decision.notes.push(note);
                 decision.complete = false;
                 continue;
             }
-            let habits = self.devices[device].facts().habits;
             let given = ask.rules.clone();
             if habits.noisy && !ask.accept_partial {
                 ask.rules.batch_time_min = given.batch_time_min.max(NOISY_BATCH);
@@ -93,10 +103,11 @@ impl Cold {
                 // The clock of this machine has no part in it.
                 ask.rules.precision = ask.rules.precision.or(Some(Nanos(0)));
             }
-            self.aim(decision, device, &ask, budget);
-            let mut bench = Guarded::new(bench, ask.problem, &self.wisdom, self.devices[device].as_ref());
+            self.aim(decision, at, id, &ask, budget);
+            let mut bench = Guarded::new(bench, ask.problem, &self.wisdom, device.as_ref());
             let turns = (order.len() - turn) as u32;
-            winners.extend(self.rounds(decision, &mut bench, device, turns, incumbent, &mut ask, budget));
+            let place = Place { at, noisy: habits.noisy, turns };
+            winners.extend(self.rounds(decision, &mut bench, place, incumbent, &mut ask, budget));
             ask.rules = given;
         }
         // A rival whose estimate kept a limit may have broken it in the race.
@@ -122,25 +133,23 @@ impl Cold {
         } else {
             Reason::Raced
         };
-        if self.devices.len() == 1 || !self.prefer_unmeasured(decision) {
+        if decision.scope.is_alone() || !self.prefer_unmeasured(decision) {
             self.remember(decision, &ask);
         }
         Ok(())
     }
 
-    /// The rounds on one device: kernels against each other, then their points, then those too close to call. `turns` devices
-    /// are still to be measured, this one included.
-    #[expect(clippy::too_many_arguments, reason = "the same as a race, and where it is run")]
+    /// The rounds on one device: kernels against each other, then their points, then those too close to call.
     fn rounds(
         &self,
         decision: &mut Decision,
         bench: &mut Guarded<'_>,
-        device: usize,
-        turns: u32,
+        on: Place,
         incumbent: Option<usize>,
         ask: &mut Ask<'_>,
         budget: &Budget,
     ) -> Option<usize> {
+        let Place { at: device, noisy, turns } = on;
         let exhaustive = ask.patience == Patience::Exhaustive;
         let searched = match exhaustive {
             true => Vec::new(),
@@ -192,7 +201,6 @@ impl Cold {
         if ask.accept_partial || self.is_good_enough(decision, leader, ask, budget) {
             return leader;
         }
-        let noisy = self.devices[device].facts().habits.noisy;
         let last = self.run_off(decision, device, noisy);
         if last.len() < 2 {
             return leader;
@@ -213,16 +221,15 @@ impl Cold {
     }
 
     /// Tells the budget how fast this device could do the problem, where someone asked for a share of that.
-    fn aim(&self, decision: &mut Decision, device: usize, ask: &Ask<'_>, budget: &Budget) {
+    fn aim(&self, decision: &mut Decision, device: u16, id: &str, ask: &Ask<'_>, budget: &Budget) {
         if ask.goal.good_enough.is_none() {
             return;
         }
-        let open = decision.rivals.iter().filter(|rival| rival.device as usize == device && is_open(rival));
+        let open = decision.rivals.iter().filter(|rival| rival.device == device && is_open(rival));
         let times = open.filter_map(|rival| self.experience.at_roofline(&self.devices, &ask.problem, rival));
         let least = times.min().map(|time| time.0 as f64);
         budget.aim(least);
         if least.is_none() {
-            let id = &self.devices[device].facts().id;
             decision
                 .notes
                 .push(format!("what is good enough is not known on {id}: no kernel tells its work"));
@@ -248,8 +255,8 @@ impl Cold {
     }
 
     /// The expected time of the best rival if a few runs of it alone would use up a foreground budget.
-    fn too_long(&self, decision: &Decision, device: usize, ask: &Ask<'_>, budget: &Budget) -> Option<Nanos> {
-        let times = decision.rivals.iter().filter(|rival| rival.device as usize == device);
+    fn too_long(&self, decision: &Decision, device: u16, ask: &Ask<'_>, budget: &Budget) -> Option<Nanos> {
+        let times = decision.rivals.iter().filter(|rival| rival.device == device);
         let best = times.filter_map(|rival| Some(rival.estimate()?.time)).min()?;
         (ask.accept_partial && best.0.saturating_mul(MIN_RUNS) > budget.left().0).then_some(best)
     }
@@ -258,7 +265,7 @@ impl Cold {
     fn first_round(
         &self,
         decision: &Decision,
-        device: usize,
+        device: u16,
         patience: Patience,
         incumbent: Option<usize>,
         searched: &[KernelId],
@@ -266,7 +273,7 @@ impl Cold {
         let open = |index: &usize| {
             let rival = &decision.rivals[*index];
             let open = rival.estimate().is_some() || rival.standing == Standing::Unconsidered;
-            rival.device as usize == device && open
+            rival.device == device && open
         };
         let mut all: Vec<usize> = (0..decision.rivals.len()).filter(open).collect();
         if patience == Patience::Exhaustive {
@@ -302,7 +309,7 @@ impl Cold {
     fn second_round(
         &self,
         decision: &Decision,
-        device: usize,
+        device: u16,
         first: &[usize],
         leader: usize,
         searched: &[KernelId],
@@ -318,7 +325,7 @@ impl Cold {
         for (index, rival) in decision.rivals.iter().enumerate() {
             let same = second.iter().filter(|&&other| decision.rivals[other].kernel == rival.kernel).count();
             let fresh = !first.contains(&index) || pace(decision, index) <= limit && is_measured(rival);
-            if rival.device as usize == device
+            if rival.device == device
                 && rival.estimate().is_some()
                 && close.contains(&rival.kernel)
                 && fresh
@@ -333,15 +340,13 @@ impl Cold {
     }
 
     /// The few whose measured times are too close to call.
-    fn run_off(&self, decision: &Decision, device: usize, noisy: bool) -> Vec<usize> {
+    fn run_off(&self, decision: &Decision, device: u16, noisy: bool) -> Vec<usize> {
         let (factor, rivals) = match noisy {
             true => (NOISY_RUN_OFF_FACTOR, NOISY_RUN_OFF_RIVALS),
             false => (RUN_OFF_FACTOR, RUN_OFF_RIVALS),
         };
         let mut close: Vec<usize> = (0..decision.rivals.len())
-            .filter(|&index| {
-                decision.rivals[index].device as usize == device && is_measured(&decision.rivals[index])
-            })
+            .filter(|&index| decision.rivals[index].device == device && is_measured(&decision.rivals[index]))
             .collect();
         close.sort_by(|&a, &b| pace(decision, a).total_cmp(&pace(decision, b)));
         let limit = close.first().map_or(0.0, |&best| pace(decision, best) + factor.log2());
@@ -453,7 +458,7 @@ impl Cold {
             rival.standing = self.experience.standing(rival, &decision.terms, estimate);
             let now_ms = self.wisdom.now_ms();
             self.experience.note_time(&self.devices, &problem, rival, &stats, now_ms);
-            let device = &self.devices[rival.device as usize];
+            let Some(device) = self.devices.get(rival.device) else { continue };
             let cores = device.facts().cores.unwrap_or(device.facts().threads);
             let condition = device.state().condition(cores);
             self.wisdom.record(fact_key(device.as_ref(), &problem, rival, condition), Outcome::Timed(stats));

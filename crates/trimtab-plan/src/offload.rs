@@ -1,6 +1,7 @@
 //! Several devices in one decision: estimates device by device, and no work for one that cannot win.
 
-use crate::cold::{Cold, is_measured};
+use crate::decide::{Decider, is_measured};
+use crate::devices::Scope;
 use crate::experience::Effort;
 use crate::field;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
@@ -12,24 +13,24 @@ const CLEARLY: f64 = 2.0;
 /// An estimate that was not measured may be off by this factor before a device is ruled out by it.
 const DOUBT: f64 = 4.0;
 
-impl Cold {
+impl Decider {
     /// The order in which devices are looked at: the processor, whose operands need no handing over, first.
-    pub(crate) fn device_order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.devices.len()).collect();
-        order.sort_by_key(|&device| !self.devices[device].facts().habits.host_memory);
-        order
+    pub(crate) fn device_order(&self, scope: &Scope) -> Vec<u16> {
+        let mut order = self.devices.within(scope);
+        order.sort_by_key(|(_, device)| !device.facts().habits.host_memory);
+        order.into_iter().map(|(at, _)| at).collect()
     }
 
     /// Gives the rivals of every device their estimates.
     pub(crate) fn estimate(&self, decision: &mut Decision, effort: Effort) {
-        for device in self.device_order() {
+        for device in self.device_order(&decision.scope) {
             self.estimate_device(decision, device, effort);
         }
     }
 
     /// Gives the rivals of a device their estimates, unless it cannot win: one whose handing over alone takes longer than
     /// another needs for it all is not even asked for its rates.
-    pub(crate) fn estimate_device(&self, decision: &mut Decision, device: usize, effort: Effort) {
+    pub(crate) fn estimate_device(&self, decision: &mut Decision, device: u16, effort: Effort) {
         let (problem, terms) = (decision.problem, decision.terms);
         let range = of_device(&decision.rivals, device);
         if !decision.rivals[range.clone()].iter().any(is_open) {
@@ -42,13 +43,14 @@ impl Cold {
             estimate(&mut decision.rivals[range.clone()]);
             // Only what was measured is compared, and only then is it asked how long handing over takes.
             let known = decision.rivals[range.clone()].iter().any(|rival| rival.estimate().is_some());
-            if !known || self.devices.len() == 1 {
+            if !known || decision.scope.is_alone() {
                 return;
             }
         }
-        let transfer = self.devices[device].transfer_overhead(&problem);
+        let transfer = self.transfer(&decision.scope, device, &problem);
         decision.rivals[range.clone()].iter_mut().for_each(|rival| rival.transfer = transfer);
-        let calibrated = self.calibrated(device, &problem).filter(|_| effort != Effort::Facts);
+        let calibrated =
+            self.calibrated(&decision.scope, device, &problem).filter(|_| effort != Effort::Facts);
         match calibrated {
             Some(call) => {
                 estimate(&mut decision.rivals[range.clone()]);
@@ -60,12 +62,18 @@ impl Cold {
         }
     }
 
+    /// What moving operands and result takes; nothing where they lie on the device.
+    pub(crate) fn transfer(&self, scope: &Scope, device: u16, problem: &Problem) -> Nanos {
+        let device = self.devices.get(device).filter(|_| !scope.in_place);
+        device.map_or(Nanos(0), |device| device.transfer_overhead(problem))
+    }
+
     /// What a calibration expects of a whole call on a device; only where there is another to choose.
-    pub(crate) fn calibrated(&self, device: usize, problem: &Problem) -> Option<Estimate> {
-        let calibration = self.calibration.read().ok().filter(|_| self.devices.len() > 1)?;
-        let mut call = calibration.expected(device, problem)?;
+    pub(crate) fn calibrated(&self, scope: &Scope, device: u16, problem: &Problem) -> Option<Estimate> {
+        let calibration = self.calibration.read().ok().filter(|_| !scope.is_alone())?;
+        let mut call = calibration.expected(device as usize, problem)?;
         // Where few sizes were seen, a line through them may promise small ones for nothing: handing over takes what it takes.
-        if calibration.is_below(device, problem) {
+        if calibration.is_below(device as usize, problem) {
             call.time = call.time.max(self.devices.get(device)?.transfer_overhead(problem));
         }
         Some(call)
@@ -91,12 +99,12 @@ impl Cold {
     }
 
     /// Puts a device's rivals out if whole calls on it were seen to take clearly longer than what was measured on another.
-    fn rule_out_calibrated(&self, decision: &mut Decision, device: usize, call: Estimate) {
+    fn rule_out_calibrated(&self, decision: &mut Decision, device: u16, call: Estimate) {
         let range = of_device(&decision.rivals, device);
         if decision.rivals[range.clone()].iter().any(is_measured) {
             return;
         }
-        let others = decision.rivals.iter().filter(|rival| rival.device as usize != device);
+        let others = decision.rivals.iter().filter(|rival| rival.device != device);
         let measured = others.filter(|rival| is_measured(rival));
         let best =
             measured.filter_map(|rival| Some((rival, rival.call_time()?))).min_by_key(|(_, time)| *time);
@@ -114,13 +122,18 @@ impl Cold {
     }
 
     /// The best rival of one device and what a call of it is expected to take, by what decisions use now. Nothing is run.
-    pub(crate) fn best_on(&self, problem: &Problem, terms: &Terms, device: usize) -> Option<(Plan, Nanos)> {
-        let rivals = field::enumerate(&self.devices, problem, terms);
-        let mut rivals: Vec<Rival> = rivals.into_iter().filter(|r| r.device as usize == device).collect();
-        let transfer = self.devices.get(device)?.transfer_overhead(problem);
+    pub(crate) fn best_on(
+        &self,
+        problem: &Problem,
+        terms: &Terms,
+        scope: &Scope,
+        device: u16,
+    ) -> Option<(Plan, Nanos)> {
+        let mut rivals = field::enumerate(&[(device, self.devices.get(device)?)], problem, terms);
+        let transfer = self.transfer(scope, device, problem);
         rivals.iter_mut().for_each(|rival| rival.transfer = transfer);
         self.experience.estimate(&self.devices, &self.wisdom, problem, terms, &mut rivals, Effort::Model);
-        if let Some(call) = self.calibrated(device, problem) {
+        if let Some(call) = self.calibrated(scope, device, problem) {
             self.level(&mut rivals, call, terms);
         }
         let best = rivals
@@ -133,12 +146,12 @@ impl Cold {
     }
 
     /// Puts a device's rivals out if the transfer takes longer than another device needs for it all.
-    pub(crate) fn rule_out(&self, decision: &mut Decision, device: usize) -> bool {
+    pub(crate) fn rule_out(&self, decision: &mut Decision, device: u16) -> bool {
         let range = of_device(&decision.rivals, device);
         let Some(transfer) = decision.rivals[range.clone()].first().map(|rival| rival.transfer) else {
             return false;
         };
-        let others = decision.rivals.iter().filter(|rival| rival.device as usize != device);
+        let others = decision.rivals.iter().filter(|rival| rival.device != device);
         let doubted = |rival: &Rival| if is_measured(rival) { 1.0 } else { DOUBT };
         let best = others
             .filter_map(|rival| Some((rival, rival.call_time()?.0 as f64 * doubted(rival))))
@@ -191,8 +204,8 @@ impl Cold {
 }
 
 /// The rivals of a device: they lie together, as they were enumerated.
-fn of_device(rivals: &[Rival], device: usize) -> Range<usize> {
-    let is_its = |rival: &Rival| rival.device as usize == device;
+fn of_device(rivals: &[Rival], device: u16) -> Range<usize> {
+    let is_its = |rival: &Rival| rival.device == device;
     let start = rivals.iter().position(is_its).unwrap_or(rivals.len());
     let count = rivals[start..].iter().take_while(|rival| is_its(rival)).count();
     start..start + count

@@ -1,5 +1,6 @@
 //! The choice and the record behind it.
 
+use crate::devices::Scope;
 use crate::goal::SearchGoal;
 use crate::strategy_name::StrategyName;
 use crate::why::Why;
@@ -11,7 +12,7 @@ use trimtab_core::{
 
 /// Cost of reading the clock twice, measured 50 ns; live timing must stay under one percent of the work.
 const CLOCK_COST_NS: u64 = 50;
-/// At most one in this many calls is left untimed between two timed ones.
+/// At least one in this many calls and one more is timed.
 const MAX_SAMPLE_MASK: u64 = 1023;
 
 /// What to run: held by the caller, or found again for the same problem.
@@ -25,7 +26,7 @@ pub struct Plan {
     pub point: Point,
     /// How long it is expected to take.
     pub expected: Nanos,
-    /// A call is timed when the caller's counter has none of these bits.
+    /// A call is timed when the number drawn for it has none of these bits.
     pub(crate) sample_mask: u32,
     /// Number of the slot, for feedback; zero if it has none.
     pub(crate) id: u32,
@@ -43,7 +44,7 @@ impl Plan {
         self.id
     }
 
-    /// Live calls between two timed ones.
+    /// One in so many live calls is timed.
     pub fn sample_interval(&self) -> u32 {
         self.sample_mask + 1
     }
@@ -206,6 +207,8 @@ pub struct Decision {
     pub problem: Problem,
     /// Under which terms.
     pub terms: Terms,
+    /// Among which devices.
+    pub(crate) scope: Scope,
     /// Every rival, best first, then those out of the running.
     pub rivals: Vec<Rival>,
     /// Position of the chosen one.
@@ -237,10 +240,17 @@ pub struct Decision {
 
 impl Decision {
     /// A decision that is still to be made.
-    pub(crate) fn new(problem: Problem, terms: Terms, rivals: Vec<Rival>, patience: Patience) -> Decision {
+    pub(crate) fn new(
+        problem: Problem,
+        terms: Terms,
+        scope: Scope,
+        rivals: Vec<Rival>,
+        patience: Patience,
+    ) -> Decision {
         Decision {
             problem,
             terms,
+            scope,
             rivals,
             chosen: 0,
             reason: Reason::Estimated,

@@ -1,7 +1,8 @@
 //! The planner: known path without a lock, cold path behind one, feedback drained in the background.
 
 use crate::calibration::Calibration;
-use crate::cold::{Ask, Cold, PlanError};
+use crate::decide::{Ask, Decider, PlanError};
+use crate::devices::{Devices, MAX_JOINED};
 use crate::drift::Drifts;
 use crate::feedback::{self, Feedback};
 use crate::field;
@@ -13,6 +14,7 @@ use crate::resize::{Live, Resizes, is_resizable};
 use crate::strategy_name::StrategyName;
 use crate::table::{Table, TermsId};
 use crate::thresholds::Offload;
+use crate::why::Why;
 use crate::witness::Witness;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -21,7 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trimtab_core::{
-    Device, Failure, FailureKind, LaunchError, Lookup, Nanos, Operation, Patience, Problem, Terms,
+    Device, Estimate, Failure, FailureKind, LaunchError, Lookup, Nanos, Operation, Patience, Problem, Terms,
 };
 use trimtab_model::learn::Ledger;
 use trimtab_tune::{Progress, Rules, Stopwatch};
@@ -29,8 +31,9 @@ use trimtab_wisdom::{FactKey, Filter, ImportReport, Wisdom, WisdomError};
 
 /// Decisions kept for `explain`; the oldest go first, and can be made again from wisdom.
 pub(crate) const MAX_DECISIONS: usize = 256;
-/// Different terms one planner knows; more are refused: a program asks under a few, kept in handles.
-const MAX_TERMS: usize = 1024;
+/// Different terms one planner knows, those about one device included; more are refused: a program asks under a few, kept in
+/// handles.
+const MAX_TERMS: usize = 2 * MAX_JOINED;
 /// How often the background thread drains feedback and writes wisdom.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
 /// Foreground time a new problem may cost by default.
@@ -122,10 +125,11 @@ impl TuneRequest {
 pub(crate) type Decisions = (FxHashMap<(Problem, TermsId), Arc<Decision>>, VecDeque<(Problem, TermsId)>);
 
 pub(crate) struct Inner {
-    pub cold: Cold,
+    pub decider: Decider,
     pub settings: Settings,
     pub table: Table,
-    pub terms: Mutex<Vec<Terms>>,
+    /// What handles stand for: terms, and the device they are about if they are about one.
+    pub terms: Mutex<Vec<(Terms, Option<u16>)>>,
     /// Held while a decision with measuring is made; whoever finds it taken gets an estimate instead of waiting.
     pub deciding: Mutex<()>,
     pub decisions: Mutex<Decisions>,
@@ -148,7 +152,7 @@ pub struct Planner {
 
 impl std::fmt::Debug for Planner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Planner({})", field::machine(&self.inner.cold.devices))
+        write!(f, "Planner({})", self.machine())
     }
 }
 
@@ -160,12 +164,25 @@ impl Planner {
         settings: Settings,
         terms: Terms,
     ) -> Planner {
-        let cold = Cold::new(devices, wisdom, settings.switch_margin, settings.offload.clone());
+        let usable = vec![true; devices.len()];
+        Planner::with_usable(devices, usable, wisdom, settings, terms)
+    }
+
+    /// The same, with devices that are planned for only where they are asked for alone: those not usable, by position.
+    pub fn with_usable(
+        devices: Vec<Arc<dyn Device>>,
+        usable: Vec<bool>,
+        wisdom: Arc<Wisdom>,
+        settings: Settings,
+        terms: Terms,
+    ) -> Planner {
+        let devices = Devices::new(devices, usable);
+        let decider = Decider::new(devices, wisdom, settings.switch_margin, settings.offload.clone());
         let inner = Inner {
-            cold,
+            decider,
             settings,
             table: Table::new(),
-            terms: Mutex::new(vec![terms]),
+            terms: Mutex::new(vec![(terms, None)]),
             deciding: Mutex::new(()),
             decisions: Mutex::default(),
             feedback: Feedback::new(),
@@ -185,22 +202,40 @@ impl Planner {
         let _ = self.inner.witness.set(witness);
     }
 
-    /// The devices planned for.
+    /// The devices it was made with; those that joined are not among them.
     pub fn devices(&self) -> &[Arc<dyn Device>] {
-        &self.inner.cold.devices
+        self.inner.decider.devices.own()
+    }
+
+    /// Takes in a device that is planned for only where it is asked for alone, by the position that is returned.
+    pub fn join(&self, device: Arc<dyn Device>) -> Result<u16, PlanError> {
+        self.inner.decider.devices.join(device)
+    }
+
+    /// Lets a device that joined go, with its plans and handles: its position is another's next.
+    pub fn leave(&self, device: u16) {
+        let Some(gone) = self.inner.decider.devices.leave(device) else { return };
+        self.inner.table.clear(|plan| plan.device == device);
+        self.inner.decider.leave(device);
+        if let Ok(mut decisions) = self.inner.decisions.lock() {
+            let (map, order) = &mut *decisions;
+            map.retain(|_, decision| !decision.scope.devices.contains(&device));
+            order.retain(|key| map.contains_key(key));
+        }
+        drop(gone);
     }
 
     /// What is remembered.
     pub fn wisdom(&self) -> &Arc<Wisdom> {
-        &self.inner.cold.wisdom
+        &self.inner.decider.wisdom
     }
 
-    pub(crate) fn cold(&self) -> &Cold {
-        &self.inner.cold
+    pub(crate) fn decider(&self) -> &Decider {
+        &self.inner.decider
     }
 
-    pub(crate) fn given_terms(&self, terms: TermsId) -> Terms {
-        self.inner.given_terms(terms)
+    pub(crate) fn given(&self, terms: TermsId) -> (Terms, Option<u16>) {
+        self.inner.given(terms)
     }
 
     /// How this planner behaves.
@@ -210,21 +245,32 @@ impl Planner {
 
     /// The identity of these devices in wisdom's verdicts.
     pub fn machine(&self) -> String {
-        field::machine(&self.inner.cold.devices)
+        let devices = &self.inner.decider.devices;
+        devices.machine(&devices.scope(None))
     }
 
-    /// The short name of terms, for use in calls; an error after a thousand different ones.
+    /// The short name of terms on all usable devices, for use in calls; an error after two thousand different ones.
     pub fn terms(&self, terms: &Terms) -> Result<TermsId, PlanError> {
-        let Ok(mut known) = self.inner.terms.lock() else {
-            return Err(PlanError::TooManyTerms { limit: MAX_TERMS });
-        };
-        if let Some(index) = known.iter().position(|other| other == terms) {
+        self.handle(*terms, None)
+    }
+
+    /// The same for calls that run on one device, with operands and result in place there.
+    pub fn terms_on(&self, terms: &Terms, device: u16) -> Result<TermsId, PlanError> {
+        let devices = &self.inner.decider.devices;
+        devices.get(device).ok_or(PlanError::NoDevice)?;
+        self.handle(*terms, Some(device).filter(|_| !devices.is_all(device)))
+    }
+
+    fn handle(&self, terms: Terms, on: Option<u16>) -> Result<TermsId, PlanError> {
+        let too_many = PlanError::TooManyTerms { limit: MAX_TERMS };
+        let Ok(mut known) = self.inner.terms.lock() else { return Err(too_many) };
+        if let Some(index) = known.iter().position(|other| *other == (terms, on)) {
             return Ok(TermsId(index as u32));
         }
         if known.len() >= MAX_TERMS {
-            return Err(PlanError::TooManyTerms { limit: MAX_TERMS });
+            return Err(too_many);
         }
-        known.push(*terms);
+        known.push((terms, on));
         Ok(TermsId(known.len() as u32 - 1))
     }
 
@@ -287,13 +333,13 @@ impl Planner {
                     return Ok((plan, None));
                 }
                 let ask = self.inner.ask(problem, terms, settings.patience, &mut quiet);
-                let decision = Arc::new(self.inner.cold.decide(ask)?);
+                let decision = Arc::new(self.inner.decider.decide(ask)?);
                 Ok((self.publish(problem, terms, &decision)?, Some(decision)))
             }
             Err(_) => {
                 let patience = settings.patience.min(Patience::Estimate);
                 let decision =
-                    self.inner.cold.decide(self.inner.ask(problem, terms, patience, &mut quiet))?;
+                    self.inner.decider.decide(self.inner.ask(problem, terms, patience, &mut quiet))?;
                 let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
                 Ok((plan, Some(Arc::new(decision))))
             }
@@ -327,7 +373,7 @@ impl Planner {
             accept_partial: false,
             ..ask
         };
-        let decision = Arc::new(self.inner.cold.decide(ask)?);
+        let decision = Arc::new(self.inner.decider.decide(ask)?);
         self.publish(problem, terms, &decision)?;
         Ok(decision)
     }
@@ -335,7 +381,7 @@ impl Planner {
     /// Every rival with its time or its reason, nothing measured. The plan in force, if any, is the chosen one.
     pub fn explain(&self, problem: &Problem, terms: TermsId) -> Result<Decision, PlanError> {
         let mut quiet = |_: &Progress| ();
-        let mut decision = self.inner.cold.explain(&self.inner.ask(
+        let mut decision = self.inner.decider.explain(&self.inner.ask(
             problem,
             terms,
             self.inner.settings.patience,
@@ -352,11 +398,7 @@ impl Planner {
             let new: Vec<String> = new.collect();
             decision.notes.extend(new);
         }
-        let device = decision.winner().and_then(|winner| self.devices().get(winner.device as usize));
-        if self.inner.explores()
-            && is_open(&decision)
-            && device.is_some_and(|d| !d.facts().habits.explored_live)
-        {
+        if self.inner.explores() && is_open(&decision) && !self.inner.may_explore(&decision) {
             let why = "a kernel of a GPU is built at its first launch, in the caller's time";
             decision
                 .notes
@@ -365,11 +407,19 @@ impl Planner {
         Ok(decision)
     }
 
+    /// What a call is expected to take by what is known now, the transfer apart; an infinite spread where nothing is. Measures
+    /// nothing, and writes nothing down.
+    pub fn estimate(&self, problem: &Problem, terms: TermsId) -> Result<Estimate, PlanError> {
+        let mut quiet = |_: &Progress| ();
+        let ask = self.inner.ask(problem, terms, self.inner.settings.patience, &mut quiet);
+        self.inner.decider.expected(&ask)
+    }
+
     /// How near predictions from other problems are: every measurement of kernels of the operations asked for against what fits to
     /// the others expect. Measures nothing.
     pub fn foretold(&self, is_asked: &dyn Fn(Operation) -> bool) -> Option<Accuracy> {
-        let Cold { devices, wisdom, experience, .. } = &self.inner.cold;
-        let pairs = devices.iter().enumerate().flat_map(|(index, device)| {
+        let Decider { devices, wisdom, experience, .. } = &self.inner.decider;
+        let pairs = devices.own().iter().enumerate().flat_map(|(index, device)| {
             experience.load(devices, index as u16, wisdom);
             experience.foretold(device.as_ref(), index as u16, is_asked)
         });
@@ -391,14 +441,15 @@ impl Planner {
     ) -> Result<Plan, PlanError> {
         self.inner.live_counts.count(|counts| counts.failed += 1);
         let failure = Failure::new(FailureKind::Launch, error.to_string());
-        let cold = &self.inner.cold;
-        let given = self.inner.given_terms(terms);
-        let rivals = field::enumerate(&cold.devices, problem, &given);
+        let decider = &self.inner.decider;
+        let (given, on) = self.inner.given(terms);
+        let devices = decider.devices.within(&decider.devices.scope(on));
+        let rivals = field::enumerate(&devices, problem, &given);
         let is_failed = |rival: &&crate::plan::Rival| {
             rival.device == plan.device && rival.kernel == plan.kernel && rival.point == plan.point
         };
         if let Some(rival) = rivals.iter().find(is_failed) {
-            cold.record_failure(problem, rival, &failure);
+            decider.record_failure(problem, rival, &failure);
         }
         // Not the one in force, but one that was tried: that in force answers.
         if let Some(now) = self.in_force(problem, terms)
@@ -409,7 +460,7 @@ impl Planner {
         }
         let mut quiet = |_: &Progress| ();
         let ask = self.inner.ask(problem, terms, Patience::Estimate, &mut quiet);
-        let decision = cold.decide(Ask { in_force: None, ..ask })?;
+        let decision = decider.decide(Ask { in_force: None, ..ask })?;
         let again = decision.plan().is_some_and(|next| {
             next.device == plan.device && next.kernel == plan.kernel && next.point == plan.point
         });
@@ -418,6 +469,7 @@ impl Planner {
             return Err(PlanError::NoRival {
                 problem: problem.to_string(),
                 terms: given.to_string(),
+                why: Why::Unsupported,
                 reasons: format!("the reference failed too: {error}"),
             });
         }
@@ -469,41 +521,46 @@ impl Planner {
 
     /// Takes in facts from elsewhere. With `commit` they count from the next call on.
     pub fn import(&self, text: &str, commit: bool) -> Result<ImportReport, WisdomError> {
-        let report = self.inner.cold.wisdom.import(text, commit)?;
+        let report = self.inner.decider.wisdom.import(text, commit)?;
         if commit {
-            self.forget_plans();
+            self.replan();
         }
         Ok(report)
     }
 
     /// Puts a calibration in force: from the next call on it is what decisions between devices rest on where nobody measured.
     pub fn calibrate(&self, calibration: Calibration) {
-        if let Ok(mut kept) = self.inner.cold.calibration.write() {
+        if let Ok(mut kept) = self.inner.decider.calibration.write() {
             *kept = Arc::new(calibration);
         }
-        self.forget_plans();
+        self.replan();
     }
 
     /// The calibration in force.
     pub fn calibration(&self) -> Arc<Calibration> {
-        self.inner.cold.calibration.read().map(|kept| Arc::clone(&kept)).unwrap_or_default()
+        self.inner.decider.calibration.read().map(|kept| Arc::clone(&kept)).unwrap_or_default()
     }
 
     /// The best plan on one device, and what a whole call of it is expected to take by what decisions use now. Nothing is run.
     pub fn best_on(&self, problem: &Problem, terms: TermsId, device: usize) -> Option<(Plan, Nanos)> {
-        self.inner.cold.best_on(problem, &self.given_terms(terms), device)
+        let (terms, on) = self.inner.given(terms);
+        let decider = &self.inner.decider;
+        decider.best_on(problem, &terms, &decider.devices.scope(on), device as u16)
     }
 
     /// Forgets facts; what rested on them is planned anew at the next call.
     pub fn forget(&self, filter: &Filter) -> usize {
-        let count = self.inner.cold.wisdom.forget(filter);
-        self.forget_plans();
+        // A filter that says nothing matches nothing, and is not written down either.
+        let says = *filter != Filter::default();
+        let count = if says { self.inner.decider.wisdom.forget(filter) } else { 0 };
+        self.replan();
         count
     }
 
-    fn forget_plans(&self) {
-        self.inner.cold.experience.clear();
-        self.inner.table.clear();
+    /// Forgets every plan, not what was learned: the next call of each problem plans anew from wisdom.
+    pub fn replan(&self) {
+        self.inner.decider.experience.clear();
+        self.inner.table.clear(|_| true);
         self.inner.resizes.clear();
         self.inner.explores.clear();
         self.inner.drifts.clear();
@@ -523,8 +580,12 @@ impl Planner {
         let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
         let wanted = inner.settings.live_resize && inner.settings.patience > Patience::Off;
         let resized = wanted && is_resizable(decision) && !inner.table.is_crowded();
-        let live = if resized { Live::new(&inner.cold.devices, terms, decision) } else { None };
-        let plan = inner.table.publish(problem, terms, live.as_ref().map_or(plan, Live::plan));
+        let live = if resized { Live::new(&inner.decider.devices, terms, decision) } else { None };
+        let plan = live.as_ref().map_or(plan, Live::plan);
+        let plan = match (plan.device as usize) < self.devices().len() {
+            true => inner.table.publish(problem, terms, plan),
+            false => inner.table.publish_joined(problem, terms, plan),
+        };
         inner.keep(problem, terms, &plan, Arc::clone(decision));
         inner.open(terms, decision, plan);
         if let Some(live) = live {
@@ -551,7 +612,7 @@ impl Planner {
                         inner.take_in();
                         // Calls that were waited for wake this thread more often than wisdom needs to be written.
                         if written.elapsed().duration() >= DRAIN_INTERVAL {
-                            inner.cold.wisdom.flush();
+                            inner.decider.wisdom.flush();
                             written = Stopwatch::start();
                         }
                     }
@@ -573,7 +634,10 @@ impl Drop for Planner {
         let handle = self.drainer.lock().ok().and_then(|mut drainer| drainer.take());
         if let Some(handle) = handle {
             handle.thread().unpark();
-            let _ = handle.join();
+            // What a device holds may be the last handle of this planner, and the background thread may be who drops it.
+            if handle.thread().id() != std::thread::current().id() {
+                let _ = handle.join();
+            }
         }
         self.inner.drain();
     }
@@ -583,6 +647,7 @@ fn no_plan(problem: &Problem) -> PlanError {
     PlanError::NoRival {
         problem: problem.to_string(),
         terms: String::new(),
+        why: Why::Unsupported,
         reasons: "no plan was made".to_string(),
     }
 }

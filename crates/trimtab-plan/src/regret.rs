@@ -92,7 +92,7 @@ pub struct LiveStats {
 
 type OnDevice<'a> = (&'a str, &'a str);
 
-fn times<'a>(facts: &'a [Fact], condition: Condition) -> impl Iterator<Item = (&'a FactKey, &'a Stats)> {
+fn times(facts: &[Fact], condition: Condition) -> impl Iterator<Item = (&FactKey, &Stats)> {
     facts.iter().filter(move |fact| fact.key.condition == condition).filter_map(|fact| match &fact.outcome {
         Outcome::Timed(stats) if stats.n > 0 => Some((&fact.key, stats)),
         _ => None,

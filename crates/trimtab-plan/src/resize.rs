@@ -1,12 +1,13 @@
 //! Live resize: a plan that rests on no measurement learns the width of its kernel from live calls.
 
-use crate::cold::Cold;
+use crate::decide::Decider;
+use crate::devices::Devices;
 use crate::feedback::Report;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use crate::table::TermsId;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex};
-use trimtab_core::{Basis, Device, Estimate, Nanos, Objective, Problem};
+use trimtab_core::{Basis, Estimate, Nanos, Objective, Problem};
 use trimtab_tune::{Margins, Observed, Resize, Stopwatch};
 
 /// Axes that say how wide a kernel works, most telling first; the first of them with several legal values is resized.
@@ -69,9 +70,9 @@ pub(crate) fn is_resizable(decision: &Decision) -> bool {
 
 impl Live {
     /// The plan of a decision under resize, if its kernel has a width with several legal values.
-    pub(crate) fn new(devices: &[Arc<dyn Device>], terms: TermsId, decision: &Arc<Decision>) -> Option<Live> {
+    pub(crate) fn new(devices: &Devices, terms: TermsId, decision: &Arc<Decision>) -> Option<Live> {
         let winner = decision.winner()?;
-        let device = devices.get(winner.device as usize)?;
+        let device = devices.get(winner.device)?;
         let space = device.space(winner.kernel, &decision.problem);
         let (axis, rungs) = WIDTHS.iter().find_map(|width| {
             let at = space.axes().iter().position(|axis| axis == width)?;
@@ -87,6 +88,7 @@ impl Live {
             ladder: Decision::new(
                 decision.problem,
                 decision.terms,
+                decision.scope.clone(),
                 rungs.iter().map(|rung| decision.rivals[rung.1].clone()).collect(),
                 decision.patience,
             ),
@@ -133,7 +135,7 @@ impl Live {
 
     /// Takes in live calls; the plan to put in force if that changes something, with the decision behind it. At most one
     /// change: calls after it were still made with the old setting.
-    fn step(&mut self, calls: &[Nanos], cold: &Cold) -> Option<(Plan, Decision)> {
+    fn step(&mut self, calls: &[Nanos], decider: &Decider) -> Option<(Plan, Decision)> {
         let busy: u64 = calls.iter().fold(0, |sum, call| sum.saturating_add(call.0));
         let idle = self.since.elapsed().saturating_sub(Nanos(busy)).0 / calls.len().max(1) as u64;
         self.since = Stopwatch::start();
@@ -153,7 +155,7 @@ impl Live {
         let mut value = self.resize.value();
         let rung = loop {
             let rung = self.rungs.iter().position(|rung| rung.0 == value)?;
-            if value == self.value || cold.verify(&mut self.ladder, rung) {
+            if value == self.value || decider.verify(&mut self.ladder, rung) {
                 break rung;
             }
             value = self.resize.refuse();
@@ -257,7 +259,7 @@ impl Resizes {
     pub(crate) fn step(
         &self,
         reports: &[Report],
-        cold: &Cold,
+        decider: &Decider,
         is_in_force: &dyn Fn(&Live) -> bool,
         put: &dyn Fn(&Live, Plan, Decision) -> Put,
         awaited: u32,
@@ -271,7 +273,7 @@ impl Resizes {
         let mut busiest: Option<(usize, u32)> = None;
         for (id, calls) in calls {
             let Some(mut live) = lives.remove(&id) else { continue };
-            if let Some((plan, decision)) = live.step(&calls, cold) {
+            if let Some((plan, decision)) = live.step(&calls, decider) {
                 match put(&live, plan, decision) {
                     Put::Done(plan) => {
                         if live.value != live.resize.value() {
@@ -314,6 +316,7 @@ impl Resizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::devices::Scope;
     use trimtab_core::{Custom, KernelId, KernelVersion, Patience, Point, Terms, VariantClass, Work};
 
     fn rival(kernel: u32, point: &[u32], standing: Standing) -> Rival {
@@ -346,7 +349,7 @@ mod tests {
             rival(1, &[16, 1, 7], open()),
         ];
         let problem = Custom::new("p", &[1]).unwrap().into();
-        let decision = Decision::new(problem, Terms::default(), rivals, Patience::Estimate);
+        let decision = Decision::new(problem, Terms::default(), Scope::default(), rivals, Patience::Estimate);
         let winner = decision.winner().unwrap();
         assert_eq!(rungs(&decision, winner, 0), [(2, 0), (1, 2), (4, 4)]);
         assert_eq!(rungs(&decision, winner, 2), [(7, 0), (9, 1)]);

@@ -3,7 +3,7 @@
 //! Points are measured one at a time by the rules of the race, with the same notes, intents and facts; those that come close
 //! run off afterwards like all others.
 
-use crate::cold::{Ask, Cold, is_measured, total};
+use crate::decide::{Ask, Decider, is_measured, total};
 use crate::donors::donors;
 use crate::field;
 use crate::goal::SearchGoal;
@@ -64,12 +64,12 @@ enum Ended {
     Untried,
 }
 
-impl Cold {
+impl Decider {
     /// The kernels of a device that have more points than are raced whole; with a strategy asked for, more than one.
     pub(crate) fn searched(
         &self,
         decision: &Decision,
-        device: usize,
+        device: u16,
         goal: &SearchGoal,
         whole: usize,
     ) -> Vec<KernelId> {
@@ -78,8 +78,7 @@ impl Cold {
             None => whole.min(goal.evals.map_or(usize::MAX, |evals| evals.max(1) as usize)),
         };
         let mut counts: Vec<(KernelId, usize)> = Vec::new();
-        for rival in decision.rivals.iter().filter(|rival| rival.device as usize == device && is_open(rival))
-        {
+        for rival in decision.rivals.iter().filter(|rival| rival.device == device && is_open(rival)) {
             match counts.last_mut() {
                 Some((kernel, count)) if *kernel == rival.kernel => *count += 1,
                 _ => counts.push((rival.kernel, 1)),
@@ -94,7 +93,7 @@ impl Cold {
         &self,
         decision: &mut Decision,
         bench: &mut Guarded<'_>,
-        device: usize,
+        device: u16,
         kernels: &[KernelId],
         leader: Option<usize>,
         ask: &mut Ask<'_>,
@@ -182,21 +181,22 @@ impl Cold {
     fn begin(
         &self,
         decision: &Decision,
-        device: usize,
+        device: u16,
         kernel: KernelId,
         name: StrategyName,
     ) -> Option<Search> {
         let problem = decision.problem;
         let is_member = |rival: &Rival| {
             let legal = is_open(rival) || matches!(rival.standing, Standing::Quarantined(_));
-            rival.device as usize == device && rival.kernel == kernel && legal
+            rival.device == device && rival.kernel == kernel && legal
         };
         let members: Vec<usize> =
             (0..decision.rivals.len()).filter(|&index| is_member(&decision.rivals[index])).collect();
         let points = members.iter().map(|&index| decision.rivals[index].point).collect();
-        let axes = self.devices[device].space(kernel, &problem).axes().to_vec();
+        let on = self.devices.get(device)?;
+        let axes = on.space(kernel, &problem).axes().to_vec();
         let space = Arc::new(SearchSpace::new(&Space::new(axes, points)));
-        let fingerprint = &self.devices[device].facts().fingerprint.0;
+        let fingerprint = &on.facts().fingerprint.0;
         let rival = decision.rivals.get(*members.first()?)?;
         let donors = donors(&self.wisdom, fingerprint, &problem, rival);
         let seed = field::seed(&[fingerprint, &rival.name, &problem.to_string()]);

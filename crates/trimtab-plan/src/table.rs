@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Mutex, OnceLock, RwLock};
 use trimtab_core::{Lookup, Problem};
 
-/// Slots of the table: a power of two. 1.5 MB, allocated once per planner.
+/// Slots of the table: a power of two. 128 KB, allocated once per planner; what a slot holds is allocated with its plan.
 const SLOTS: usize = 8_192;
 /// Plans published before the table is full; after that new ones are kept in a map behind a lock, and still found.
 const MAX_PLANS: usize = SLOTS / 2;
@@ -44,7 +44,7 @@ impl Slot {
 }
 
 pub(crate) struct Table {
-    slots: Box<[OnceLock<Slot>]>,
+    slots: Box<[OnceLock<Box<Slot>>]>,
     used: AtomicUsize,
     writing: Mutex<()>,
     overflowing: AtomicBool,
@@ -146,7 +146,7 @@ impl Table {
                 None => {
                     plan.id = at as u32 + 1;
                     let state = AtomicU32::new(OVER);
-                    let _ = self.slots[at].set(Slot { problem: *problem, terms, plan, state });
+                    let _ = self.slots[at].set(Box::new(Slot { problem: *problem, terms, plan, state }));
                     self.used.fetch_add(1, Ordering::Relaxed);
                     return Some(at);
                 }
@@ -168,14 +168,20 @@ impl Table {
     /// Puts a plan in force. One writer at a time; the same plan again changes nothing.
     pub(crate) fn publish(&self, problem: &Problem, terms: TermsId, plan: Plan) -> Plan {
         let _guard = self.writing.lock();
-        self.put(problem, terms, plan)
+        self.put(problem, terms, plan, MAX_PLANS)
+    }
+
+    /// The same for a device that may leave again: slots are never given back, so half of them are not for such.
+    pub(crate) fn publish_joined(&self, problem: &Problem, terms: TermsId, plan: Plan) -> Plan {
+        let _guard = self.writing.lock();
+        self.put(problem, terms, plan, MAX_PLANS / 2)
     }
 
     /// Puts a plan in force if the one of that number still is.
     pub(crate) fn replace(&self, problem: &Problem, terms: TermsId, older: u32, plan: Plan) -> Option<Plan> {
         let _guard = self.writing.lock();
         let is_in_force = self.get(problem, terms).is_some_and(|(_, plan)| plan.id == older);
-        is_in_force.then(|| self.put(problem, terms, plan))
+        is_in_force.then(|| self.put(problem, terms, plan, MAX_PLANS))
     }
 
     /// The plan of that number and what it is for, if it is in force.
@@ -189,7 +195,7 @@ impl Table {
         self.used.load(Ordering::Relaxed) > MAX_PLANS / 2
     }
 
-    fn put(&self, problem: &Problem, terms: TermsId, mut plan: Plan) -> Plan {
+    fn put(&self, problem: &Problem, terms: TermsId, mut plan: Plan, most: usize) -> Plan {
         let start = place(problem.mix(), terms);
         let chain = (0..MAX_PROBES).map(|probe| (start + probe) & (SLOTS - 1));
         let mut empty = None;
@@ -225,12 +231,12 @@ impl Table {
             }
             return earlier.plan;
         }
-        match empty.filter(|_| self.used.load(Ordering::Relaxed) < MAX_PLANS) {
+        match empty.filter(|_| self.used.load(Ordering::Relaxed) < most) {
             Some(at) => {
                 plan.id = at as u32 + 1;
                 // The slot is empty and the lock is ours, so this never fails.
                 let state = AtomicU32::new(IN_FORCE);
-                let _ = self.slots[at].set(Slot { problem: *problem, terms, plan, state });
+                let _ = self.slots[at].set(Box::new(Slot { problem: *problem, terms, plan, state }));
                 self.used.fetch_add(1, Ordering::Relaxed);
             }
             None => {
@@ -263,14 +269,14 @@ impl Table {
         self.replaced.load(Ordering::Relaxed)
     }
 
-    /// Forgets every plan: the next call of each problem plans anew.
-    pub(crate) fn clear(&self) {
-        for slot in self.slots.iter().filter_map(OnceLock::get) {
+    /// Forgets these plans: the next call of their problems plans anew.
+    pub(crate) fn clear(&self, these: impl Fn(&Plan) -> bool) {
+        for slot in self.slots.iter().filter_map(OnceLock::get).filter(|slot| these(&slot.plan)) {
             slot.state.store(OVER, Ordering::Release);
         }
         self.replaced.fetch_add(1, Ordering::Relaxed);
         if let Ok(mut map) = self.overflow.write() {
-            map.clear();
+            map.retain(|_, plan| !these(plan));
         }
     }
 }
@@ -318,7 +324,7 @@ mod tests {
         assert_eq!(find(&table, 1, 1), Some(2));
         table.publish(&problem(1), TermsId(0), plan(3));
         assert_eq!(find(&table, 1, 0), Some(3));
-        table.clear();
+        table.clear(|_| true);
         assert!(find(&table, 1, 0).is_none());
     }
 
@@ -366,7 +372,7 @@ mod tests {
         let next = table.publish(&p, terms, plan(4));
         assert_eq!(table.take(&p, terms).unwrap().1.id, next.id);
         assert!(table.try_once(&p, terms, force.id, plan(2)).is_none());
-        table.clear();
+        table.clear(|_| true);
         assert!(table.take(&p, terms).is_none());
     }
 

@@ -1,7 +1,7 @@
 //! What the user says about which device to use: off, thresholds by class, small batches. It is obeyed and said, not weighed.
 
 use crate::class::Class;
-use crate::cold::Cold;
+use crate::decide::Decider;
 use crate::plan::{Decision, Rival, Standing};
 use crate::why::Why;
 use trimtab_core::Problem;
@@ -112,19 +112,19 @@ pub struct Said {
     pub text: String,
 }
 
-impl Cold {
+impl Decider {
     /// Puts out the rivals the user's rules leave no place for, if others can do the problem, and notes that.
     pub(crate) fn overrule(&self, decision: &mut Decision) {
         if self.offload.off {
             decision.notes.push("disabled: offload is off, only the processor is looked at".to_string());
             decision.overruled = Some(Why::Disabled);
         }
-        if self.devices.len() < 2 {
+        if decision.scope.is_alone() {
             return;
         }
         let Some(said) = self.offload.says(&decision.problem) else { return };
         let is_here = |rival: &Rival| {
-            let device = self.devices.get(rival.device as usize);
+            let device = self.devices.get(rival.device);
             device.is_some_and(|device| device.facts().habits.host_memory)
         };
         let stays = |rival: &Rival| is_here(rival) == (said.place == Side::Processor);

@@ -306,6 +306,13 @@ impl TrainingTables {
         }
     }
 
+    /// Forgets a device that left.
+    pub(crate) fn leave(&self, device: u16) {
+        if let Ok(mut families) = self.families.lock() {
+            families.retain(|key, _| key.0 != device);
+        }
+    }
+
     /// Takes in the time of one rival.
     pub(crate) fn note(&self, device: u16, problem: &Problem, rival: (KernelId, Point), told: Label) {
         let Ok(mut families) = self.families.lock() else { return };

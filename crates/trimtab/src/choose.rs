@@ -8,8 +8,8 @@ use trimtab_core::{
     Bench, Custom, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, KernelVersion,
     Nanos, Operation, Point, Problem, Rates, Sample, Space, State, VariantClass, Work,
 };
-use trimtab_cpu::Watch;
-use trimtab_plan::{Decision, Planner, Settings};
+use trimtab_cpu::{CpuDevice, Watch};
+use trimtab_plan::{Decision, TermsId};
 use trimtab_tune::{Sandbox, Stopwatch};
 
 /// Launches in one batch at most: an input is cloned ahead for each, outside the timed part.
@@ -45,7 +45,16 @@ impl<T, R> std::fmt::Debug for ChoiceBuilder<T, R> {
 pub struct Choice<T, R> {
     name: String,
     device: Arc<Closures<T, R>>,
-    planner: Planner,
+    runtime: Runtime,
+    /// Its position among the planner's devices, and the handle of plans for it.
+    at: u16,
+    terms: TermsId,
+}
+
+impl<T, R> Drop for Choice<T, R> {
+    fn drop(&mut self) {
+        self.runtime.planner().leave(self.at);
+    }
 }
 
 impl<T, R> std::fmt::Debug for Choice<T, R> {
@@ -126,23 +135,28 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
                 class: VariantClass::Custom,
             })
             .collect();
+        let mut facts = self.runtime.cpu().facts().clone();
+        // Closures see inputs of the caller's; only those of the first call are raced, and none is tried on others.
+        facts.habits.explored_live = false;
         let device = Arc::new(Closures {
-            facts: self.runtime.cpu().facts().clone(),
+            facts,
             infos,
             name: self.name.clone(),
             ways: self.ways,
             agree: self.agree,
             samples: Mutex::new(Vec::new()),
             abandoned: Arc::new(AtomicU32::new(0)),
-            runtime: self.runtime.clone(),
+            cpu: Arc::clone(&self.runtime.shared.cpu),
         });
-        let devices = vec![Arc::clone(&device) as Arc<dyn Device>];
         let planner = self.runtime.planner();
-        let wisdom = Arc::clone(planner.wisdom());
-        // Closures see inputs of the caller's; only those of the first call are raced, and none is tried on others.
-        let settings = Settings { explore: false, watch: false, ..planner.settings().clone() };
-        let planner = Planner::new(devices, wisdom, settings, *self.runtime.terms());
-        Ok(Choice { name: self.name, device, planner })
+        let at = planner.join(Arc::clone(&device) as Arc<dyn Device>)?;
+        match planner.terms_on(self.runtime.terms(), at) {
+            Ok(terms) => Ok(Choice { name: self.name, device, runtime: self.runtime, at, terms }),
+            Err(error) => {
+                planner.leave(at);
+                Err(error.into())
+            }
+        }
     }
 }
 
@@ -150,15 +164,15 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     /// Runs the best option for these sizes on the input.
     pub fn run(&self, sizes: &[u64], input: T) -> Result<R, Error> {
         let problem = Custom::new(&self.name, sizes)?;
-        let terms = trimtab_plan::TermsId::default();
-        if let Some((_, plan)) = self.planner.known(&problem, terms) {
-            return self.planner.run(plan, || Ok(self.device.call(plan.kernel, input)));
+        let planner = self.runtime.planner();
+        if let Some((_, plan)) = planner.known(&problem, self.terms) {
+            return planner.run(plan, || Ok(self.device.call(plan.kernel, input)));
         }
         let problem = Problem::from(problem);
         if let Ok(mut samples) = self.device.samples.lock() {
             samples.push((problem, input.clone()));
         }
-        let plan = self.planner.plan(&problem, terms);
+        let plan = planner.plan(&problem, self.terms);
         // Ours, or one for the same sizes that another thread has no longer use for either.
         if let Ok(mut samples) = self.device.samples.lock()
             && let Some(place) = samples.iter().position(|(planned, _)| *planned == problem)
@@ -173,14 +187,14 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     /// The name of the option that would run for these sizes, if that is known.
     pub fn chosen(&self, sizes: &[u64]) -> Result<Option<&str>, Error> {
         let problem = Problem::from(Custom::new(&self.name, sizes)?);
-        let plan = self.planner.known(&problem, trimtab_plan::TermsId::default());
+        let plan = self.runtime.planner().known(&problem, self.terms);
         Ok(plan.map(|(_, plan)| self.device.ways[plan.kernel.0 as usize].name.as_str()))
     }
 
     /// Every option with its time or why it is out.
     pub fn explain(&self, sizes: &[u64]) -> Result<Decision, Error> {
         let problem = Problem::from(Custom::new(&self.name, sizes)?);
-        Ok(self.planner.explain(&problem, trimtab_plan::TermsId::default())?)
+        Ok(self.runtime.planner().explain(&problem, self.terms)?)
     }
 }
 
@@ -194,12 +208,12 @@ struct Closures<T, R> {
     /// The inputs of the calls that are being planned, at most one a thread.
     samples: Mutex<Vec<(Problem, T)>>,
     abandoned: Arc<AtomicU32>,
-    runtime: Runtime,
+    cpu: Arc<CpuDevice>,
 }
 
 impl<T: Clone + Send + 'static, R: Send + 'static> Closures<T, R> {
     fn call(&self, kernel: KernelId, input: T) -> R {
-        // A plan of this choice's planner names one of its kernels; position zero always exists.
+        // A plan for this device names one of its kernels; position zero always exists.
         let way = self.ways.get(kernel.0 as usize).unwrap_or(&self.ways[0]);
         (way.body)(input)
     }
@@ -221,11 +235,11 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Device for Closures<T, R> {
     }
 
     fn rates(&self) -> Rates {
-        self.runtime.cpu().rates()
+        self.cpu.rates()
     }
 
     fn state(&self) -> State {
-        self.runtime.cpu().state()
+        self.cpu.state()
     }
 
     fn kernels(&self) -> &[KernelInfo] {

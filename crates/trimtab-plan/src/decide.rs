@@ -1,6 +1,7 @@
 //! The cold path: from the field of rivals to a decision. Remembered, else raced, else estimated, else the default.
 
 use crate::calibration::Calibration;
+use crate::devices::{Devices, Scope};
 use crate::experience::{Effort, Experience};
 use crate::field;
 use crate::goal::{PARTIAL, SearchGoal, found_by, how_found, remembered_as, satisfies};
@@ -8,6 +9,7 @@ use crate::guard::with_intent;
 use crate::learned::Foreseen;
 use crate::plan::{Decision, Plan, Reason, Rival, Standing};
 use crate::thresholds::Offload;
+use crate::why::Why;
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex, RwLock};
 use trimtab_core::{
@@ -31,6 +33,8 @@ pub enum PlanError {
         problem: String,
         /// Under which terms.
         terms: String,
+        /// Whether limits leave nobody of those that could do it, or nobody could.
+        why: Why,
         /// Why each is out.
         reasons: String,
     },
@@ -40,7 +44,13 @@ pub enum PlanError {
         /// How many it keeps.
         limit: usize,
     },
-    /// The planner has no devices.
+    /// More devices than a planner takes beside its own.
+    #[error("more than {limit} devices have joined; let those leave that are not used any more")]
+    TooManyDevices {
+        /// How many it takes.
+        limit: usize,
+    },
+    /// The planner has no devices, or the one asked for left.
     #[error("there is no device to plan for; do not exclude every device")]
     NoDevice,
 }
@@ -49,6 +59,7 @@ pub enum PlanError {
 pub(crate) struct Ask<'a> {
     pub problem: Problem,
     pub terms: Terms,
+    pub scope: Scope,
     pub patience: Patience,
     pub budget: Nanos,
     /// The budget of the tuning session this is part of; zero within a call.
@@ -67,8 +78,8 @@ pub(crate) struct Ask<'a> {
 type Verified = (u16, KernelId, Point, String);
 
 /// What decisions are made with; everything here outlives a single decision.
-pub(crate) struct Cold {
-    pub devices: Vec<Arc<dyn Device>>,
+pub(crate) struct Decider {
+    pub devices: Devices,
     pub wisdom: Arc<Wisdom>,
     pub experience: Experience,
     pub switch_margin: f64,
@@ -79,20 +90,21 @@ pub(crate) struct Cold {
     verified: Mutex<FxHashSet<Verified>>,
 }
 
-impl Cold {
+impl Decider {
     pub(crate) fn new(
-        devices: Vec<Arc<dyn Device>>,
+        devices: Devices,
         wisdom: Arc<Wisdom>,
         switch_margin: f64,
         offload: Offload,
-    ) -> Cold {
+    ) -> Decider {
         let experience = Experience::default();
         let (calibration, verified) = (RwLock::default(), Mutex::default());
-        Cold { devices, wisdom, experience, switch_margin, offload, calibration, verified }
+        Decider { devices, wisdom, experience, switch_margin, offload, calibration, verified }
     }
 
     pub(crate) fn decide(&self, mut ask: Ask<'_>) -> Result<Decision, PlanError> {
-        if self.devices.is_empty() {
+        let devices = self.devices.within(&ask.scope);
+        if devices.is_empty() {
             return Err(PlanError::NoDevice);
         }
         // A caller in a hurry does not wait for a race.
@@ -101,10 +113,10 @@ impl Cold {
             ask.patience = ask.patience.min(Patience::Estimate);
         }
         let mut budget = self.budget(&ask);
-        let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms);
-        let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
+        let rivals = field::enumerate(&devices, &ask.problem, &ask.terms);
+        let mut decision = Decision::new(ask.problem, ask.terms, ask.scope.clone(), rivals, ask.patience);
         self.overrule(&mut decision);
-        let signature = self.signature(&ask.problem, &decision.rivals);
+        let signature = self.signature(&decision);
         let verdict = self.verdict(&ask);
         let remembered = verdict.as_ref().and_then(|verdict| self.find(&decision.rivals, verdict));
         // A verdict counts as long as the set of rivals is the same; in mode `off` as long as its winner exists.
@@ -135,7 +147,7 @@ impl Cold {
         match ask.patience {
             Patience::Off | Patience::Estimate => self.estimate(&mut decision, effort),
             Patience::Measure | Patience::Exhaustive => {
-                let first = self.device_order().first().copied().unwrap_or(0);
+                let first = self.device_order(&ask.scope).first().copied().unwrap_or(0);
                 self.estimate_device(&mut decision, first, effort);
             }
         }
@@ -171,7 +183,8 @@ impl Cold {
 
     /// What a decision may cost. On recordings only reported time counts, so that it is the same on every machine.
     fn budget(&self, ask: &Ask<'_>) -> Budget {
-        let recorded = self.devices.iter().all(|device| device.facts().habits.recorded);
+        let devices = self.devices.within(&ask.scope);
+        let recorded = devices.iter().all(|(_, device)| device.facts().habits.recorded);
         let budget = if recorded { Budget::recorded(ask.budget) } else { Budget::time(ask.budget) };
         budget
             .evaluations(ask.goal.evals.unwrap_or(u32::MAX))
@@ -181,14 +194,43 @@ impl Cold {
     /// The full record of what is known about a problem; nothing is run. The plan in force stays the chosen one, else
     /// what is remembered, else the best estimate.
     pub(crate) fn explain(&self, ask: &Ask<'_>) -> Result<Decision, PlanError> {
-        if self.devices.is_empty() {
+        let stopwatch = Stopwatch::start();
+        let (mut decision, verdict, learned) = self.look(ask)?;
+        let chosen = decision.chosen;
+        if let Some(verdict) = &verdict
+            && (decision.reason != Reason::Remembered || verdict.candidates != self.signature(&decision))
+        {
+            let note = "the set of rivals has changed since this was decided; the next call measures again";
+            decision.notes.push(note.to_string());
+        }
+        // A plan in force brings the notes of its own decision.
+        decision.notes.extend(verdict.as_ref().filter(|_| ask.in_force.is_none()).and_then(how_found));
+        decision.complete = verdict.is_some_and(|verdict| !verdict.patience.starts_with(PARTIAL));
+        let same = |learned: &Foreseen| learned.choice == chosen;
+        decision.expected_loss = learned.filter(same).map(|learned| learned.loss);
+        self.expect_loss(&mut decision, ask.rules.indifference);
+        self.explain_learned(&mut decision);
+        decision.spent = stopwatch.elapsed();
+        sort(&mut decision);
+        Ok(decision)
+    }
+
+    /// What a call is expected to take. Nothing is run.
+    pub(crate) fn expected(&self, ask: &Ask<'_>) -> Result<Estimate, PlanError> {
+        let unknown = Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
+        let (decision, ..) = self.look(ask)?;
+        Ok(decision.winner().and_then(Rival::estimate).unwrap_or(unknown))
+    }
+
+    /// What there is to choose from, and what a call would choose.
+    fn look(&self, ask: &Ask<'_>) -> Result<(Decision, Option<Verdict>, Option<Foreseen>), PlanError> {
+        let devices = self.devices.within(&ask.scope);
+        if devices.is_empty() {
             return Err(PlanError::NoDevice);
         }
-        let stopwatch = Stopwatch::start();
-        let rivals = field::enumerate(&self.devices, &ask.problem, &ask.terms);
-        let mut decision = Decision::new(ask.problem, ask.terms, rivals, ask.patience);
+        let rivals = field::enumerate(&devices, &ask.problem, &ask.terms);
+        let mut decision = Decision::new(ask.problem, ask.terms, ask.scope.clone(), rivals, ask.patience);
         self.overrule(&mut decision);
-        let signature = self.signature(&ask.problem, &decision.rivals);
         self.estimate(&mut decision, Effort::Model);
         let verdict = self.verdict(ask);
         let remembered = verdict.as_ref().and_then(|verdict| self.find(&decision.rivals, verdict));
@@ -215,28 +257,21 @@ impl Cold {
             _ if learned_choice == Some(chosen) => Reason::Learned,
             _ => Reason::Estimated,
         };
-        if let Some(verdict) = &verdict
-            && (remembered.is_none() || verdict.candidates != signature)
-        {
-            let note = "the set of rivals has changed since this was decided; the next call measures again";
-            decision.notes.push(note.to_string());
+        Ok((decision, verdict, learned))
+    }
+
+    /// Forgets a device that left.
+    pub(crate) fn leave(&self, device: u16) {
+        self.experience.leave(device);
+        if let Ok(mut verified) = self.verified.lock() {
+            verified.retain(|key| key.0 != device);
         }
-        // A plan in force brings the notes of its own decision.
-        decision.notes.extend(verdict.as_ref().filter(|_| ask.in_force.is_none()).and_then(how_found));
-        decision.complete = verdict.is_some_and(|verdict| !verdict.patience.starts_with(PARTIAL));
-        let same = |learned: &Foreseen| learned.choice == chosen;
-        decision.expected_loss = learned.filter(same).map(|learned| learned.loss);
-        self.expect_loss(&mut decision, ask.rules.indifference);
-        self.explain_learned(&mut decision);
-        decision.spent = stopwatch.elapsed();
-        sort(&mut decision);
-        Ok(decision)
     }
 
     /// The rival a verdict names.
     fn find(&self, rivals: &[Rival], verdict: &Verdict) -> Option<usize> {
         let on = |rival: &Rival| {
-            let device = self.devices.get(rival.device as usize);
+            let device = self.devices.get(rival.device);
             verdict.on.is_empty() || device.is_some_and(|device| device.facts().fingerprint.0 == verdict.on)
         };
         rivals.iter().position(|rival| {
@@ -248,8 +283,9 @@ impl Cold {
         })
     }
 
-    fn signature(&self, problem: &Problem, rivals: &[Rival]) -> u64 {
-        self.experience.signature(&self.devices, &self.wisdom, problem, rivals)
+    fn signature(&self, decision: &Decision) -> u64 {
+        let Decision { scope, problem, rivals, .. } = decision;
+        self.experience.signature(&self.devices, scope, &self.wisdom, problem, rivals)
     }
 
     /// Whether something is remembered of the race for this.
@@ -258,7 +294,7 @@ impl Cold {
     }
 
     fn verdict(&self, ask: &Ask<'_>) -> Option<Verdict> {
-        let machine = field::machine(&self.devices);
+        let machine = self.devices.machine(&ask.scope);
         self.wisdom.verdict(&machine, &ask.problem.to_string(), &ask.terms.to_string())
     }
 
@@ -266,7 +302,7 @@ impl Cold {
     fn measured_only(&self, decision: &mut Decision, ask: &Ask<'_>, index: usize) {
         let one = &mut decision.rivals[index..=index];
         if ask.terms.constraints.latency_max.is_some() {
-            one[0].transfer = self.devices[one[0].device as usize].transfer_overhead(&ask.problem);
+            one[0].transfer = self.transfer(&ask.scope, one[0].device, &ask.problem);
         }
         self.experience.estimate(&self.devices, &self.wisdom, &ask.problem, &ask.terms, one, Effort::Facts);
     }
@@ -348,7 +384,7 @@ impl Cold {
         if self.verified.lock().is_ok_and(|verified| verified.contains(&key)) {
             return true;
         }
-        let device = &self.devices[rival.device as usize];
+        let Some(device) = self.devices.get(rival.device) else { return false };
         let outcome = with_intent(&self.wisdom, device.as_ref(), rival, || {
             device.verify(rival.kernel, &problem, &rival.point, VERIFY_TIMEOUT)
         });
@@ -376,7 +412,7 @@ impl Cold {
             FailureKind::Untried => return,
             _ => self.experience.note_failure(problem, rival, failure.to_string()),
         }
-        let device = &self.devices[rival.device as usize];
+        let Some(device) = self.devices.get(rival.device) else { return };
         let outcome = Outcome::Failed { kind: failure.kind, message: failure.message.clone() };
         self.wisdom.record(fact_key(device.as_ref(), problem, rival, Condition::Quiet), outcome);
     }
@@ -386,7 +422,7 @@ impl Cold {
         let ended_by = Some(decision.ended_by).filter(|ended_by| *ended_by != SearchGoal::default());
         let patience = remembered_as(decision.complete, ask.patience, ask.session, ended_by);
         self.wisdom.decide(Verdict {
-            device: field::machine(&self.devices),
+            device: self.devices.machine(&decision.scope),
             problem: ask.problem.to_string(),
             terms: ask.terms.to_string(),
             kernel: winner.name.to_string(),
@@ -394,11 +430,11 @@ impl Cold {
             point: winner.point_name.clone(),
             patience,
             // After the race: whoever failed in it is out, and challenges the verdict when that is forgotten.
-            candidates: self.signature(&ask.problem, &decision.rivals),
+            candidates: self.signature(decision),
             on: self
                 .devices
-                .get(winner.device as usize)
-                .filter(|_| self.devices.len() > 1)
+                .get(winner.device)
+                .filter(|_| !decision.scope.is_alone())
                 .map_or_else(String::new, |device| device.facts().fingerprint.0.clone()),
             origin: String::new(),
             last_seen_ms: 0,
@@ -479,9 +515,12 @@ pub(crate) fn no_rival(decision: &Decision) -> PlanError {
     if reasons.is_empty() {
         reasons.push("no device has a kernel for this operation".to_string());
     }
+    // Whoever could do it and did not fail is out by a limit, if anyone is.
+    let limited = decision.rivals.iter().any(|rival| matches!(rival.standing, Standing::Excluded(_)));
     PlanError::NoRival {
         problem: decision.problem.to_string(),
         terms: decision.terms.to_string(),
+        why: if limited { Why::Constraint } else { Why::Unsupported },
         reasons: reasons.join("; "),
     }
 }
