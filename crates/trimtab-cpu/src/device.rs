@@ -19,8 +19,8 @@ use trimtab_core::{
     LaunchError, Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
 };
 use trimtab_operands::{
-    Batch, Buffer, Executor, Expected, HostBuffer, HostLaunch, Launch, Operands, Pending, Reference, Slice,
-    SliceMut, Wait, making_takes, stand_ins,
+    Batch, Buffer, Executor, Expected, HostBuffer, HostLaunch, Operands, Pending, Reference, Slice, SliceMut,
+    Wait, making_takes, stand_ins,
 };
 use trimtab_tune::{Stopwatch, panic_message};
 
@@ -209,16 +209,11 @@ impl Executor for CpuDevice {
     }
 
     fn run(&self, batch: Batch<'_>) -> Result<Option<Nanos>, LaunchError> {
-        let stopwatch = Stopwatch::start();
-        for launch in batch.launches {
-            let Launch { kernel, problem, point, .. } = launch;
-            HostBuffer::with_slices(launch, |inputs, out| self.launch(*kernel, problem, point, inputs, out))?;
-        }
-        let elapsed = stopwatch.elapsed();
-        if let (Some(last), Some(read)) = (batch.launches.last(), batch.read) {
-            HostBuffer::of(last.out)?.read(read)?;
-        }
-        Ok((batch.wait == Wait::Timed).then_some(elapsed))
+        let (wait, watch) = (batch.wait, Stopwatch::start());
+        HostBuffer::run(batch, |launch, inputs, out| {
+            self.launch(launch.kernel, launch.problem, launch.point, inputs, out)
+        })?;
+        Ok((wait == Wait::Timed).then(|| watch.elapsed()))
     }
 
     /// Nothing is left running: a launch is over when it returns.

@@ -245,12 +245,26 @@ impl HostBuffer {
         Ok(())
     }
 
+    /// Makes launches whose buffers are all of this kind, one after the other, and reads the last result where asked.
+    pub fn run(
+        batch: Batch<'_>,
+        mut compute: impl FnMut(&Launch<'_>, &[Slice<'_>], SliceMut<'_>) -> Result<(), LaunchError>,
+    ) -> Result<(), LaunchError> {
+        for launch in batch.launches {
+            HostBuffer::with_slices(launch, |inputs, out| compute(launch, inputs, out))?;
+        }
+        match (batch.launches.last(), batch.read) {
+            (Some(last), Some(read)) => HostBuffer::of(last.out)?.read(read),
+            _ => Ok(()),
+        }
+    }
+
     fn short(&self, asked: usize) -> LaunchError {
         LaunchError::Kernel(format!("the buffer has {} bytes, {asked} are asked for", self.bytes))
     }
 
     /// Runs a launch whose buffers are all of this kind, its operands as slices. An operand that is the result too is refused.
-    pub fn with_slices(
+    fn with_slices(
         launch: &Launch<'_>,
         run: impl FnOnce(&[Slice<'_>], SliceMut<'_>) -> Result<(), LaunchError>,
     ) -> Result<(), LaunchError> {

@@ -268,6 +268,13 @@ impl Data {
         by_dtype!(dtype, T => T::own(vec![T::default(); len]))
     }
 
+    /// A copy of elements by how they lie in memory.
+    pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Data {
+        let mut data = Data::zeros(dtype, bytes.len() / dtype.size() as usize);
+        data.slice_mut().into_bytes().iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        data
+    }
+
     /// These numbers, rounded to the type.
     pub fn of_numbers(dtype: DType, numbers: &[f64]) -> Data {
         by_dtype!(dtype, T => T::own(numbers.iter().map(|&number| T::from_f64(number)).collect()))

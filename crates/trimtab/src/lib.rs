@@ -23,6 +23,7 @@ mod buffers;
 mod builder;
 mod calibrate;
 mod choose;
+pub mod device;
 mod environment;
 mod error;
 mod expression;
