@@ -16,14 +16,10 @@ use trimtab::plan::{Reason, TuneRequest};
 use trimtab::tune::Rules;
 use trimtab::wisdom::Wisdom;
 use trimtab::{Runtime, Tensor};
+use trimtab_testing::variable;
 
 const ROLE: &str = "TRIMTAB_TEST_ROLE";
 const DIR: &str = "TRIMTAB_TEST_DIR";
-
-#[expect(clippy::disallowed_methods, reason = "a child of this test learns its role from the environment")]
-fn from_environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
 
 fn runtime(dir: &Path) -> Runtime {
     Runtime::builder().ignore_environment().wisdom_dir(dir).build().unwrap()
@@ -87,7 +83,7 @@ fn problems(of: &str) -> Vec<Problem> {
 /// Not a test of its own: what the children do. Without a role it does nothing.
 #[test]
 fn a_child_plays_its_role() {
-    let (Some(role), Some(dir)) = (from_environment(ROLE), from_environment(DIR)) else { return };
+    let (Some(role), Some(dir)) = (variable(ROLE), variable(DIR)) else { return };
     let dir = Path::new(&dir);
     match role.as_str() {
         "evens" | "odds" => {
@@ -129,12 +125,8 @@ fn a_child_plays_its_role() {
 }
 
 fn child(role: &str, dir: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "a_child_plays_its_role", "--nocapture"]).env(ROLE, role).env(DIR, dir);
-    for (variable, _) in trimtab::VARIABLES {
-        command.env_remove(variable);
-    }
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut command = trimtab_testing::child("a_child_plays_its_role").unwrap();
+    command.env(ROLE, role).env(DIR, dir).stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }
 
