@@ -68,8 +68,8 @@ pub fn data(what: &str) -> Option<PathBuf> {
     };
     let demanded = variable(DATA).is_some() || variable(REQUIRE_DATA).is_some();
     assert!(!demanded, "{what}: {missing}");
-    // Written, not printed: what a test that passes prints is not shown.
-    let _ = writeln!(std::io::stderr(), "{NOT_RUN} {what}: {missing}");
+    // Written, not printed: what a test that passes prints is not shown. At once, so that lines of threads stay whole.
+    let _ = std::io::stderr().write_all(format!("{NOT_RUN} {what}: {missing}\n").as_bytes());
     None
 }
 
