@@ -1,4 +1,7 @@
-//! The rules no compiler checks: dependency direction, file length, opening sentences, banned calls, unsafe where allowed.
+//! The rules no compiler checks: dependency direction, file length, opening sentences, banned calls and words, unsafe where
+//! allowed; names, paths and paragraphs in `tree`.
+
+mod tree;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -7,7 +10,7 @@ use std::path::{Path, PathBuf};
 const MAX_LINES: usize = 600;
 
 /// Crates by level: a crate depends only on crates of lower levels (ARCHITECTURE.md, Crates).
-const LEVELS: [(&str, u32); 12] = [
+const LEVELS: [(&str, u32); 13] = [
     ("trimtab-core", 0),
     ("trimtab-model", 1),
     ("trimtab-tune", 1),
@@ -18,6 +21,7 @@ const LEVELS: [(&str, u32); 12] = [
     ("trimtab-plan", 2),
     ("trimtab-cpu", 2),
     ("trimtab", 3),
+    ("trimtab-testing", 3),
     ("trimtab-cli", 4),
     ("trimtab-bench", 4),
 ];
@@ -25,7 +29,10 @@ const LEVELS: [(&str, u32); 12] = [
 /// Crates that may use `unsafe`: those that talk to hardware or foreign libraries; the benchmark counts allocations.
 const UNSAFE_ALLOWED: [&str; 3] = ["trimtab-cpu", "trimtab-wgpu", "trimtab-bench"];
 
-/// What may be called in one place only: (text, crate that may).
+/// For tests, and for what is measured beside them: nothing that is published may need it.
+const FOR_TESTS: &str = "trimtab-testing";
+
+/// What may be called in one place only, apart from tests: (text, crate that may).
 const ONE_PLACE: [(&str, &str); 4] = [
     ("Instant::now", "trimtab-tune"),
     ("SystemTime::now", "trimtab-wisdom"),
@@ -40,21 +47,44 @@ const FILES_ALLOWED: [&str; 5] =
 /// The one file of the facade that reads and writes files: those the caller names.
 const FILE_ALLOWED: &str = "crates/trimtab/src/npy.rs";
 
+/// Words that may not stand in a crate, or in any (""): the field has better ones, and the planner asks a device's facts what it is
+/// like, not what it is.
+const BANNED_WORDS: [(&str, &str, &str); 4] = [
+    ("trimtab-plan", "devicekind", "the facts' habits"),
+    ("", "handover", "transfer overhead"),
+    ("", "outpaced", "dominated"),
+    ("", "lessons", "training table"),
+];
+
 /// Names that say nothing.
 const BANNED_NAMES: [&str; 4] = ["utils.rs", "common.rs", "types.rs", "helpers.rs"];
 
 pub fn check(root: &Path) -> Result<()> {
-    let mut problems = Vec::new();
+    let (mut problems, mut types) = (Vec::new(), tree::Types::default());
     let mut files = 0;
     for (krate, level) in LEVELS {
         let dir = root.join("crates").join(krate);
-        dependencies(&dir, krate, level, &mut problems)?;
+        let manifest = std::fs::read_to_string(dir.join("Cargo.toml"))
+            .with_context(|| format!("{krate} has a manifest"))?;
+        dependencies(&manifest, krate, level, &mut problems);
         for file in rust_files(&dir)? {
             files += 1;
             let text =
                 std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
             let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
             source(krate, &shown, &text, &mut problems);
+            if shown.starts_with(&format!("crates/{krate}/src/")) && krate != FOR_TESTS {
+                types.note(&shown, &text, &mut problems);
+            }
+        }
+    }
+    types.check(&mut problems);
+    for shown in tree::files(root)? {
+        // What is listed may be gone, or no text.
+        let Ok(text) = std::fs::read_to_string(root.join(&shown)) else { continue };
+        tree::machine_paths(&shown, &text, &mut problems);
+        if shown == "ARCHITECTURE.md" {
+            tree::paragraphs(&shown, &text, &mut problems);
         }
     }
     let listed = std::fs::read_dir(root.join("crates"))?;
@@ -72,9 +102,7 @@ pub fn check(root: &Path) -> Result<()> {
 }
 
 /// Only downwards, never sideways.
-fn dependencies(dir: &Path, krate: &str, level: u32, problems: &mut Vec<String>) -> Result<()> {
-    let manifest =
-        std::fs::read_to_string(dir.join("Cargo.toml")).with_context(|| format!("{krate} has a manifest"))?;
+fn dependencies(manifest: &str, krate: &str, level: u32, problems: &mut Vec<String>) {
     let mut in_dependencies = false;
     for line in manifest.lines() {
         if line.starts_with('[') {
@@ -82,12 +110,13 @@ fn dependencies(dir: &Path, krate: &str, level: u32, problems: &mut Vec<String>)
         }
         let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
         let Some((_, other)) = LEVELS.iter().find(|(known, _)| *known == name) else { continue };
-        if in_dependencies && *other >= level {
+        if in_dependencies && name == FOR_TESTS && krate != "trimtab-bench" {
+            problems.push(format!("{krate} depends on {FOR_TESTS}: that is for [dev-dependencies]"));
+        } else if in_dependencies && *other >= level {
             problems
                 .push(format!("{krate} (level {level}) depends on {name} (level {other}): only downwards"));
         }
     }
-    Ok(())
 }
 
 fn source(krate: &str, shown: &str, text: &str, problems: &mut Vec<String>) {
@@ -101,8 +130,16 @@ fn source(krate: &str, shown: &str, text: &str, problems: &mut Vec<String>) {
     if BANNED_NAMES.iter().any(|name| shown.ends_with(&format!("/{name}"))) {
         problems.push(format!("{shown}: the name says nothing"));
     }
+    let is_source = !shown.contains("/tests/") && !shown.contains("/examples/");
+    for (number, line) in text.lines().enumerate().filter(|_| is_source) {
+        for (home, word, instead) in BANNED_WORDS {
+            if (home.is_empty() || home == krate) && line.to_lowercase().contains(word) {
+                problems.push(format!("{shown}:{}: not `{word}` but {instead}", number + 1));
+            }
+        }
+    }
     // Tests may do what they need to set up a machine.
-    let is_test = shown.contains("/tests/") || shown.ends_with("tests.rs") || shown.contains("/examples/");
+    let is_test = !is_source || shown.ends_with("tests.rs") || krate == FOR_TESTS;
     if is_test {
         return;
     }
@@ -157,6 +194,28 @@ mod tests {
     }
 
     #[test]
+    fn dependencies_go_downwards_and_what_is_for_tests_stays_with_tests() {
+        for (krate, level, manifest, part) in [
+            ("trimtab-plan", 2, "[dependencies]\ntrimtab-core.workspace = true\n", None),
+            ("trimtab-plan", 2, "[dependencies]\ntrimtab-cpu.workspace = true\n", Some("only downwards")),
+            ("trimtab-plan", 2, "[dev-dependencies]\ntrimtab-testing.workspace = true\n", None),
+            (
+                "trimtab-cli",
+                4,
+                "[dependencies]\ntrimtab-testing.workspace = true\n",
+                Some("dev-dependencies"),
+            ),
+            ("trimtab-bench", 4, "[dependencies]\ntrimtab-testing.workspace = true\n", None),
+        ] {
+            let mut problems = Vec::new();
+            dependencies(manifest, krate, level, &mut problems);
+            let told = problems.first().map(String::as_str);
+            assert_eq!(told.is_some(), part.is_some(), "{manifest}: {told:?}");
+            assert!(told.unwrap_or_default().contains(part.unwrap_or_default()), "{told:?}");
+        }
+    }
+
+    #[test]
     fn each_rule_can_be_broken() {
         assert_eq!(problems_of("trimtab-core", "a/fine.rs", "//! Fine.\nfn f() {}\n"), Vec::<String>::new());
         for (krate, shown, text, part) in [
@@ -167,10 +226,15 @@ mod tests {
             ("trimtab-plan", "a/b.rs", "//! x\nstd::fs::read(p);\n", "belongs to trimtab-wisdom"),
             ("trimtab-cpu", "a/b.rs", "//! x\nstd::env::var(p);\n", "belongs to trimtab"),
             ("trimtab-cpu", "a/b.rs", "//! x\npub use a::*;\n", "name what is exported"),
+            ("trimtab-plan", "a/b.rs", "//! x\n// A DeviceKind.\n", "the facts' habits"),
+            ("trimtab-cpu", "a/b.rs", "//! x\nlet handover_ns = 1;\n", "transfer overhead"),
+            ("trimtab-plan", "a/b.rs", "//! x\nReason::Outpaced\n", "dominated"),
+            ("trimtab-model", "a/b.rs", "//! Lessons.\n", "training table"),
         ] {
             let found = problems_of(krate, shown, text);
             assert!(found.len() == 1 && found[0].contains(part), "{text}: {found:?}");
         }
+        assert_eq!(problems_of("trimtab-cpu", "a/b.rs", "//! A DeviceKind.\n"), Vec::<String>::new());
         let long = format!("//! x\n{}", "\n".repeat(MAX_LINES));
         assert!(problems_of("trimtab", "a/b.rs", &long)[0].contains("is there a seam"));
     }

@@ -46,7 +46,7 @@ pub(crate) struct Options {
     pub(crate) save: Option<PathBuf>,
     /// `--shapes N`: how many shapes to measure.
     pub(crate) shapes: Option<usize>,
-    /// `--data DIR`: where published recordings are.
+    /// `--data DIR`: where published recordings are, instead of `TRIMTAB_DATA` or beside the checkout.
     pub(crate) data: Option<PathBuf>,
 }
 
@@ -100,7 +100,7 @@ const BENCHES: [(&str, &str, Bench); 15] = [
         placement::run,
     ),
     ("offload", "the device a call is given to against the better one, size by size", offload::run),
-    ("recorded", "the models on published recordings of other devices  --data DIR", recorded::run),
+    ("recorded", "the models on published recordings of other devices  [--data DIR]", recorded::run),
 ];
 
 fn main() -> Result<()> {

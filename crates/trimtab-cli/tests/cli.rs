@@ -1,66 +1,17 @@
 //! The real binary as a user runs it, each test with wisdom of its own.
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
+mod support;
+
 use expect_test::expect;
 use std::path::Path;
-use std::process::{Command, Output};
-use tempfile::TempDir;
+use support::{Ended, Machine};
 
 const SMALL: &str = "matmul:f32:8x8x8";
 const OTHER: &str = "matmul:f64:5x6x7";
 
-struct Machine {
-    wisdom: TempDir,
-}
-
-struct Outcome {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Machine {
-    fn new() -> Machine {
-        Machine { wisdom: tempfile::tempdir().unwrap() }
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
-        for name in ["TUNE", "BUDGET", "DEVICE", "THREADS", "BLAS", "LOG"] {
-            command.env_remove(format!("TRIMTAB_{name}"));
-        }
-        // The processor alone: GPUs have tests of their own.
-        command.env("TRIMTAB_DEVICE", "cpu");
-        command.env("TRIMTAB_WISDOM_DIR", self.wisdom.path()).args(args);
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Outcome {
-        Outcome::of(self.command(args).output().unwrap())
-    }
-
-    fn ok(&self, args: &[&str]) -> String {
-        let outcome = self.run(args);
-        assert_eq!(outcome.code, 0, "{args:?}: {}{}", outcome.out, outcome.err);
-        assert_eq!(outcome.err, "", "{args:?} should be quiet when piped");
-        assert!(!outcome.out.contains('\x1b'), "{args:?} should write no escape codes to a pipe");
-        outcome.out
-    }
-
-    fn lines(&self, args: &[&str]) -> Vec<serde_json::Value> {
-        self.ok(args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-
-    fn tune(&self, problem: &str) -> serde_json::Value {
-        self.lines(&["tune", problem, "--budget", "30s", "--json"]).remove(0)
-    }
-}
-
-impl Outcome {
-    fn of(output: Output) -> Outcome {
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        Outcome { code: output.status.code().unwrap(), out: text(&output.stdout), err: text(&output.stderr) }
-    }
+fn tune(machine: &Machine, problem: &str) -> serde_json::Value {
+    machine.lines(&["tune", problem, "--budget", "30s", "--json"]).remove(0)
 }
 
 /// Runs of digits as one `#`, with the fraction: times differ between runs, words do not.
@@ -101,22 +52,21 @@ fn help_lists_commands_environment_and_problems() {
 #[test]
 fn a_wrong_problem_says_what_is_right_and_exits_with_2() {
     let outcome = Machine::new().run(&["explain", "gemm:f32:1x1x1"]);
-    assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
+    assert_eq!((outcome.code, outcome.out.as_str()), (Some(2), ""));
     expect![[r#"
         error: `gemm:f32:1x1x1` is not a problem: `gemm` is not an operation; use one of: matmul, elementwise, reduce, transpose, fused, custom; write for example matmul:f32:512x512x512 (m x n x k), elementwise.add:f32:1024x1024,1024, reduce.sum:f32:64x1024:axis1 or transpose:f32:512x256
     "#]]
     .assert_eq(&outcome.err);
     for command in ["tune", "bench", "run"] {
-        assert_eq!(Machine::new().run(&[command, "matmul:f32:1x1"]).code, 2, "{command}");
+        assert_eq!(Machine::new().run(&[command, "matmul:f32:1x1"]).code, Some(2), "{command}");
     }
 }
 
 #[test]
 fn a_wrong_environment_value_lists_the_right_ones_and_exits_with_2() {
     let machine = Machine::new();
-    let outcome =
-        Outcome::of(machine.command(&["explain", SMALL]).env("TRIMTAB_TUNE", "fast").output().unwrap());
-    assert_eq!(outcome.code, 2);
+    let outcome = Ended::of(machine.command(&["explain", SMALL]).env("TRIMTAB_TUNE", "fast"));
+    assert_eq!(outcome.code, Some(2));
     expect![[r#"
         error: TRIMTAB_TUNE=`fast` is not understood; use one of: off (also 0, false), estimate, measure, exhaustive; or a search strategy: auto, model, hill, evolve, anneal, halving (also race), natural, random, sweep
     "#]]
@@ -143,7 +93,7 @@ fn wrong_options_exit_with_2_and_say_what_to_give() {
         (vec![], "Usage"),
     ] {
         let outcome = Machine::new().run(&args);
-        assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.err);
+        assert_eq!(outcome.code, Some(2), "{args:?}: {}", outcome.err);
         assert!(outcome.err.contains(part), "{args:?}: {}", outcome.err);
         assert_eq!(outcome.out, "", "{args:?}");
     }
@@ -189,7 +139,7 @@ fn explain_as_json_has_the_promised_keys() {
 #[test]
 fn what_tune_chose_is_what_explain_shows() {
     let machine = Machine::new();
-    let tuned = machine.tune(SMALL);
+    let tuned = tune(&machine, SMALL);
     let explained = machine.lines(&["explain", SMALL, "--json"]).remove(0);
     assert_eq!((&explained["kernel"], &explained["point"]), (&tuned["kernel"], &tuned["point"]));
     assert_eq!(explained["reason"], "remembered");
@@ -208,13 +158,13 @@ fn mode_off_explains_the_default_where_nothing_is_measured() {
 #[test]
 fn tuning_twice_measures_nothing_the_second_time_and_chooses_the_same() {
     let machine = Machine::new();
-    let first = machine.tune(SMALL);
+    let first = tune(&machine, SMALL);
     for key in ["problem", "kernel", "point", "ns", "vs_default", "measured", "complete", "reason"] {
         assert!(keys(&first).contains(&key), "{key} is missing in {first}");
     }
     assert!(first["measured"].as_u64().unwrap() > 0);
     assert!(first["vs_default"].as_f64().unwrap() > 0.0);
-    let second = machine.tune(SMALL);
+    let second = tune(&machine, SMALL);
     assert_eq!(second["measured"], 0);
     assert_eq!(second["reason"], "remembered");
     assert_eq!((&second["kernel"], &second["point"]), (&first["kernel"], &first["point"]));
@@ -239,10 +189,10 @@ fn settings_can_be_searched_by_a_named_strategy_within_so_many_evaluations() {
 #[test]
 fn tune_shows_a_table_and_where_it_is_remembered() {
     let machine = Machine::new();
-    machine.tune(SMALL);
+    tune(&machine, SMALL);
     let text = machine.ok(&["tune", SMALL]);
-    let kernel = machine.tune(SMALL)["kernel"].as_str().unwrap().to_string();
-    let text = text.replace(&machine.wisdom.path().display().to_string(), "DIR").replace(&kernel, "KERNEL");
+    let kernel = tune(&machine, SMALL)["kernel"].as_str().unwrap().to_string();
+    let text = text.replace(&machine.path().display().to_string(), "DIR").replace(&kernel, "KERNEL");
     let lines: Vec<String> = text.lines().filter(|line| !line.starts_with('─')).map(normalised).collect();
     // The columns' widths and the kernel's settings depend on the machine.
     assert_eq!(
@@ -263,14 +213,14 @@ fn tune_shows_a_table_and_where_it_is_remembered() {
 #[test]
 fn wisdom_goes_round_by_export_import_and_forget() {
     let (here, there) = (Machine::new(), Machine::new());
-    let tuned = here.tune(SMALL);
-    here.tune(OTHER);
+    let tuned = tune(&here, SMALL);
+    tune(&here, OTHER);
     let facts = here.lines(&["wisdom", "list", "--json"]);
     assert!(facts.iter().any(|fact| fact["kernel"] == tuned["kernel"] && fact["n"].as_u64().unwrap() > 0));
     for key in ["device", "kernel", "version", "problem", "point", "condition", "n", "min_ns", "mean_ns"] {
         assert!(keys(&facts[0]).contains(&key), "{key} is missing in {}", facts[0]);
     }
-    let file = there.wisdom.path().with_extension("exported");
+    let file = there.path().with_extension("exported");
     let file_text = file.display().to_string();
     here.ok(&["wisdom", "export", &file_text]);
     let printed = here.ok(&["wisdom", "export", "--problem", SMALL]);
@@ -284,7 +234,7 @@ fn wisdom_goes_round_by_export_import_and_forget() {
     assert_eq!(committed["changes"].as_array().unwrap().len(), 2);
     std::fs::remove_file(&file).unwrap();
     assert_eq!(there.lines(&["wisdom", "list", "--json"]).len(), facts.len());
-    assert_eq!(there.tune(SMALL)["measured"], 0);
+    assert_eq!(tune(&there, SMALL)["measured"], 0);
 
     let forgotten = there.lines(&["wisdom", "forget", "--problem", SMALL, "--json"]).remove(0);
     assert!(forgotten["forgotten"].as_u64().unwrap() > 0);
@@ -303,14 +253,14 @@ fn wisdom_goes_round_by_export_import_and_forget() {
 #[test]
 fn a_bad_line_is_rejected_alone_and_told() {
     let (here, there) = (Machine::new(), Machine::new());
-    here.tune(SMALL);
+    tune(&here, SMALL);
     let text = here.ok(&["wisdom", "export"]);
     let spoiled: Vec<&str> = text.lines().chain(["not wisdom at all"]).collect();
-    let file = there.wisdom.path().with_extension("spoiled");
+    let file = there.path().with_extension("spoiled");
     std::fs::write(&file, spoiled.join("\n")).unwrap();
     let outcome = there.run(&["wisdom", "import", &file.display().to_string(), "--commit", "--json"]);
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(outcome.code, 0);
+    assert_eq!(outcome.code, Some(0));
     assert!(
         outcome.err.starts_with(&format!("warning: line {} was not taken: ", spoiled.len())),
         "{}",
@@ -324,18 +274,18 @@ fn a_bad_line_is_rejected_alone_and_told() {
 #[test]
 fn the_wisdom_path_is_printed_alone_and_options_win_over_the_environment() {
     let (machine, other) = (Machine::new(), Machine::new());
-    assert_eq!(machine.ok(&["wisdom", "path"]), format!("{}\n", machine.wisdom.path().display()));
-    let dir = other.wisdom.path().display().to_string();
+    assert_eq!(machine.ok(&["wisdom", "path"]), format!("{}\n", machine.path().display()));
+    let dir = other.path().display().to_string();
     assert_eq!(machine.ok(&["wisdom", "path", "--wisdom-dir", &dir]), format!("{dir}\n"));
     let off = machine.run(&["wisdom", "path", "--wisdom-dir", "Off"]);
-    assert_eq!((off.code, off.out.as_str()), (1, ""));
+    assert_eq!((off.code, off.out.as_str()), (Some(1), ""));
 }
 
 #[test]
 fn compacting_keeps_the_facts() {
     let machine = Machine::new();
-    machine.tune(SMALL);
-    machine.tune(OTHER);
+    tune(&machine, SMALL);
+    tune(&machine, OTHER);
     let before = machine.lines(&["wisdom", "list", "--json"]);
     let report = machine.lines(&["wisdom", "compact", "--json"]).remove(0);
     assert!(report["segments_merged"].as_u64().unwrap() >= 2, "{report}");
@@ -358,7 +308,7 @@ fn run_checks_the_result_against_the_reference() {
 fn a_problem_that_does_not_fit_in_memory_is_refused_not_tried() {
     for command in ["run", "bench"] {
         let outcome = Machine::new().run(&[command, "matmul:f32:900000x900000x1"]);
-        assert_eq!(outcome.code, 1, "{}", outcome.err);
+        assert_eq!(outcome.code, Some(1), "{}", outcome.err);
         assert!(outcome.err.starts_with("error: matmul:f32:900000x900000x1 "), "{}", outcome.err);
     }
 }
@@ -366,7 +316,7 @@ fn a_problem_that_does_not_fit_in_memory_is_refused_not_tried() {
 #[test]
 fn bench_measures_every_rival_and_marks_the_chosen_one() {
     let machine = Machine::new();
-    machine.tune(SMALL);
+    tune(&machine, SMALL);
     let bench = machine.lines(&["bench", SMALL, "--rounds", "3", "--json"]).remove(0);
     let rivals = bench["rivals"].as_array().unwrap();
     assert!(rivals.len() >= 3);
@@ -416,7 +366,7 @@ fn a_cap_on_threads_keeps_plans_apart() {
 #[test]
 fn a_reader_that_leaves_early_is_no_error() {
     let machine = Machine::new();
-    machine.tune(SMALL);
+    tune(&machine, SMALL);
     for args in [vec!["wisdom", "list", "--json"], vec!["explain", SMALL, "--all"], vec!["--help"]] {
         let mut child = machine
             .command(&args)
@@ -425,19 +375,19 @@ fn a_reader_that_leaves_early_is_no_error() {
             .spawn()
             .unwrap();
         drop(child.stdout.take());
-        let outcome = Outcome::of(child.wait_with_output().unwrap());
-        assert_eq!((outcome.code, outcome.err.as_str()), (0, ""), "{args:?}");
+        let outcome = Ended::from(child.wait_with_output().unwrap());
+        assert_eq!((outcome.code, outcome.err.as_str()), (Some(0), ""), "{args:?}");
     }
 }
 
 #[test]
 fn a_directory_that_cannot_be_used_is_a_warning_and_the_answer_still_comes() {
     let machine = Machine::new();
-    let file = machine.wisdom.path().join("a-file");
+    let file = machine.path().join("a-file");
     std::fs::write(&file, "in the way").unwrap();
     let outcome =
         machine.run(&["run", SMALL, "--wisdom-dir", &Path::new(&file).join("below").display().to_string()]);
-    assert_eq!(outcome.code, 0, "{}", outcome.err);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.err);
     assert!(outcome.err.starts_with("warning: "), "{}", outcome.err);
     assert!(outcome.out.contains("agrees with the reference"));
 }

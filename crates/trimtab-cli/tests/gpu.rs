@@ -1,47 +1,22 @@
 //! The real binary on a GPU, and without one. Needs an adapter and fails without; `cargo xtask test` installs Mesa's.
 #![cfg(feature = "wgpu")]
-#![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
-use std::process::{Command, Output};
-use tempfile::TempDir;
+mod support;
+
+use support::{Ended, Machine};
 
 const PROBLEM: &str = "elementwise.add:f32:5000";
 
-fn command(wisdom: &TempDir, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
-    for name in ["TUNE", "BUDGET", "DEVICE", "THREADS", "BLAS", "LOG"] {
-        command.env_remove(format!("TRIMTAB_{name}"));
-    }
-    command.env("TRIMTAB_WISDOM_DIR", wisdom.path()).args(args);
-    command
-}
-
-/// A machine on which no Vulkan driver is found.
-fn without_driver(wisdom: &TempDir, args: &[&str]) -> Output {
-    let nothing = wisdom.path().join("nothing");
-    let mut command = command(wisdom, args);
-    command.env("VK_DRIVER_FILES", &nothing).env("VK_ICD_FILENAMES", &nothing).output().unwrap()
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn ok(wisdom: &TempDir, args: &[&str]) -> String {
-    let output = command(wisdom, args).output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{args:?}: {}{errors}", text(&output));
-    text(&output)
-}
-
-fn lines(wisdom: &TempDir, args: &[&str]) -> Vec<serde_json::Value> {
-    ok(wisdom, args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+/// The same machine with no Vulkan driver to be found.
+fn without_driver(machine: &Machine, args: &[&str]) -> Ended {
+    let nothing = machine.file("nothing");
+    Ended::of(machine.command(args).env("VK_DRIVER_FILES", &nothing).env("VK_ICD_FILENAMES", &nothing))
 }
 
 #[test]
 fn devices_show_limits_features_and_measured_speeds_of_a_gpu() {
-    let wisdom = tempfile::tempdir().unwrap();
-    let devices = lines(&wisdom, &["devices", "--json"]);
+    let wisdom = Machine::with_gpus();
+    let devices = wisdom.lines(&["devices", "--json"]);
     let gpu = devices.iter().find(|device| device["id"] == "gpu0").unwrap();
     assert_eq!((&gpu["usable"], &gpu["kind"]), (&true.into(), &"gpu".into()));
     for name in ["name", "backend", "driver", "fingerprint"] {
@@ -60,7 +35,7 @@ fn devices_show_limits_features_and_measured_speeds_of_a_gpu() {
     ] {
         assert!(value.as_f64().is_some_and(|value| value > 0.0), "{value} in {gpu}");
     }
-    let shown = ok(&wisdom, &["devices"]);
+    let shown = wisdom.ok(&["devices"]);
     for part in ["cpu: ", "gpu0: ", "workgroups", "upload", "gpu.matmul."] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
@@ -68,39 +43,37 @@ fn devices_show_limits_features_and_measured_speeds_of_a_gpu() {
 
 #[test]
 fn tune_explain_bench_and_run_work_on_a_gpu_as_on_the_processor() {
-    let wisdom = tempfile::tempdir().unwrap();
+    let wisdom = Machine::with_gpus();
     let on = ["--device", "gpu0", "--json"];
-    let tuned = lines(&wisdom, &[&["tune", PROBLEM, "--budget", "5s"], &on[..]].concat()).remove(0);
+    let tuned = wisdom.lines(&[&["tune", PROBLEM, "--budget", "5s"], &on[..]].concat()).remove(0);
     assert_eq!(tuned["device"], "gpu0");
     assert!(tuned["measured"].as_u64().unwrap() > 0 && tuned["kernel"].as_str().unwrap().starts_with("gpu."));
-    let explained = lines(&wisdom, &[&["explain", PROBLEM], &on[..]].concat()).remove(0);
+    let explained = wisdom.lines(&[&["explain", PROBLEM], &on[..]].concat()).remove(0);
     assert_eq!((&explained["kernel"], &explained["point"]), (&tuned["kernel"], &tuned["point"]));
     assert_eq!(explained["reason"], "remembered");
     assert!(explained["transfer_ns"].as_u64().unwrap() > 0);
     let reasoning = explained["reasoning"].to_string();
     assert!(reasoning.contains("limited by memory"), "{reasoning}");
-    let again = lines(&wisdom, &[&["tune", PROBLEM, "--budget", "5s"], &on[..]].concat()).remove(0);
+    let again = wisdom.lines(&[&["tune", PROBLEM, "--budget", "5s"], &on[..]].concat()).remove(0);
     assert_eq!(again["measured"], 0);
-    let ran = lines(&wisdom, &[&["run", PROBLEM], &on[..]].concat()).remove(0);
+    let ran = wisdom.lines(&[&["run", PROBLEM], &on[..]].concat()).remove(0);
     assert_eq!((&ran["agrees"], &ran["device"]), (&true.into(), &"gpu0".into()));
-    let benched = ok(&wisdom, &["bench", PROBLEM, "--device", "gpu0", "--budget", "5s", "--rounds", "3"]);
+    let benched = wisdom.ok(&["bench", PROBLEM, "--device", "gpu0", "--budget", "5s", "--rounds", "3"]);
     assert!(benched.contains("gpu.elementwise.vector"), "{benched}");
 }
 
 #[test]
 fn without_a_driver_everything_else_works_and_devices_says_how_to_get_one() {
-    let wisdom = tempfile::tempdir().unwrap();
+    let wisdom = Machine::with_gpus();
     let devices = without_driver(&wisdom, &["devices"]);
-    assert!(devices.status.success());
-    let shown = text(&devices);
+    let shown = devices.ok();
     assert!(shown.contains("cpu: ") && shown.contains("no GPU: "), "{shown}");
     assert!(shown.contains("mesa-vulkan-drivers"), "{shown}");
-    let listed = text(&without_driver(&wisdom, &["devices", "--json"]));
+    let listed = without_driver(&wisdom, &["devices", "--json"]).ok();
     let last: serde_json::Value = serde_json::from_str(listed.lines().last().unwrap()).unwrap();
     assert_eq!((&last["usable"], &last["kind"]), (&false.into(), &"gpu".into()));
     assert!(last["reason"].as_str().unwrap().contains("no driver offers an adapter"));
-    assert!(without_driver(&wisdom, &["run", "matmul:f32:8x8x8"]).status.success());
+    without_driver(&wisdom, &["run", "matmul:f32:8x8x8"]).ok();
     let pinned = without_driver(&wisdom, &["run", PROBLEM, "--device", "gpu0"]);
-    let error = String::from_utf8_lossy(&pinned.stderr).into_owned();
-    assert!(!pinned.status.success() && error.contains("no GPU: "), "{error}");
+    assert!(pinned.code != Some(0) && pinned.err.contains("no GPU: "), "{}", pinned.err);
 }

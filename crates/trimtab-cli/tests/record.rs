@@ -1,54 +1,29 @@
 //! `trimtab record` and `trimtab recording` as a user runs them, on this machine's processor and a GPU.
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
+mod support;
+
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::{Command, Output};
-use tempfile::TempDir;
+use std::process::Command;
+use support::Machine;
 use trimtab_replay::{Completeness, Recording, read_recordings};
 
 const OURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trimtab-replay/data");
 const PROBLEM: &str = "transpose:f32:64x48";
 
-fn command(place: &TempDir, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
-    for name in ["TUNE", "BUDGET", "DEVICE", "THREADS", "BLAS", "LOG"] {
-        command.env_remove(format!("TRIMTAB_{name}"));
-    }
-    command.env("TRIMTAB_DEVICE", "cpu").env("TRIMTAB_WISDOM_DIR", place.path().join("wisdom")).args(args);
-    command
+fn data(place: &Machine) -> String {
+    place.file("recordings")
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn run(place: &TempDir, args: &[&str]) -> Output {
-    command(place, args).output().unwrap()
-}
-
-fn ok(place: &TempDir, args: &[&str]) -> String {
-    let output = run(place, args);
-    assert!(output.status.success(), "{args:?}: {}{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
-}
-
-fn data(place: &TempDir) -> String {
-    place.path().join("recordings").display().to_string()
-}
-
-fn lines(place: &TempDir, args: &[&str]) -> Vec<Value> {
-    ok(place, args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn recorded(place: &TempDir) -> Vec<Recording> {
+fn recorded(place: &Machine) -> Vec<Recording> {
     read_recordings(Path::new(&data(place)), &[]).unwrap()
 }
 
 #[test]
 fn every_kernel_with_settings_is_recorded_and_can_be_replayed() {
-    let place = tempfile::tempdir().unwrap();
-    let told = lines(&place, &["record", PROBLEM, "--repeats", "3", "--data", &data(&place), "--json"]);
+    let place = Machine::new();
+    let told = place.lines(&["record", PROBLEM, "--repeats", "3", "--data", &data(&place), "--json"]);
     let recordings = recorded(&place);
     assert!(recordings.len() > 1 && told.len() == recordings.len());
     for (recording, told) in recordings.iter().zip(&told) {
@@ -71,19 +46,19 @@ fn every_kernel_with_settings_is_recorded_and_can_be_replayed() {
         assert_eq!((recording.sizes.as_slice(), recording.api.as_str()), (&[64, 48][..], "cpu"));
     }
     let simulated =
-        lines(&place, &["simulate", "--data", &data(&place), "--seeds", "2", "--strategy", "auto", "--json"]);
+        place.lines(&["simulate", "--data", &data(&place), "--seeds", "2", "--strategy", "auto", "--json"]);
     assert_eq!(simulated.len(), recordings.len() * 4 + 1);
-    let listed = ok(&place, &["recording", "list", "--data", &data(&place)]);
+    let listed = place.ok(&["recording", "list", "--data", &data(&place)]);
     assert!(recordings.iter().all(|recording| listed.contains(&recording.kernel)), "{listed}");
 }
 
 #[test]
 fn a_sample_is_drawn_by_the_seed_and_a_kernel_can_be_named() {
-    let place = tempfile::tempdir().unwrap();
+    let place = Machine::new();
     let kernel = "cpu.transpose.tiled";
     let of = |seed: &str| {
         let args = ["record", PROBLEM, "--kernel", kernel, "--evals", "3", "--repeats", "1", "--seed", seed];
-        let shown = ok(&place, &[&args[..], &["--data", &data(&place)]].concat());
+        let shown = place.ok(&[&args[..], &["--data", &data(&place)]].concat());
         assert!(shown.contains("3 of ") && shown.contains("1 recording in "), "{shown}");
         let recording = recorded(&place).remove(0);
         assert_eq!((recording.kernel.as_str(), recording.completeness), (kernel, Completeness::Sample));
@@ -96,7 +71,7 @@ fn a_sample_is_drawn_by_the_seed_and_a_kernel_can_be_named() {
 
 #[test]
 fn bad_requests_exit_with_2_and_say_what_to_give() {
-    let place = tempfile::tempdir().unwrap();
+    let place = Machine::new();
     let data = data(&place);
     for (args, part) in [
         (vec!["record", PROBLEM], "--data"),
@@ -109,20 +84,20 @@ fn bad_requests_exit_with_2_and_say_what_to_give() {
         (vec!["recording", "export", "x", "--data", OURS], "there are: "),
         (vec!["recording", "import", "/nowhere.json", "--data", &data], "/nowhere.json cannot be read"),
     ] {
-        let output = run(&place, &args);
-        let errors = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+        let output = place.run(&args);
+        let errors = output.err;
+        assert_eq!(output.code, Some(2), "{args:?}: {errors}");
         assert!(errors.contains(part), "{args:?}: {errors}");
     }
     assert!(!Path::new(&data).exists());
     for command in ["record", "recording"] {
-        assert!(ok(&place, &[command, "--help"]).contains("Examples:"));
+        assert!(place.ok(&[command, "--help"]).contains("Examples:"));
     }
 }
 
 #[test]
 fn a_budget_that_ends_keeps_what_was_measured_and_says_so() {
-    let place = tempfile::tempdir().unwrap();
+    let place = Machine::new();
     let args = [
         "record",
         "matmul:f32:256x256x256",
@@ -133,27 +108,27 @@ fn a_budget_that_ends_keeps_what_was_measured_and_says_so() {
         "--data",
         &data(&place),
     ];
-    let output = run(&place, &args);
-    let errors = text(&output.stderr);
+    let output = place.run(&args);
+    let errors = output.err;
     assert!(errors.contains("the budget ended it") && errors.contains("--budget"), "{errors}");
     // On a machine so busy that not even one kernel was warmed up in its share, nothing is there, and it failed.
     let left = if Path::new(&data(&place)).exists() { recorded(&place).len() } else { 0 };
-    assert_eq!(output.status.success(), left > 0 && !errors.contains("was not recorded"), "{errors}");
+    assert_eq!((output.code == Some(0)), left > 0 && !errors.contains("was not recorded"), "{errors}");
 }
 
 #[test]
 fn a_recording_that_is_cut_short_does_not_replace_one_with_more() {
-    let place = tempfile::tempdir().unwrap();
+    let place = Machine::new();
     let record = |more: &[&str]| {
         let args = ["record", "matmul:f32:256x256x256", "--kernel", "cpu.matmul.small,cpu.matmul.blocked"];
-        run(&place, &[&args[..], more, &["--data", &data(&place)]].concat())
+        place.run(&[&args[..], more, &["--data", &data(&place)]].concat())
     };
-    assert!(record(&["--repeats", "1"]).status.success());
+    assert!(record(&["--repeats", "1"]).code == Some(0));
     let settings = || recorded(&place).iter().map(|recording| recording.rows.len()).collect::<Vec<_>>();
     let before = settings();
     for budget in ["20ms", "40ms", "80ms"] {
         let output = record(&["--repeats", "10000", "--budget", budget]);
-        let errors = text(&output.stderr);
+        let errors = output.err;
         assert!(errors.contains("the budget ended it") || errors.contains("was not recorded"), "{errors}");
         assert_eq!(settings(), before, "{errors}");
     }
@@ -163,7 +138,7 @@ fn a_recording_that_is_cut_short_does_not_replace_one_with_more() {
 #[test]
 fn an_interrupt_keeps_what_was_measured_and_says_so() {
     use std::io::{BufRead, BufReader, Read};
-    let place = tempfile::tempdir().unwrap();
+    let place = Machine::new();
     let data = data(&place);
     let args = [
         "record",
@@ -175,7 +150,8 @@ fn an_interrupt_keeps_what_was_measured_and_says_so() {
         &data,
         "--json",
     ];
-    let mut child = command(&place, &args)
+    let mut child = place
+        .command(&args)
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -196,15 +172,15 @@ fn an_interrupt_keeps_what_was_measured_and_says_so() {
 
 #[test]
 fn recordings_go_out_and_in_as_t4_results() {
-    let place = tempfile::tempdir().unwrap();
+    let place = Machine::new();
     let data = data(&place);
     let name = read_recordings(Path::new(OURS), &[]).unwrap().remove(0).name;
-    let file = place.path().join("t4.json").display().to_string();
-    let told = ok(&place, &["recording", "export", &name, &file, "--data", OURS]);
+    let file = place.file("t4.json");
+    let told = place.ok(&["recording", "export", &name, &file, "--data", OURS]);
     assert!(told.contains(&file), "{told}");
-    let printed = ok(&place, &["recording", "export", &name, "--data", OURS]);
+    let printed = place.ok(&["recording", "export", &name, "--data", OURS]);
     assert_eq!(printed, std::fs::read_to_string(&file).unwrap());
-    ok(&place, &["recording", "import", &file, "--data", &data]);
+    place.ok(&["recording", "import", &file, "--data", &data]);
     let before = read_recordings(Path::new(OURS), &[&name]).unwrap();
     let after = recorded(&place);
     assert_eq!(
@@ -216,9 +192,9 @@ fn recordings_go_out_and_in_as_t4_results() {
         before[0].repeat_ms(1, 2).map(|ms| (ms * 1e9) as u64)
     );
     let renamed = ["--name", "other", "--kernel", "k", "--device", "d"];
-    let told =
-        lines(&place, &[&["recording", "import", &file, "--data", &data, "--json"], &renamed[..]].concat())
-            .remove(0);
+    let told = place
+        .lines(&[&["recording", "import", &file, "--data", &data, "--json"], &renamed[..]].concat())
+        .remove(0);
     assert_eq!(
         (&told["space"], &told["kernel"], &told["device"]),
         (&"other".into(), &"k".into(), &"d".into())
@@ -228,18 +204,18 @@ fn recordings_go_out_and_in_as_t4_results() {
 
 #[test]
 fn wrong_t4_results_are_refused_with_file_and_number() {
-    let place = tempfile::tempdir().unwrap();
+    let place = Machine::new();
     let data = data(&place);
-    let file = place.path().join("bad.json").display().to_string();
+    let file = place.file("bad.json");
     let ran =
         json!({"configuration": {"a": 1}, "measurements": [{"name": "time", "value": 1, "unit": "ms"}]});
     let odd =
         json!({"configuration": {"a": 2}, "measurements": [{"name": "time", "value": 1, "unit": "parsec"}]});
     std::fs::write(&file, json!({"results": [ran, odd]}).to_string()).unwrap();
-    let output = run(&place, &["recording", "import", &file, "--data", &data]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = place.run(&["recording", "import", &file, "--data", &data]);
+    assert_eq!(output.code, Some(2));
     let expected = "bad.json: result 2: `time`: `parsec` is not a unit of time; write s, ms, us or ns";
-    assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    assert!(output.err.contains(expected), "{}", output.err);
     assert!(!Path::new(&data).exists());
 }
 
@@ -247,9 +223,9 @@ fn wrong_t4_results_are_refused_with_file_and_number() {
 #[cfg(feature = "wgpu")]
 #[test]
 fn kernels_of_a_gpu_are_recorded_with_what_building_them_takes() {
-    let place = tempfile::tempdir().unwrap();
+    let place = Machine::with_gpus();
     let args = ["record", "elementwise.add:f32:5000", "--device", "gpu0", "--evals", "3", "--repeats", "2"];
-    let told = lines(&place, &[&args[..], &["--budget", "60s", "--data", &data(&place), "--json"]].concat());
+    let told = place.lines(&[&args[..], &["--budget", "60s", "--data", &data(&place), "--json"]].concat());
     let recordings = recorded(&place);
     assert!(!recordings.is_empty() && told.iter().all(|told| told["finished"] == true), "{told:?}");
     for recording in &recordings {

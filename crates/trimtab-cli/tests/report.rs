@@ -1,36 +1,12 @@
 //! `trimtab report` as a user runs it: what is missing is said, the page is whole and safe, and every form says the same.
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
+mod support;
+
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use support::{Ended, Machine};
 use trimtab::wisdom::{FactKey, Outcome, Stats, Wisdom};
-
-fn command(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
-    for name in ["TUNE", "BUDGET", "DEVICE", "THREADS", "BLAS", "LOG", "OFFLOAD", "SMALL_BATCH"] {
-        command.env_remove(format!("TRIMTAB_{name}"));
-    }
-    for name in ["UNARY", "ELEMENTWISE", "REDUCTION", "TRANSPOSE", "MATMUL", "ALL"] {
-        command.env_remove(format!("TRIMTAB_THRESHOLD_{name}"));
-    }
-    command.env("TRIMTAB_WISDOM_DIR", dir).args(args);
-    command
-}
-
-fn ok(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn on_cpu(dir: &Path, args: &[&str]) -> Output {
-    command(dir, args).env("TRIMTAB_DEVICE", "cpu").output().unwrap()
-}
-
-fn text_on_cpu(dir: &Path, args: &[&str]) -> String {
-    ok(command(dir, args).env("TRIMTAB_DEVICE", "cpu"))
-}
 
 /// Anything a kernel, a device or a problem may be called.
 const ODD: &str = "x\"'><script>alert(1)</script>&amp;]]>\u{7}\u{202e}ü";
@@ -127,8 +103,8 @@ fn check(page: &str) {
 
 #[test]
 fn with_one_device_and_nothing_measured_that_is_said_with_the_command_to_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let text = text_on_cpu(dir.path(), &["report"]);
+    let dir = Machine::new();
+    let text = dir.ok(&["report"]);
     assert!(text.contains("There is one device only, cpu"), "{text}");
     assert!(text.contains("Nothing is measured yet; `trimtab tune`"), "{text}");
     for heading in
@@ -136,7 +112,7 @@ fn with_one_device_and_nothing_measured_that_is_said_with_the_command_to_run() {
     {
         assert!(text.contains(&format!("\n{heading}\n═")), "{heading}: {text}");
     }
-    let view: Value = serde_json::from_str(&text_on_cpu(dir.path(), &["report", "--json"])).unwrap();
+    let view = dir.lines(&["report", "--json"]).remove(0);
     assert_eq!((&view["choice"], &view["calibrated"]), (&false.into(), &false.into()));
     assert_eq!((&view["advice"], view["devices"].as_array().unwrap().len()), (&"trimtab tune".into(), 1));
     let names =
@@ -160,9 +136,9 @@ fn with_one_device_and_nothing_measured_that_is_said_with_the_command_to_run() {
 
 #[test]
 fn what_was_measured_is_among_the_decisions() {
-    let dir = tempfile::tempdir().unwrap();
-    text_on_cpu(dir.path(), &["tune", "matmul:f32:37x41x43", "--budget", "5s"]);
-    let view: Value = serde_json::from_str(&text_on_cpu(dir.path(), &["report", "--json"])).unwrap();
+    let dir = Machine::new();
+    dir.ok(&["tune", "matmul:f32:37x41x43", "--budget", "5s"]);
+    let view = dir.lines(&["report", "--json"]).remove(0);
     let decisions = view["decisions"].as_array().unwrap();
     let found = decisions.iter().find(|decision| decision["problem"] == "matmul:f32:37x41x43").unwrap();
     assert_eq!((&found["why"], &found["reason"]), (&"measured".into(), &"remembered".into()), "{found}");
@@ -174,19 +150,19 @@ fn what_was_measured_is_among_the_decisions() {
         view["wisdom"]
     );
     assert_eq!(view["wisdom"]["dir"], dir.path().to_str().unwrap());
-    let stats: Value = serde_json::from_str(&text_on_cpu(dir.path(), &["stats", "--json"])).unwrap();
+    let stats = dir.lines(&["stats", "--json"]).remove(0);
     for same in ["facts", "verdicts", "regret", "kernels", "explored", "drifted"] {
         assert_eq!(view["stats"][same], stats[same], "{same}");
     }
-    assert!(text_on_cpu(dir.path(), &["report"]).contains("matmul:f32:37x41x43"));
+    assert!(dir.ok(&["report"]).contains("matmul:f32:37x41x43"));
 }
 
 #[test]
 fn the_page_is_whole_and_says_odd_names_as_words() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = Machine::new();
     let file = dir.path().join("a & b.html");
     odd_wisdom(dir.path());
-    let said = text_on_cpu(dir.path(), &["report", "--html", file.to_str().unwrap()]);
+    let said = dir.ok(&["report", "--html", file.to_str().unwrap()]);
     assert!(said.contains("a & b.html"), "{said}");
     let page = std::fs::read_to_string(&file).unwrap();
     check(&page);
@@ -197,30 +173,30 @@ fn the_page_is_whole_and_says_odd_names_as_words() {
     assert!(page.contains("class=\"bar\"") && page.contains("1.25×"), "regret is drawn");
     assert!(page.contains("3 calls tried another kernel"));
     // The same on standard output, and beside JSON.
-    let shown = text_on_cpu(dir.path(), &["report", "--html", "-"]);
+    let shown = dir.ok(&["report", "--html", "-"]);
     assert!(shown.starts_with("<!DOCTYPE html>") && shown.ends_with("</html>\n"));
-    let both = text_on_cpu(dir.path(), &["report", "--json", "--html", file.to_str().unwrap()]);
+    let both = dir.ok(&["report", "--json", "--html", file.to_str().unwrap()]);
     assert!(serde_json::from_str::<Value>(&both).is_ok());
-    let output = on_cpu(dir.path(), &["report", "--json", "--html", "-"]);
-    assert_eq!(output.status.code(), Some(2));
+    let output = dir.run(&["report", "--json", "--html", "-"]);
+    assert_eq!(output.code, Some(2));
 }
 
 #[test]
 fn a_page_that_cannot_be_written_is_an_error_and_leaves_what_was_there() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = Machine::new();
     let nowhere = dir.path().join("nowhere").join("report.html");
-    let output = on_cpu(dir.path(), &["report", "--html", nowhere.to_str().unwrap()]);
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{error}");
+    let output = dir.run(&["report", "--html", nowhere.to_str().unwrap()]);
+    let error = output.err;
+    assert_eq!(output.code, Some(1), "{error}");
     assert!(error.contains("nowhere") && error.contains("could not be written"), "{error}");
-    let output = on_cpu(dir.path(), &["report", "--html", dir.path().to_str().unwrap()]);
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), error.contains("is a directory")), (Some(2), true), "{error}");
+    let output = dir.run(&["report", "--html", dir.path().to_str().unwrap()]);
+    let error = output.err;
+    assert_eq!((output.code, error.contains("is a directory")), (Some(2), true), "{error}");
     // Written anew over an old one, with nothing left beside it.
     let pages = tempfile::tempdir().unwrap();
     let file = pages.path().join("report.html");
     std::fs::write(&file, "old").unwrap();
-    text_on_cpu(dir.path(), &["report", "--html", file.to_str().unwrap()]);
+    dir.ok(&["report", "--html", file.to_str().unwrap()]);
     assert!(std::fs::read_to_string(&file).unwrap().starts_with("<!DOCTYPE html>"));
     assert_eq!(std::fs::read_dir(pages.path()).unwrap().count(), 1);
 }
@@ -230,8 +206,8 @@ fn a_page_that_cannot_be_written_is_an_error_and_leaves_what_was_there() {
 mod two_devices {
     use super::*;
 
-    fn report(dir: &Path) -> Value {
-        serde_json::from_str(&ok(&mut command(dir, &["report", "--json"]))).unwrap()
+    fn report(dir: &Machine) -> Value {
+        dir.lines(&["report", "--json"]).remove(0)
     }
 
     fn row<'a>(view: &'a Value, class: &str, device: &str) -> &'a Value {
@@ -244,7 +220,7 @@ mod two_devices {
     }
 
     /// A GPU that overtakes the processor at a hundred thousand elements, and one that never does.
-    fn calibrate(dir: &Path) {
+    fn calibrate(dir: &Machine) {
         let entry = |category: &str, device: &str, size: u64, ns: u64| {
             let shapes =
                 if category == "unary" { format!("[[{size}]]") } else { format!("[[{size}], [{size}]]") };
@@ -259,15 +235,15 @@ mod two_devices {
             entries.push(entry("unary", "cpu", size, 10 + size));
             entries.push(entry("unary", "gpu0", size, 90_000 + size * 2));
         }
-        let file = dir.join("profile.json");
+        let file = dir.path().join("profile.json");
         std::fs::write(&file, format!("[{}]", entries.join(","))).unwrap();
-        ok(&mut command(dir, &["calibrate", "--from", file.to_str().unwrap(), "--commit"]));
+        dir.ok(&["calibrate", "--from", file.to_str().unwrap(), "--commit"]);
     }
 
     #[test]
     fn without_a_calibration_the_model_is_shown_and_the_command_that_measures() {
-        let dir = tempfile::tempdir().unwrap();
-        let view = report(dir.path());
+        let dir = Machine::with_gpus();
+        let view = report(&dir);
         assert_eq!((&view["choice"], &view["calibrated"]), (&true.into(), &false.into()));
         assert_eq!(view["advice"], "trimtab calibrate");
         for device in ["cpu", "gpu0"] {
@@ -281,18 +257,18 @@ mod two_devices {
                 "{gpu}"
             );
         }
-        let text = ok(&mut command(dir.path(), &["report"]));
+        let text = dir.ok(&["report"]);
         assert!(text.contains("Nothing is calibrated") && text.contains("`trimtab calibrate`"), "{text}");
-        let page = ok(&mut command(dir.path(), &["report", "--html", "-"]));
+        let page = dir.ok(&["report", "--html", "-"]);
         check(&page);
         assert!(page.contains("expected, not measured"));
     }
 
     #[test]
     fn a_calibration_is_shown_with_what_was_before_and_where_devices_cross() {
-        let dir = tempfile::tempdir().unwrap();
-        calibrate(dir.path());
-        let view = report(dir.path());
+        let dir = Machine::with_gpus();
+        calibrate(&dir);
+        let view = report(&dir);
         assert_eq!(view["calibrated"], true);
         let gpu = row(&view, "elementwise", "gpu0");
         assert_eq!((&gpu["origin"], &gpu["before_from"]), (&"imported".into(), &"built-in".into()), "{gpu}");
@@ -311,7 +287,7 @@ mod two_devices {
         assert!(low <= Some(size) && Some(size) <= high && (90_000..110_000).contains(&size), "{at}");
         assert_eq!(threshold(&view, "unary")["crossovers"][0][1]["tried_to"], 1 << 24);
         assert_eq!(row(&view, "matmul", "gpu0")["origin"], "built-in", "not in the file");
-        let page = ok(&mut command(dir.path(), &["report", "--html", "-"]));
+        let page = dir.ok(&["report", "--html", "-"]);
         check(&page);
         assert!(page.contains("gpu0 is never faster, tried up to 16.8 M elements"));
         assert!(page.contains("class=\"band\"") && page.contains("id=\"plot-decisions-title\""));
@@ -324,14 +300,14 @@ mod two_devices {
 
     #[test]
     fn rules_of_the_user_are_named_as_what_decides() {
-        let dir = tempfile::tempdir().unwrap();
-        calibrate(dir.path());
-        let mut asked = command(dir.path(), &["report", "--json"]);
+        let dir = Machine::with_gpus();
+        calibrate(&dir);
+        let mut asked = dir.command(&["report", "--json"]);
         asked
             .env("TRIMTAB_THRESHOLD_ALL", "5000")
             .env("TRIMTAB_THRESHOLD_MATMUL", "7000")
             .env("TRIMTAB_SMALL_BATCH", "4");
-        let view: Value = serde_json::from_str(&ok(&mut asked)).unwrap();
+        let view: Value = serde_json::from_str(&Ended::of(&mut asked).ok()).unwrap();
         let row_there = row(&view, "elementwise", "gpu0");
         assert_eq!(
             (&row_there["origin"], &row_there["times_from"]),
@@ -346,8 +322,8 @@ mod two_devices {
         let whys: Vec<&str> =
             view["decisions"].as_array().unwrap().iter().filter_map(|d| d["why"].as_str()).collect();
         assert!(whys.contains(&"threshold"), "{whys:?}");
-        let mut off = command(dir.path(), &["report"]);
-        let text = ok(off.env("TRIMTAB_OFFLOAD", "off"));
+        let mut off = dir.command(&["report"]);
+        let text = Ended::of(off.env("TRIMTAB_OFFLOAD", "off")).ok();
         assert!(text.contains("Offload is off") && text.contains("disabled"), "{text}");
     }
 }

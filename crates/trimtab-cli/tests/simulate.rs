@@ -1,28 +1,27 @@
 //! `trimtab simulate` as a user runs it, on the recordings kept in the repository.
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
+mod support;
+
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use support::{Ended, Machine, json};
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trimtab-replay/data");
 const SPACE: &str = "gpu.transpose.registers__transpose-f32-512x512__llvmpipe";
 
-fn run_on(data: &str, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
-    command.args(["simulate", "--data", data]).args(args).output().unwrap()
+fn run_on(data: &str, args: &[&str]) -> Ended {
+    Machine::new().run(&[&["simulate", "--data", data], args].concat())
 }
 
 fn ok(data: &str, args: &[&str]) -> String {
-    let output = run_on(data, args);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && errors.is_empty(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
+    let outcome = run_on(data, args);
+    assert!(outcome.err.is_empty(), "{args:?}: {}", outcome.err);
+    outcome.ok()
 }
 
 fn lines_of(data: &str, args: &[&str]) -> Vec<Value> {
-    let text = ok(data, &[args, &["--json"]].concat());
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    json(&ok(data, &[args, &["--json"]].concat()))
 }
 
 fn lines(args: &[&str]) -> Vec<Value> {
@@ -111,12 +110,11 @@ fn what_does_not_exist_is_told_with_what_does_and_exits_with_2() {
         (DATA, vec!["--space", SPACE, "--all"], "cannot be used with"),
     ] {
         let output = run_on(data, &args);
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
-        assert!(errors.contains(part) && output.stdout.is_empty(), "{args:?}: {errors}");
+        let errors = output.err;
+        assert_eq!(output.code, Some(2), "{args:?}: {errors}");
+        assert!(errors.contains(part) && output.out.is_empty(), "{args:?}: {errors}");
     }
-    let help = Command::new(env!("CARGO_BIN_EXE_trimtab")).args(["simulate", "--help"]).output().unwrap();
-    assert!(String::from_utf8(help.stdout).unwrap().contains("Examples:"));
+    assert!(Machine::new().ok(&["simulate", "--help"]).contains("Examples:"));
 }
 
 #[test]
@@ -157,8 +155,8 @@ fn what_other_tuners_reach_is_shown_beside() {
     assert!(std::fs::read_to_string(&chart).unwrap().contains("best baseline"));
     std::fs::write(directory.path().join("baseline.csv"), "nonsense\n").unwrap();
     let output = run_on(&data, &args);
-    assert!(output.status.success());
-    assert!(String::from_utf8(output.stderr).unwrap().starts_with("warning: baseline.csv was passed over"));
+    assert!(output.err.starts_with("warning: baseline.csv was passed over"));
+    output.ok();
 }
 
 #[test]
@@ -193,9 +191,6 @@ fn searches_start_from_what_other_devices_teach_but_never_from_themselves() {
             "--json",
         ],
     );
-    let errors = String::from_utf8(itself.stderr).unwrap();
-    assert!(errors.contains("no other recording to learn from"), "{errors}");
-    let first: Value =
-        serde_json::from_str(String::from_utf8(itself.stdout).unwrap().lines().next().unwrap()).unwrap();
-    assert_eq!(number(&first, "mean_fraction"), cold);
+    assert!(itself.err.contains("no other recording to learn from"), "{}", itself.err);
+    assert_eq!(number(&json(&itself.out)[0], "mean_fraction"), cold);
 }

@@ -1,27 +1,10 @@
 //! `trimtab stats` as a user runs it, on wisdom whose numbers are written down.
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod support;
+
+use support::Machine;
 use trimtab::wisdom::{FactKey, Outcome, Stats, Wisdom};
-
-fn trimtab(dir: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
-    for name in ["TUNE", "BUDGET", "THREADS", "BLAS", "LOG"] {
-        command.env_remove(format!("TRIMTAB_{name}"));
-    }
-    command.env("TRIMTAB_DEVICE", "cpu").env("TRIMTAB_WISDOM_DIR", dir).args(args).output().unwrap()
-}
-
-fn ok(dir: &Path, args: &[&str]) -> String {
-    let output = trimtab(dir, args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn json(dir: &Path, args: &[&str]) -> serde_json::Value {
-    serde_json::from_str(&ok(dir, args)).unwrap()
-}
 
 fn record(wisdom: &Wisdom, kernel: &str, problem: &str, condition: &str, samples: &[f64]) {
     let key = FactKey {
@@ -36,21 +19,21 @@ fn record(wisdom: &Wisdom, kernel: &str, problem: &str, condition: &str, samples
 
 #[test]
 fn nothing_known_is_said_and_nothing_is_made_up() {
-    let dir = tempfile::tempdir().unwrap();
-    assert!(ok(dir.path(), &["stats"]).starts_with("nothing is known yet"));
-    assert!(!ok(dir.path(), &["stats", "--json"]).contains("-0"));
-    let view = json(dir.path(), &["stats", "--json"]);
+    let dir = Machine::new();
+    assert!(dir.ok(&["stats"]).starts_with("nothing is known yet"));
+    assert!(!dir.ok(&["stats", "--json"]).contains("-0"));
+    let view = dir.lines(&["stats", "--json"]).remove(0);
     assert_eq!((view["problems"].as_u64(), view["facts"].as_u64()), (Some(0), Some(0)));
     for absent in ["speedup", "accuracy", "predicted", "explored"] {
         assert!(view[absent].is_null(), "{absent}");
     }
     assert_eq!(view["regret"].as_array().unwrap().len(), 0);
-    assert_eq!(trimtab(dir.path(), &["stats", "--nonsense"]).status.code(), Some(2));
+    assert_eq!(dir.run(&["stats", "--nonsense"]).code, Some(2));
 }
 
 #[test]
 fn every_number_follows_from_what_was_measured() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = Machine::new();
     {
         let wisdom = Wisdom::open(dir.path());
         let matmul = "matmul:f32:8x8x8";
@@ -62,7 +45,7 @@ fn every_number_follows_from_what_was_measured() {
         record(&wisdom, "sum", "reduce.sum:f32:99", "live", &[10.0; 20]);
         wisdom.flush();
     }
-    let view = json(dir.path(), &["stats", "--json"]);
+    let view = dir.lines(&["stats", "--json"]).remove(0);
     assert_eq!((view["problems"].as_u64(), view["facts"].as_u64()), (Some(2), Some(6)));
     assert_eq!((view["live_calls"].as_u64(), view["live_ns"].as_f64()), (Some(28), Some(1200.0)));
     assert_eq!(view["kernels"][0]["kernel"], "sum");
@@ -71,19 +54,19 @@ fn every_number_follows_from_what_was_measured() {
     assert!((regret["geomean"].as_f64().unwrap() - 1.25).abs() < 1e-9, "{regret}");
     assert!((view["accuracy"]["mape"].as_f64().unwrap() - 0.2).abs() < 1e-9, "{view}");
     assert_eq!(view["explored"]["extra_ns"].as_f64(), Some(100.0));
-    let text = ok(dir.path(), &["stats"]);
+    let text = dir.ok(&["stats"]);
     assert!(text.contains("4 calls tried another kernel") && text.contains("1.25×"), "{text}");
     // One operation, or one device, alone.
-    let reduce = json(dir.path(), &["stats", "--json", "--op", "reduce"]);
+    let reduce = dir.lines(&["stats", "--json", "--op", "reduce"]).remove(0);
     assert_eq!((reduce["problems"].as_u64(), reduce["regret"].as_array().unwrap().len()), (Some(1), 0));
-    assert_eq!(json(dir.path(), &["stats", "--json", "--device", "cpu"])["facts"].as_u64(), Some(0));
+    assert_eq!(dir.lines(&["stats", "--json", "--device", "cpu"])[0]["facts"].as_u64(), Some(0));
 }
 
 #[test]
 fn the_speed_up_against_the_default_is_of_problems_raced_here() {
-    let dir = tempfile::tempdir().unwrap();
-    ok(dir.path(), &["tune", "matmul:f32:48x48x48", "--exhaustive", "--budget", "60s"]);
-    let view = json(dir.path(), &["stats", "--json"]);
+    let dir = Machine::new();
+    dir.ok(&["tune", "matmul:f32:48x48x48", "--exhaustive", "--budget", "60s"]);
+    let view = dir.lines(&["stats", "--json"]).remove(0);
     assert_eq!(
         (view["verdicts"].as_u64(), view["speedup"]["problems"].as_u64()),
         (Some(1), Some(1)),
@@ -94,6 +77,6 @@ fn the_speed_up_against_the_default_is_of_problems_raced_here() {
     let predicted = |key: &str| view["predicted"][key].as_f64().unwrap();
     assert!(predicted("compared") >= 8.0 && predicted("mape") > 0.0, "{view}");
     assert!((0.0..=1.0).contains(&predicted("covered")), "{view}");
-    assert!(ok(dir.path(), &["stats"]).contains("times predicted from other problems are off by"));
-    assert!(json(dir.path(), &["stats", "--json", "--op", "reduce"])["predicted"].is_null());
+    assert!(dir.ok(&["stats"]).contains("times predicted from other problems are off by"));
+    assert!(dir.lines(&["stats", "--json", "--op", "reduce"])[0]["predicted"].is_null());
 }

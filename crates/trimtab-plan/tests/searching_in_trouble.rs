@@ -5,10 +5,10 @@ mod recorded;
 
 use recorded::{Machine, Trouble, recording, request};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use trimtab_core::{FailureKind, Point};
 use trimtab_plan::{Standing, TermsId};
+use trimtab_testing::variable;
 use trimtab_tune::search::STRATEGIES;
 use trimtab_wisdom::{Outcome, Wisdom};
 
@@ -113,21 +113,13 @@ fn deadly(point: &Point) -> Option<FailureKind> {
 
 const DIR: &str = "TRIMTAB_TEST_DIR";
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a child of this test learns its directory from the environment"
-)]
-fn directory() -> Option<String> {
-    std::env::var(DIR).ok()
-}
-
 fn is_child() -> bool {
-    directory().is_some()
+    variable(DIR).is_some()
 }
 
 #[test]
 fn a_child_searches_until_it_dies() {
-    let Some(dir) = directory() else { return };
+    let Some(dir) = variable(DIR) else { return };
     let machine = Machine::rough(recording("x", 1000, 5.0), deadly, None);
     machine.tune(&Arc::new(Wisdom::open(Path::new(&dir))), &request(None, Some(100)));
 }
@@ -138,8 +130,8 @@ fn a_point_at_which_a_process_died_is_not_asked_again() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "a_child_searches_until_it_dies"]).env(DIR, dir.path());
+    let mut child = trimtab_testing::child("a_child_searches_until_it_dies").unwrap();
+    child.env(DIR, dir.path());
     assert!(!child.output().unwrap().status.success(), "the child was to die");
     let wisdom = Arc::new(Wisdom::open(dir.path()));
     let machine = Machine::rough(recording("x", 1000, 5.0), deadly, None);

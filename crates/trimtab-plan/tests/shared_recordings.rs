@@ -1,23 +1,15 @@
 //! The planner on published recordings of real GPUs, where they are present: cold, and started from other devices.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its recordings has failed")]
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use trimtab_core::{Device, Nanos, Patience, Terms};
 use trimtab_plan::{Planner, Settings, TermsId, TuneRequest};
 use trimtab_replay::{Completeness, RecordedDevice, Recording, read_recordings};
 use trimtab_wisdom::Wisdom;
 
-/// The directory named by `TRIMTAB_RECORDINGS`, or where the project keeps them; they are never part of the repository.
-#[expect(clippy::disallowed_methods, reason = "a test may be told where its data is")]
-fn recordings() -> Vec<Recording> {
-    let named = std::env::var_os("TRIMTAB_RECORDINGS").map(PathBuf::from);
-    let directory = named.unwrap_or_else(|| PathBuf::from("/work/shared/data"));
-    if !directory.join("index.json").exists() {
-        eprintln!("NOT RUN: no recordings; set TRIMTAB_RECORDINGS to a directory with index.json");
-        return Vec::new();
-    }
-    let mut recordings = read_recordings(&directory, &[]).unwrap();
+fn recordings(directory: &Path) -> Vec<Recording> {
+    let mut recordings = read_recordings(directory, &[]).unwrap();
     recordings.retain(|recording| recording.completeness == Completeness::Everything);
     for recording in &mut recordings {
         // The same kernel is the same on every device.
@@ -47,12 +39,9 @@ fn median(mut shares: Vec<f64>) -> f64 {
 }
 
 #[test]
-#[ignore = "takes minutes, and recordings that are not part of the repository"]
 fn the_planner_comes_near_the_optimum_of_recorded_gpus_and_nearer_with_donors() {
-    let recordings = recordings();
-    if recordings.is_empty() {
-        return;
-    }
+    let Some(directory) = trimtab_testing::data("the planner on recorded GPUs") else { return };
+    let recordings = recordings(&directory);
     let (mut cold, mut warm) = (Vec::new(), Vec::new());
     for recording in &recordings {
         let wisdom = Arc::new(Wisdom::in_memory());

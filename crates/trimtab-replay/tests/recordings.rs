@@ -12,13 +12,6 @@ fn ours() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data")
 }
 
-/// The directory named by `TRIMTAB_RECORDINGS`, or where the project keeps them; they are never part of the repository.
-#[expect(clippy::disallowed_methods, reason = "a test may be told where its data is")]
-fn published() -> PathBuf {
-    let named = std::env::var_os("TRIMTAB_RECORDINGS").map(PathBuf::from);
-    named.unwrap_or_else(|| PathBuf::from("/work/shared/data"))
-}
-
 fn constraints_describe_rows(directory: &Path) {
     let recordings = read_recordings(directory, &[]).unwrap();
     assert!(!recordings.is_empty());
@@ -41,9 +34,10 @@ fn constraints_of_our_recordings_describe_their_rows() {
 }
 
 #[test]
-#[ignore = "needs published recordings: run with --ignored where TRIMTAB_RECORDINGS names a directory with index.json"]
 fn constraints_of_published_recordings_describe_their_rows() {
-    constraints_describe_rows(&published());
+    if let Some(published) = trimtab_testing::data("constraints of published recordings") {
+        constraints_describe_rows(&published);
+    }
 }
 
 #[test]

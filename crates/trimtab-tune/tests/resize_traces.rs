@@ -195,9 +195,9 @@ fn lines(space: &Path, axis: &str) -> Vec<Trace> {
 }
 
 #[test]
-#[ignore = "needs the shared recordings of GPUs"]
 fn on_recorded_gpus_it_ends_near_the_best() {
-    let mut spaces: Vec<_> = std::fs::read_dir("/work/shared/data/spaces").unwrap().flatten().collect();
+    let Some(data) = trimtab_testing::data("live resize on recorded GPUs") else { return };
+    let mut spaces: Vec<_> = std::fs::read_dir(data.join("spaces")).unwrap().flatten().collect();
     spaces.sort_by_key(|entry| entry.file_name());
     let (mut total, mut near_total, mut worse, mut escaped_total) = (0, 0, 0, 0);
     for space in spaces {

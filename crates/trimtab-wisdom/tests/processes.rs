@@ -4,15 +4,11 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use trimtab_testing::variable;
 use trimtab_wisdom::{FactKey, Outcome, Stats, Wisdom};
 
 const ROLE: &str = "TRIMTAB_WISDOM_TEST_ROLE";
 const DIR: &str = "TRIMTAB_WISDOM_TEST_DIR";
-
-#[expect(clippy::disallowed_methods, reason = "a child of this test learns its role from the environment")]
-fn from_environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
 
 fn key(kernel: String) -> FactKey {
     FactKey { device: "cpu".into(), kernel, problem: "matmul:f32:8x8x8".into(), ..FactKey::default() }
@@ -25,7 +21,7 @@ fn timed() -> Outcome {
 /// Not a test of its own: what the children do. Without a role it does nothing.
 #[test]
 fn a_child_plays_its_role() {
-    let (Some(role), Some(dir)) = (from_environment(ROLE), from_environment(DIR)) else { return };
+    let (Some(role), Some(dir)) = (variable(ROLE), variable(DIR)) else { return };
     let wisdom = Wisdom::open(Path::new(&dir));
     match role.as_str() {
         "writes 1000" => {
@@ -69,9 +65,8 @@ fn a_child_plays_its_role() {
 }
 
 fn child(role: &str, dir: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "a_child_plays_its_role", "--nocapture"]).env(ROLE, role).env(DIR, dir);
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut command = trimtab_testing::child("a_child_plays_its_role").unwrap();
+    command.env(ROLE, role).env(DIR, dir).stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }
 

@@ -1,10 +1,13 @@
 //! Choosing among closures: the fastest gets the calls, one that hangs or disagrees does not, and it is remembered.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
+mod support;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use support::{fresh, kept_in};
 use trimtab::Runtime;
 use trimtab::core::Nanos;
 use trimtab::plan::Reason;
@@ -16,7 +19,7 @@ const BUDGET: Nanos = Nanos::from_millis(2_000);
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 
 fn runtime() -> Runtime {
-    Runtime::builder().ignore_environment().wisdom_in_memory().budget(BUDGET).build().unwrap()
+    fresh().budget(BUDGET).build().unwrap()
 }
 
 fn spin(time: Nanos) {
@@ -145,8 +148,7 @@ fn where_the_first_closure_gives_no_answer_two_others_must_agree() {
 fn a_choice_is_remembered_by_the_next_runtime_and_a_new_version_is_tried_again() {
     let dir = tempfile::tempdir().unwrap();
     let run = |version: &str, fast: Nanos| {
-        let rt =
-            Runtime::builder().ignore_environment().wisdom_dir(dir.path()).budget(BUDGET).build().unwrap();
+        let rt = kept_in(dir.path()).budget(BUDGET).build().unwrap();
         let choice = rt
             .choose::<u64, u64>("kept")
             .option("steady", |x| {

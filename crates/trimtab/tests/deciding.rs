@@ -2,11 +2,14 @@
 //! allocator.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
+mod support;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use trimtab::core::{Bytes, Patience, Problem};
+use support::builder;
+use trimtab::core::{Bytes, Problem};
 use trimtab::wisdom::Filter;
-use trimtab::{Axis, Builder, Runtime, Tensor};
+use trimtab::{Axis, Runtime, Tensor};
 
 thread_local! {
     /// Bytes this thread asked for; without a destructor, so that the allocator may use it at any time.
@@ -45,10 +48,6 @@ static ALLOCATOR: Counting = Counting;
 
 /// Bytes of one operand of 4096 × 4096.
 const OPERAND: u64 = 4096 * 4096 * 4;
-
-fn builder() -> Builder {
-    Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().patience(Patience::Estimate)
-}
 
 fn bytes_of(what: impl FnOnce()) -> u64 {
     let before = BYTES.with(Cell::get);

@@ -1,16 +1,19 @@
 //! Exploring with real kernels: whatever calls try, results are right and the budget holds.
 
+mod support;
+
+use support::fresh;
+use trimtab::Tensor;
 use trimtab::core::{Nanos, Problem};
 use trimtab::plan::TermsId;
 use trimtab::plan::learn::PROCESS_SHARE;
-use trimtab::{Runtime, Tensor};
 
 const CALLS: usize = 4_000;
 
 #[test]
 fn results_are_right_whatever_is_tried_and_it_stays_within_its_budget() {
     // Too little for a race: plans rest on estimates.
-    let builder = Runtime::builder().ignore_environment().device("cpu").wisdom_in_memory();
+    let builder = fresh().device("cpu");
     let rt = builder.budget(Nanos(1)).live_resize(false).build().unwrap();
     let a = Tensor::from_fn(&[40, 56], |i| (i % 5) as f32).unwrap();
     let b = Tensor::from_fn(&[56, 48], |i| (i % 3) as f32).unwrap();

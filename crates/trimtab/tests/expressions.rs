@@ -4,7 +4,7 @@
 mod support;
 
 use std::ops::Range;
-use support::{message, numbers};
+use support::{builder, fresh, message, numbers};
 use trimtab::core::{Basis, Nanos, Patience};
 use trimtab::operands::f16;
 use trimtab::plan::TuneRequest;
@@ -15,8 +15,7 @@ use trimtab::{Axis, Error, Expression, Runtime, Tensor};
 const LONG: Nanos = Nanos::from_millis(5_000);
 
 fn runtime() -> Runtime {
-    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu");
-    builder.patience(Patience::Estimate).build().unwrap()
+    builder().device("cpu").build().unwrap()
 }
 
 #[test]
@@ -208,8 +207,7 @@ fn chains_run_as_one_where_that_is_expected_to_be_faster_and_explain_says_so() {
 #[test]
 fn mode_off_plans_expressions_the_same_every_time() {
     let explained = |_: usize| {
-        let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu");
-        let rt = builder.patience(Patience::Off).build().unwrap();
+        let rt = builder().device("cpu").patience(Patience::Off).build().unwrap();
         let made = (rt.lazy(&numbers::<f32>(&[33, 65])) * 2.0).exp().sum(1);
         assert_eq!(made.eval().unwrap().shape(), [33]);
         made_of(&made)
@@ -243,7 +241,7 @@ fn deciding_looks_at_no_data() {
 
 #[test]
 fn with_patience_what_is_chosen_rests_on_measurements() {
-    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu");
+    let builder = fresh().no_blas().device("cpu");
     // Enough for a race on a busy machine.
     let rt = builder.budget(Nanos::from_millis(5_000)).build().unwrap();
     let x = numbers::<f32>(&[256, 256]);

@@ -1,15 +1,12 @@
 //! Random expressions agree with one operation at a time: on the processor, on a GPU, and divided between them.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
+mod support;
+
 use proptest::prelude::*;
 use std::sync::OnceLock;
-use trimtab::core::Patience;
-use trimtab::{Axis, Builder, Error, Expression, Float, Runtime, Tensor};
-
-fn builder() -> Builder {
-    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas();
-    builder.patience(Patience::Estimate)
-}
+use support::builder;
+use trimtab::{Axis, Error, Expression, Float, Runtime, Tensor};
 
 fn cpu() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();

@@ -3,6 +3,9 @@
 #![cfg(feature = "wgpu")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
+mod support;
+
+use support::{fresh, kept_in};
 use trimtab::core::{DeviceKind, Nanos, Patience, Problem};
 use trimtab::operands::f16;
 use trimtab::plan::{Reason, Standing, TuneRequest};
@@ -10,7 +13,7 @@ use trimtab::tune::Rules;
 use trimtab::{Axis, Builder, Error, Runtime, Tensor};
 
 fn builder() -> Builder {
-    Runtime::builder().ignore_environment().wisdom_in_memory().no_blas()
+    fresh().no_blas()
 }
 
 /// The first GPU alone, going by estimates: nothing is raced.
@@ -109,8 +112,7 @@ fn a_small_problem_stays_on_the_processor_and_explain_says_why() {
 fn what_was_tuned_on_a_gpu_is_remembered_and_not_measured_again() {
     let dir = tempfile::tempdir().unwrap();
     let problem: Problem = "elementwise.add:f32:30011".parse().unwrap();
-    let open =
-        || Runtime::builder().ignore_environment().device("gpu0").wisdom_dir(dir.path()).build().unwrap();
+    let open = || kept_in(dir.path()).device("gpu0").build().unwrap();
     let budget = Nanos::from_millis(4_000);
     let request = TuneRequest { rules: Rules::default(), ..TuneRequest::new(Patience::Measure, budget) };
     let first = open().tune(&problem, &request, &mut |_| ()).unwrap();

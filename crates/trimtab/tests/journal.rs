@@ -8,17 +8,12 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::numbers;
-use trimtab::core::{Basis, Constraints, Nanos, Patience, Problem};
+use support::{Negates, builder, numbers};
+use trimtab::core::{Basis, Bytes, Constraints, LaunchError, Nanos, Patience, Problem};
 use trimtab::plan::calibration::Calibration;
 use trimtab::plan::{Reason, Rival, TuneRequest};
 use trimtab::wisdom::{FactKey, Filter, Outcome, Stats};
-use trimtab::{Axis, Builder, Entry, MAX_ENTRIES, Offload, Runtime, Why};
-
-fn builder() -> Builder {
-    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas();
-    builder.patience(Patience::Estimate)
-}
+use trimtab::{Axis, Entry, MAX_ENTRIES, Offload, Runtime, Why};
 
 /// Writes down what every kernel takes for a problem on the processor and on the others.
 fn measured(rt: &Runtime, problem: &str, here: Nanos, elsewhere: Nanos) {
@@ -202,7 +197,13 @@ fn timed_calls_are_counted_for_the_decision_in_force() {
 #[test]
 fn a_kernel_that_fails_is_followed_by_the_decision_for_the_next() {
     let fails = Arc::<AtomicBool>::default();
-    let rt = builder().device("cpu").kernel(Worn(Arc::clone(&fails))).build().unwrap();
+    let told = Arc::clone(&fails);
+    let first = move || match told.load(Ordering::Relaxed) {
+        true => Err(LaunchError::Kernel("worn out".to_string())),
+        false => Ok(()),
+    };
+    let worn = Negates { name: "worn", bytes: |problem| Bytes(8 * problem.out_len()), first };
+    let rt = builder().device("cpu").kernel(worn).build().unwrap();
     let neg = "elementwise.neg:f32:100";
     write_down(&rt, neg, &|rival| Nanos(if &*rival.name == "worn" { 10 } else { 10_000 }));
     let x = numbers::<f32>(&[100]);
@@ -215,47 +216,4 @@ fn a_kernel_that_fails_is_followed_by_the_decision_for_the_next() {
     fails.store(true, Ordering::Relaxed);
     assert_eq!(rt.neg(&x).unwrap(), expected);
     assert_eq!((rt.journal().written(), chosen(&rt).1), (2, Reason::NextBest));
-}
-
-use trimtab::core::{Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion};
-use trimtab::core::{LaunchError, UnaryOp, Variant, VariantClass, Work};
-use trimtab::cpu::{Args, Cpu};
-
-trimtab::core::config! {
-    struct NoSettings {}
-}
-
-/// Negates until it is told to fail.
-struct Worn(Arc<AtomicBool>);
-
-impl Variant<Cpu> for Worn {
-    type Problem = Elementwise;
-    type Config = NoSettings;
-    fn name(&self) -> std::borrow::Cow<'static, str> {
-        "worn".into()
-    }
-    fn version(&self) -> KernelVersion {
-        "1".into()
-    }
-    fn class(&self) -> VariantClass {
-        VariantClass::Custom
-    }
-    fn declines(&self, problem: &Elementwise, _: &DeviceFacts) -> Option<Decline> {
-        let mine = problem.op == ElementwiseOp::Unary(UnaryOp::Neg) && problem.dtype == DType::F32;
-        (!mine).then(|| Decline::because("negates f32 only"))
-    }
-    fn configs(&self, _: &Elementwise, _: &DeviceFacts) -> Vec<NoSettings> {
-        vec![NoSettings {}]
-    }
-    fn work(&self, problem: &Elementwise, _: NoSettings, _: &DeviceFacts) -> Work {
-        Work { bytes: Bytes(8 * problem.out_len()), threads: 1, lanes: 1, ..Work::default() }
-    }
-    fn launch(&self, problem: &Elementwise, _: NoSettings, args: Args<'_>) -> Result<(), LaunchError> {
-        if self.0.load(Ordering::Relaxed) {
-            return Err(LaunchError::Kernel("worn out".to_string()));
-        }
-        let args = args.typed::<f32>([problem.lhs_len(), 0, problem.out_len()])?;
-        args.out.iter_mut().zip(args.lhs).for_each(|(out, x)| *out = -x);
-        Ok(())
-    }
 }

@@ -1,11 +1,14 @@
 //! Learning end to end: the first call, user kernels that race ours, what is remembered, what is put out.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
+mod support;
+
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use support::{fresh, kept_in};
 use trimtab::core::{
     Basis, Bytes, DType, Decline, Device, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion,
     LaunchError, Nanos, Patience, Problem, UnaryOp, Variant, VariantClass, Work,
@@ -23,11 +26,11 @@ const LEN: usize = 20_000;
 const PATIENT: Nanos = Nanos::from_millis(3_000);
 
 fn builder() -> Builder {
-    Runtime::builder().ignore_environment().wisdom_in_memory().budget(PATIENT)
+    fresh().budget(PATIENT)
 }
 
 fn in_dir(dir: &tempfile::TempDir) -> Builder {
-    Runtime::builder().ignore_environment().wisdom_dir(dir.path()).budget(PATIENT)
+    kept_in(dir.path()).budget(PATIENT)
 }
 
 fn problem() -> Problem {
@@ -149,7 +152,7 @@ fn starts(behaviour: &Behaviour) -> u32 {
 #[test]
 fn the_first_call_with_no_set_up_is_right_and_explain_says_what_was_done() {
     // The default budget.
-    let rt = Runtime::builder().ignore_environment().wisdom_in_memory().build().unwrap();
+    let rt = fresh().build().unwrap();
     let a = Tensor::from_fn(&[48, 40], |index| (index % 7) as f32 - 3.0).unwrap();
     let b = Tensor::from_fn(&[40, 56], |index| (index % 5) as f32 - 2.0).unwrap();
     let watch = Stopwatch::start();

@@ -1,11 +1,14 @@
 //! Live resize through the facade: results stay right while widths change, and it can be switched off.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
+mod support;
+
+use support::fresh;
 use trimtab::core::{Patience, Problem};
 use trimtab::{Builder, Runtime, Tensor};
 
 fn builder(patience: Patience) -> Builder {
-    Runtime::builder().ignore_environment().wisdom_in_memory().device("cpu").patience(patience)
+    fresh().device("cpu").patience(patience)
 }
 
 /// Multiplies again and again; the points that were in force and what explain says in the end.

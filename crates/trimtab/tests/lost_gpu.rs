@@ -1,22 +1,19 @@
 //! A GPU that is lost: expressions are computed by the processor from then on. In a process of its own, because the device
 //! stays lost until it ends.
 #![cfg(feature = "wgpu")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
 mod support;
 
 use std::sync::Arc;
-use support::numbers;
-use trimtab::core::Patience;
+use support::{builder, numbers};
 use trimtab::operands::Reference;
 use trimtab::wgpu::{GpuDevice, GpuOptions};
-use trimtab::{Error, Offload, Runtime};
+use trimtab::{Error, Offload};
 
 #[test]
 fn the_processor_goes_on_where_a_device_is_lost_and_what_was_only_there_is_an_error() {
-    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas();
     let there = Offload { all: Some(0), ..Offload::default() };
-    let rt = builder.patience(Patience::Estimate).offload(there).build().unwrap();
+    let rt = builder().offload(there).build().unwrap();
     let x = numbers::<f32>(&[64, 64]);
     let expected: Vec<f32> = x.to_vec().iter().map(|x| 2.0 * x).collect();
     let twice = || rt.lazy(&x) + &x;

@@ -1,8 +1,11 @@
 //! Arrays of the crate `ndarray` become tensors and come back, whatever their layout.
 #![cfg(feature = "ndarray")]
 
+mod support;
+
 use ndarray::{Array1, Array2, Array3, ArrayD, IxDyn, array, s};
-use trimtab::{Axis, Runtime, Tensor};
+use support::fresh;
+use trimtab::{Axis, Tensor};
 
 #[test]
 fn arrays_of_any_layout_become_tensors_and_come_back() {
@@ -31,7 +34,7 @@ fn arrays_of_any_layout_become_tensors_and_come_back() {
 
 #[test]
 fn products_and_sums_are_those_of_ndarray() {
-    let rt = Runtime::builder().ignore_environment().wisdom_in_memory().build().unwrap();
+    let rt = fresh().build().unwrap();
     let a = Array2::from_shape_fn((17, 9), |(i, j)| ((i * 7 + j * 3) % 11) as f32 - 5.0);
     let b = Array2::from_shape_fn((13, 9), |(i, j)| ((i * 5 + j) % 7) as f32 - 3.0);
     let product = rt.matmul(&Tensor::from_ndarray(&a).unwrap(), &Tensor::from_ndarray(&b.t()).unwrap());

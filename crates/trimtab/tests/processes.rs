@@ -1,82 +1,42 @@
 //! Real processes on one wisdom directory: this test program starts itself again with a role in its environment.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its processes has failed")]
 
-use std::borrow::Cow;
+mod support;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use trimtab::core::{
-    Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError, Nanos,
-    Patience, Problem, UnaryOp, Variant, VariantClass, Work,
-};
-use trimtab::cpu::{Args, Cpu};
+use support::{Negates, kept_in};
+use trimtab::core::{Bytes, Nanos, Patience, Problem};
 use trimtab::plan::{Reason, TuneRequest};
 use trimtab::tune::Rules;
 use trimtab::wisdom::Wisdom;
 use trimtab::{Runtime, Tensor};
+use trimtab_testing::variable;
 
 const ROLE: &str = "TRIMTAB_TEST_ROLE";
 const DIR: &str = "TRIMTAB_TEST_DIR";
 
-#[expect(clippy::disallowed_methods, reason = "a child of this test learns its role from the environment")]
-fn from_environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
 fn runtime(dir: &Path) -> Runtime {
-    Runtime::builder().ignore_environment().wisdom_dir(dir).build().unwrap()
+    kept_in(dir).build().unwrap()
 }
-
-trimtab::core::config! { struct NoSettings {} }
 
 /// A user's kernel that ends the process instead of computing, or only counts that it was started.
-struct Deadly {
-    aborts: bool,
-    starts: Arc<AtomicU32>,
-}
-
-impl Variant<Cpu> for Deadly {
-    type Problem = Elementwise;
-    type Config = NoSettings;
-
-    fn name(&self) -> Cow<'static, str> {
-        "user.deadly".into()
-    }
-    fn version(&self) -> KernelVersion {
-        "1".into()
-    }
-    fn class(&self) -> VariantClass {
-        VariantClass::Custom
-    }
-    fn declines(&self, problem: &Elementwise, _: &DeviceFacts) -> Option<Decline> {
-        let mine = problem.op == ElementwiseOp::Unary(UnaryOp::Neg) && problem.dtype == DType::F32;
-        (!mine).then(|| Decline::because("does neg of f32 only"))
-    }
-    fn configs(&self, _: &Elementwise, _: &DeviceFacts) -> Vec<NoSettings> {
-        vec![NoSettings {}]
-    }
-    fn work(&self, _: &Elementwise, _: NoSettings, _: &DeviceFacts) -> Work {
-        // So little that it is tried first.
-        Work { bytes: Bytes(1), threads: 1, lanes: 1, ..Work::default() }
-    }
-    fn launch(&self, problem: &Elementwise, _: NoSettings, args: Args<'_>) -> Result<(), LaunchError> {
-        self.starts.fetch_add(1, Ordering::Relaxed);
-        if self.aborts {
-            std::process::abort();
-        }
-        let args = args.typed::<f32>([problem.lhs_len(), 0, problem.out_len()])?;
-        args.out.iter_mut().zip(args.lhs).for_each(|(out, x)| *out = -x);
-        Ok(())
-    }
-}
-
 fn deadly(dir: &Path, aborts: bool, patience: Patience) -> (Runtime, Arc<AtomicU32>) {
     let starts = Arc::new(AtomicU32::new(0));
-    let kernel = Deadly { aborts, starts: Arc::clone(&starts) };
-    let builder = Runtime::builder().ignore_environment().wisdom_dir(dir).patience(patience);
-    (builder.kernel(kernel).build().unwrap(), starts)
+    let counted = Arc::clone(&starts);
+    let first = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        if aborts {
+            std::process::abort();
+        }
+        Ok(())
+    };
+    // So little to do that it is tried first.
+    let kernel = Negates { name: "user.deadly", bytes: |_| Bytes(1), first };
+    (kept_in(dir).patience(patience).kernel(kernel).build().unwrap(), starts)
 }
 
 fn problems(of: &str) -> Vec<Problem> {
@@ -87,7 +47,7 @@ fn problems(of: &str) -> Vec<Problem> {
 /// Not a test of its own: what the children do. Without a role it does nothing.
 #[test]
 fn a_child_plays_its_role() {
-    let (Some(role), Some(dir)) = (from_environment(ROLE), from_environment(DIR)) else { return };
+    let (Some(role), Some(dir)) = (variable(ROLE), variable(DIR)) else { return };
     let dir = Path::new(&dir);
     match role.as_str() {
         "evens" | "odds" => {
@@ -129,12 +89,8 @@ fn a_child_plays_its_role() {
 }
 
 fn child(role: &str, dir: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "a_child_plays_its_role", "--nocapture"]).env(ROLE, role).env(DIR, dir);
-    for (variable, _) in trimtab::VARIABLES {
-        command.env_remove(variable);
-    }
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut command = trimtab_testing::child("a_child_plays_its_role").unwrap();
+    command.env(ROLE, role).env(DIR, dir).stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }
 

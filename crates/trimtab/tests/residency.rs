@@ -5,14 +5,9 @@
 
 mod support;
 
-use support::numbers;
-use trimtab::core::{Bytes, Patience};
+use support::{builder, numbers};
+use trimtab::core::Bytes;
 use trimtab::{Axis, Builder, Error, Offload, Runtime, Tensor, Why};
-
-fn builder() -> Builder {
-    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas();
-    builder.patience(Patience::Estimate)
-}
 
 fn gpu() -> Runtime {
     builder().device("gpu0").build().unwrap()

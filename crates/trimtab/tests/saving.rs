@@ -4,11 +4,10 @@
 mod support;
 
 use std::path::Path;
-use support::{message, numbers};
-use trimtab::core::Patience;
+use support::{builder, message, numbers};
 use trimtab::cpu::Element;
 use trimtab::operands::f16;
-use trimtab::{Error, Runtime, Tensor};
+use trimtab::{Error, Tensor};
 
 fn round_trip<T: Element>(dir: &Path) {
     for shape in [vec![], vec![5], vec![0], vec![3, 4], vec![2, 3, 1, 4], vec![300, 301]] {
@@ -43,8 +42,7 @@ fn tensors_of_every_type_and_shape_come_back_as_they_were() {
 #[test]
 fn saving_computes_an_expression() {
     let dir = tempfile::tempdir().unwrap();
-    let builder = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu");
-    let rt = builder.patience(Patience::Estimate).build().unwrap();
+    let rt = builder().device("cpu").build().unwrap();
     let path = dir.path().join("sum.npy");
     let x = numbers::<f64>(&[8, 9]);
     (rt.lazy(&x) * 2.0).sum(0).save(&path).unwrap();

@@ -1,8 +1,11 @@
 //! A user's kernel with hundreds of settings, some of which fail or lie: searched on the processor, remembered, and right.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
+mod support;
+
 use std::borrow::Cow;
 use std::path::Path;
+use support::kept_in;
 use trimtab::core::{
     Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError, Nanos,
     Patience, Problem, UnaryOp, Variant, VariantClass, Work,
@@ -68,7 +71,7 @@ impl Variant<Cpu> for Adjustable {
 }
 
 fn runtime(dir: &Path) -> Runtime {
-    let builder = Runtime::builder().ignore_environment().wisdom_dir(dir).device("cpu").no_blas();
+    let builder = kept_in(dir).device("cpu").no_blas();
     builder.kernel(Adjustable).build().unwrap()
 }
 

@@ -1,10 +1,13 @@
 //! Starting: once, from many threads and from an executor, without waiting for each other; and not at all for what is switched off.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
+mod support;
+
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Barrier, OnceLock};
 use std::task::{Context, Poll, Waker};
+use support::fresh;
 use trimtab::core::{DeviceKind, Patience};
 use trimtab::plan::{Offload, Why};
 use trimtab::{Error, Runtime, Tensor};
@@ -15,7 +18,7 @@ const THREADS: usize = 16;
 fn shared() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
-        let builder = Runtime::builder().ignore_environment().wisdom_in_memory();
+        let builder = fresh();
         builder.patience(Patience::Estimate).build().unwrap()
     })
 }
@@ -56,7 +59,7 @@ fn many_threads_and_an_executor_start_at_once_and_get_the_same_runtime() {
 
 #[test]
 fn with_offload_off_no_gpu_is_looked_for_and_explain_says_so() {
-    let builder = || Runtime::builder().ignore_environment().wisdom_in_memory().patience(Patience::Estimate);
+    let builder = || fresh().patience(Patience::Estimate);
     let off = || Offload { off: true, ..Offload::default() };
     let runtime = builder().offload(off()).build().unwrap();
     let kinds: Vec<DeviceKind> = runtime.devices().iter().map(|device| device.facts().kind).collect();

@@ -1,12 +1,11 @@
 //! Plans under constraints: they are kept, or there is an error that says who broke what.
 
+mod support;
+
+use support::fresh;
 use trimtab::core::{Bytes, Constraints, Device, Nanos, Problem};
 use trimtab::plan::Standing;
-use trimtab::{Builder, Runtime, Tensor};
-
-fn builder() -> Builder {
-    Runtime::builder().ignore_environment().wisdom_in_memory()
-}
+use trimtab::{Runtime, Tensor};
 
 const PARALLEL: [&str; 5] = [
     "matmul:f32:256x256x256",
@@ -18,9 +17,9 @@ const PARALLEL: [&str; 5] = [
 
 #[test]
 fn plans_under_a_limit_of_one_thread_never_use_more() {
-    let rt = builder().build().unwrap();
+    let rt = fresh().build().unwrap();
     let single = rt.constrained(Constraints { threads_max: Some(1), ..Constraints::default() }).unwrap();
-    let capped = builder().threads(1).build().unwrap();
+    let capped = fresh().threads(1).build().unwrap();
     let mut excluded = 0;
     for text in PARALLEL {
         let problem: Problem = text.parse().unwrap();
@@ -44,7 +43,7 @@ fn plans_under_a_limit_of_one_thread_never_use_more() {
 
 #[test]
 fn plans_without_scratch_memory_need_none() {
-    let rt = builder().constraints(Constraints { memory_max: Some(Bytes(0)), ..Constraints::default() });
+    let rt = fresh().constraints(Constraints { memory_max: Some(Bytes(0)), ..Constraints::default() });
     let rt = rt.build().unwrap();
     for text in PARALLEL {
         let problem: Problem = text.parse().unwrap();
@@ -55,7 +54,7 @@ fn plans_without_scratch_memory_need_none() {
 
 #[test]
 fn a_latency_nobody_can_keep_is_an_error_that_says_so() {
-    let rt = builder().build().unwrap();
+    let rt = fresh().build().unwrap();
     let hurried =
         rt.constrained(Constraints { latency_max: Some(Nanos(1)), ..Constraints::default() }).unwrap();
     let a = Tensor::full(&[200, 200], 1.0f32).unwrap();
@@ -72,7 +71,7 @@ fn a_latency_nobody_can_keep_is_an_error_that_says_so() {
 
 #[test]
 fn a_cap_on_threads_holds_whatever_else_is_asked() {
-    let rt = builder().threads(1).build().unwrap();
+    let rt = fresh().threads(1).build().unwrap();
     let loose = rt.constrained(Constraints { threads_max: Some(64), ..Constraints::default() }).unwrap();
     let problem: Problem = PARALLEL[0].parse().unwrap();
     assert_eq!(loose.try_problem(&problem).unwrap().check, Ok(()));
@@ -81,7 +80,7 @@ fn a_cap_on_threads_holds_whatever_else_is_asked() {
 
 #[test]
 fn a_thousand_different_terms_are_an_error_and_not_a_mix_up() {
-    let rt = builder().build().unwrap();
+    let rt = fresh().build().unwrap();
     let under = |bytes| Constraints { memory_max: Some(Bytes(bytes)), ..Constraints::default() };
     let kept: Vec<Runtime> = (0..).map_while(|bytes| rt.constrained(under(bytes)).ok()).collect();
     assert!((100..10_000).contains(&kept.len()), "{}", kept.len());

@@ -1,9 +1,12 @@
 //! The warm path allocates nothing: counted by this program's own allocator.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
+mod support;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use support::fresh;
 use trimtab::core::{Nanos, Problem};
 use trimtab::{Runtime, Tensor};
 
@@ -51,7 +54,7 @@ const CALLS: u32 = 10_000;
 const WARM_UP: u32 = 10;
 
 fn runtime() -> Runtime {
-    Runtime::builder().ignore_environment().wisdom_in_memory().build().unwrap()
+    fresh().build().unwrap()
 }
 
 /// Allocations of this thread during the calls, after some to warm up.

@@ -17,7 +17,7 @@ use trimtab_replay::{
 const NS_PER_MS: f64 = 1e6;
 
 #[derive(Serialize)]
-struct View {
+struct RecordingView {
     space: String,
     kernel: String,
     variant: String,
@@ -69,9 +69,9 @@ pub fn read(data: &Path, wanted: &[&str]) -> Result<Vec<Recording>> {
     read_recordings(data, wanted).map_err(told)
 }
 
-fn view(recording: &Recording) -> View {
+fn view(recording: &Recording) -> RecordingView {
     let rows = recording.rows.len();
-    View {
+    RecordingView {
         space: recording.name.clone(),
         kernel: recording.kernel.clone(),
         variant: recording.variant.clone(),

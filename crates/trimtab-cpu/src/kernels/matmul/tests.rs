@@ -4,20 +4,15 @@ use super::kernels;
 use crate::args::Args;
 use crate::erase::AnyKernel;
 use crate::pool::Pool;
-use std::path::PathBuf;
 use trimtab_core::{
     Bytes, Cache, DType, DeviceFacts, DeviceKind, Fingerprint, Habits, LaunchError, Matmul, Operand, Point,
     Problem,
 };
 use trimtab_operands::{Element, Slice};
 
-/// Libraries of this machine that are not on the search path; absent elsewhere, which is no failure.
+/// Ours, and those around each CBLAS that is found or named.
 fn all_kernels() -> Vec<Box<dyn AnyKernel>> {
-    let paths = [
-        "/tmp/mklenv/lib/libmkl_rt.so.3",
-        "/tmp/mklenv/lib/python3.11/site-packages/scipy_openblas32/lib/libscipy_openblas.so",
-    ];
-    kernels(&paths.map(PathBuf::from))
+    kernels(&trimtab_testing::blas_libraries())
 }
 
 fn device(threads: u32) -> DeviceFacts {

@@ -1,0 +1,125 @@
+//! `cargo xtask test`: everything a change must pass, how long each step took, and what did not run.
+
+use crate::needs::{self, OPENBLAS, VULKAN};
+use crate::{cargo, tidy};
+use anyhow::{Context, Result, bail};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use trimtab_testing::NOT_RUN;
+
+const HELP: &str = "\
+usage: cargo xtask test [--no-install] [--require-all]
+
+Format, tidy rules, lints, all tests and doc tests; each step's time is printed at the end.
+
+Some tests need what is not part of the project. Where it is missing, Debian's packages are named with their size, and
+installed with apt-get: Mesa's Vulkan driver for GPU kernels, OpenBLAS for the kernels around a CBLAS.
+
+  --no-install    installs nothing: what cannot run is left out and listed at the end in lines that start with `not run:`
+  --require-all   fails where a driver or library is missing in the end, installed or not
+
+Published recordings of other devices are found in ../shared/data beside the checkout, or where TRIMTAB_DATA says. Without them
+their tests are among what did not run; with TRIMTAB_REQUIRE_DATA=1 they fail.
+";
+
+/// Tests without an adapter: what is built with GPUs is left out but for the translations of their kernels.
+const WITHOUT_GPUS: [&[&str]; 2] = [
+    &[
+        "test",
+        "--workspace",
+        "--exclude",
+        "trimtab-wgpu",
+        "--exclude",
+        "trimtab-bench",
+        "--no-default-features",
+        "--features",
+        "trimtab/ndarray",
+    ],
+    &["test", "--package", "trimtab-wgpu", "--lib", "--test", "translations"],
+];
+
+pub fn run(root: &Path, words: &[&str]) -> Result<()> {
+    let (mut may_install, mut require_all) = (true, false);
+    for word in words {
+        match *word {
+            "--no-install" => may_install = false,
+            "--require-all" => require_all = true,
+            "--help" | "-h" => {
+                print!("{HELP}");
+                return Ok(());
+            }
+            other => bail!("there is no option `{other}`\n\n{HELP}"),
+        }
+    }
+    let mut times = Vec::new();
+    let mut step = |name: &'static str, work: &mut dyn FnMut() -> Result<()>| {
+        let started = now();
+        work()?;
+        times.push((name, started.elapsed()));
+        anyhow::Ok(())
+    };
+    step("format", &mut || cargo(root, &["fmt", "--all", "--check"]))?;
+    step("tidy", &mut || tidy::check(root))?;
+    let missing = needs::missing(vec![VULKAN, OPENBLAS], may_install);
+    let clippy =
+        ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"];
+    step("lints", &mut || cargo(root, &clippy))?;
+    let all: [&[&str]; 1] = [&["test", "--workspace", "--all-features"]];
+    let has_gpu = missing.iter().all(|need| need.what != VULKAN.what);
+    let tests = if has_gpu { &all[..] } else { &WITHOUT_GPUS };
+    // Apart from running them, so that it is seen where the time goes.
+    step("building tests", &mut || {
+        tests.iter().try_for_each(|words| cargo(root, &[words, &["--quiet", "--no-run"][..]].concat()))
+    })?;
+    let mut not_run: Vec<String> = missing.iter().map(|need| format!("{NOT_RUN} {need}")).collect();
+    // What failed is told after what did not run, and one failure does not hide the others.
+    let mut failed = Vec::new();
+    step("tests", &mut || {
+        let all = |words: &&[&str]| listen(root, &[words, &["--no-fail-fast"][..]].concat(), &mut not_run);
+        failed = tests.iter().map(all).filter_map(Result::err).collect();
+        Ok(())
+    })?;
+    let took = |(name, time): &(&str, Duration)| format!("{name} {} s", time.as_secs());
+    println!("{}", times.iter().map(took).collect::<Vec<_>>().join(", "));
+    for line in &not_run {
+        println!("{line}");
+    }
+    if !not_run.is_empty() {
+        println!("{} not run; `cargo xtask test --help` says how to have them", not_run.len());
+    }
+    if let Some(first) = failed.into_iter().next() {
+        return Err(first);
+    }
+    if require_all && !missing.is_empty() {
+        bail!("--require-all: not everything could be run");
+    }
+    println!("all checks that were run passed");
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "times the steps for people; no decision rests on it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Runs tests and keeps the lines in which they say what did not run.
+fn listen(root: &Path, words: &[&str], not_run: &mut Vec<String>) -> Result<()> {
+    eprintln!("$ cargo {}", words.join(" "));
+    let mut command = Command::new(env!("CARGO"));
+    let mut child = command.args(words).current_dir(root).stderr(Stdio::piped()).spawn()?;
+    let said = child.stderr.take().context("standard error is a pipe")?;
+    for line in BufReader::new(said).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        eprintln!("{line}");
+        if line.starts_with(NOT_RUN) {
+            not_run.push(line.into_owned());
+        }
+    }
+    if !child.wait()?.success() {
+        bail!("cargo {} failed", words.join(" "));
+    }
+    Ok(())
+}
