@@ -115,9 +115,13 @@ fn compact(store: &dyn Store, view: &View, forgets: Vec<Line>, report: &mut Comp
         dropped += union.trim(union.entries() / 2);
         text = encoded(&union, &origin);
     }
-    let nothing_to_do = old.is_empty() || (old.len() == 1 && text.len() == lines);
+    // One that is compact already stays.
+    if old.is_empty() || (old.len() == 1 && text.len() == lines) {
+        report.segments_kept += old.len();
+        return Ok(());
+    }
     let new = segments(&text, &origin)?;
-    let merged = if nothing_to_do { 0 } else { store.replace(&old, &new)? };
+    let merged = store.replace(&old, &new)?;
     report.segments_kept += old.len() - merged.min(old.len());
     if merged > 0 {
         report.segments_merged = merged;

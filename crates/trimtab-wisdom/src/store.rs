@@ -39,8 +39,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// `NotFound` if nothing was ever kept there.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// At most `most` bytes of a segment on from `from`; none where it has no more. What was read once does not change
-    /// while the writer lives.
+    /// At most `most` bytes of a segment on from `from`; none where it has no more. A whole line that was read
+    /// once does not change.
     fn read(&self, name: &str, from: u64, most: u64) -> io::Result<Part>;
 
     /// Starts a segment with that text and becomes its writer. No one sees it before all of the text is there and its
@@ -51,7 +51,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     ///
     /// At every moment each text is there, old or new: the new ones appear whole, are as durable as the store can make
     /// them, and only then the old ones go. Dying in between is fine, it leaves both. An old one stays if its writer
-    /// is alive, if its size is another than the one given, or if someone else is replacing it; should that leave none,
+    /// is alive, if its size is another than the one given, or if someone else has hold of it; should that leave none,
     /// nothing is written. An error leaves the old ones.
     fn replace(&self, old: &[Old], new: &[(String, Vec<u8>)]) -> io::Result<usize>;
 
