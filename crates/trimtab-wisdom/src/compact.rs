@@ -1,16 +1,15 @@
 //! Compaction: the segments of dead writers become one, written in full before they are removed. Nothing that could
 //! not be read is ever deleted, and segments of living writers are not touched.
 
-use crate::disk::{Disk, new_origin};
 use crate::line::{Line, encode};
-use crate::segment::{self, Progress, Reading, Writer, name_of};
-use crate::store::{MAX_WRITE_BYTES, Wisdom};
+use crate::segment::{self, Progress, Reading, name_of};
+use crate::store::{MAX_SEGMENT_BYTES, Old, Store};
 use crate::union::{MAX_FACTS, Union};
+use crate::view::{View, new_origin};
 use crate::wall;
 use crate::warning::{Warning, WarningKind};
-use std::fs::{self, File};
+use crate::wisdom::Wisdom;
 use std::io;
-use std::path::{Path, PathBuf};
 
 /// More segments of dead writers than this are compacted at the next flush.
 pub const MAX_SEGMENTS: usize = 32;
@@ -42,37 +41,28 @@ pub struct CompactReport {
     pub error: Option<String>,
 }
 
-/// A segment taken for removal; the file is open because that holds its lock.
-struct Taken {
-    path: PathBuf,
-    _locked: File,
-    malformed: bool,
-}
-
 impl Wisdom {
     /// Merges the segments of dead writers into one, now.
     pub fn compact(&self) -> CompactReport {
         self.write_queued();
-        let mut disk = self.disk();
-        self.compact_with(&mut disk)
+        self.compact_with(&mut self.view())
     }
 
     pub(crate) fn compact_if_needed(&self, segments_max: usize, bytes_max: u64) {
-        let mut disk = self.disk();
-        let needed = disk.dead > segments_max.max(disk.compact_above) || disk.dead_bytes > bytes_max;
-        if needed {
-            self.compact_with(&mut disk);
+        let mut view = self.view();
+        if view.dead > segments_max.max(view.compact_above) || view.dead_bytes > bytes_max {
+            self.compact_with(&mut view);
         }
     }
 
-    fn compact_with(&self, disk: &mut Disk) -> CompactReport {
-        let Some(dir) = disk.dir.clone() else { return CompactReport::default() };
+    fn compact_with(&self, view: &mut View) -> CompactReport {
+        let Some(store) = &self.store else { return CompactReport::default() };
         let mut report = CompactReport::default();
         let forgets: Vec<Line> = self.state().union.forgets().map(Line::Forget).collect();
-        if let Err(error) = compact(&dir, disk, forgets, &mut report) {
-            let dir = dir.display();
+        if let Err(error) = compact(store.as_ref(), view, forgets, &mut report) {
+            let place = store.place();
             let message =
-                format!("cannot compact {dir}: {error}; its segments stay as they are, make it writable");
+                format!("cannot compact {place}: {error}; its segments stay as they are, make it writable");
             self.state().warnings.add(Warning::new(WarningKind::NotWritable, message));
             report.error = Some(error.to_string());
         }
@@ -80,39 +70,37 @@ impl Wisdom {
             let message = format!(
                 "{} old facts were dropped to keep {} below its bounds; forget devices that are gone",
                 report.facts_dropped,
-                dir.display()
+                store.place()
             );
             self.state().warnings.add(Warning::new(WarningKind::Dropped, message));
         }
         // What could not be merged now is not tried again before twice as many have gathered.
-        disk.dead = disk.dead.saturating_sub(report.segments_merged) + report.segments_written;
-        disk.compact_above = 2 * disk.dead;
-        disk.dead_bytes = report.bytes_after;
+        view.dead = view.dead.saturating_sub(report.segments_merged) + report.segments_written;
+        view.compact_above = 2 * view.dead;
+        view.dead_bytes = report.bytes_after;
         report
     }
 }
 
-fn compact(dir: &Path, disk: &Disk, forgets: Vec<Line>, report: &mut CompactReport) -> io::Result<()> {
-    let (names, _) = segment::list(dir)?;
+fn compact(store: &dyn Store, view: &View, forgets: Vec<Line>, report: &mut CompactReport) -> io::Result<()> {
+    let (names, _) = segment::list(store)?;
     let mut union = Union::default();
-    let mut taken = Vec::new();
-    let (mut lines, mut found) = (0, 0);
+    let mut old = Vec::new();
+    let (mut lines, mut bytes) = (0, 0);
     for name in names {
-        let path = dir.join(&name);
-        let read = if disk.is_own(&name) { None } else { take(&path) };
-        let Some((file, read, bytes)) = read else {
+        let read = if view.is_own(&name) { None } else { read_dead(store, &name) };
+        let Some(read) = read else {
             report.segments_kept += 1;
             continue;
         };
-        report.bytes_before += bytes;
+        bytes += read.size;
         lines += read.lines.len();
-        taken.push(Taken { path, _locked: file, malformed: read.malformed_count > 0 });
+        old.push(Old { name, size: read.size, set_aside: read.malformed_count > 0 });
         for line in read.lines {
             union.insert(line);
         }
         // Work is bounded: what is beyond is for the next time.
-        found += bytes;
-        if found > 2 * MAX_BYTES {
+        if bytes > 2 * MAX_BYTES {
             break;
         }
     }
@@ -120,45 +108,36 @@ fn compact(dir: &Path, disk: &Disk, forgets: Vec<Line>, report: &mut CompactRepo
         union.insert(line);
     }
     union.drop_done_before(wall::now_ms().saturating_sub(DONE_KEPT_MS));
-    report.facts_dropped = union.trim(MAX_FACTS);
+    let mut dropped = union.trim(MAX_FACTS);
     let origin = new_origin();
     let mut text = encoded(&union, &origin);
     while text.iter().map(String::len).sum::<usize>() as u64 > MAX_BYTES / 2 && union.entries() > 0 {
-        report.facts_dropped += union.trim(union.entries() / 2);
+        dropped += union.trim(union.entries() / 2);
         text = encoded(&union, &origin);
     }
-    let single = taken.len() == 1 && text.len() == lines;
-    if taken.is_empty() || single {
-        report.segments_kept += taken.len();
-        report.bytes_before = 0;
+    // One that is compact already stays.
+    if old.is_empty() || (old.len() == 1 && text.len() == lines) {
+        report.segments_kept += old.len();
         return Ok(());
     }
-    report.facts = union.entries();
-    (report.segments_written, report.bytes_after) = write_all(dir, &origin, &text)?;
-    segment::sync_dir(dir);
-    for Taken { path, malformed, .. } in &taken {
-        let gone = if *malformed { segment::set_aside(path).map(drop) } else { fs::remove_file(path) };
-        match gone {
-            Ok(()) => report.segments_merged += 1,
-            // Another process compacted it just before us.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+    let new = segments(&text, &origin)?;
+    let merged = store.replace(&old, &new)?;
+    report.segments_kept += old.len() - merged.min(old.len());
+    if merged > 0 {
+        report.segments_merged = merged;
+        report.segments_written = new.len();
+        report.bytes_before = bytes;
+        report.bytes_after = new.iter().map(|(_, text)| text.len() as u64).sum();
+        report.facts = union.entries();
+        report.facts_dropped = dropped;
     }
-    segment::sync_dir(dir);
-    segment::remove_leftovers(dir);
     Ok(())
 }
 
-/// A dead segment that can be read to its end, locked; `None` if it is none.
-fn take(path: &Path) -> Option<(File, Reading, u64)> {
-    let mut file = segment::open(path).ok()?;
-    if !segment::take(&file) {
-        return None;
-    }
-    let mut progress = Progress::default();
-    let read = segment::read_on(&mut file, &mut progress).ok()?;
-    (read.trouble.is_none() && !read.cut).then_some((file, read, progress.offset))
+/// A dead segment that can be read to its end; `None` if it is none.
+fn read_dead(store: &dyn Store, name: &str) -> Option<Reading> {
+    let read = segment::read_on(store, name, &mut Progress::default()).ok()?;
+    (!read.alive && read.trouble.is_none() && !read.cut).then_some(read)
 }
 
 fn encoded(union: &Union, origin: &str) -> Vec<String> {
@@ -169,35 +148,18 @@ fn encoded(union: &Union, origin: &str) -> Vec<String> {
     lines.filter_map(|line| encode(&line, origin).ok()).collect()
 }
 
-/// Writes the lines into as few segments as they need, to the disk itself; says how many and their size. They carry
-/// their final names from the start: a half-written one is a true part of the union, and the old ones are still there.
-fn write_all(dir: &Path, origin: &str, lines: &[String]) -> io::Result<(usize, u64)> {
-    let mut files: Vec<Writer> = Vec::new();
-    let written = write_into(&mut files, dir, origin, lines);
-    if let Err(error) = written {
-        files.iter().for_each(Writer::remove);
-        return Err(error);
-    }
-    Ok((files.len(), files.iter().map(Writer::bytes).sum()))
-}
-
-fn write_into(files: &mut Vec<Writer>, dir: &Path, origin: &str, lines: &[String]) -> io::Result<()> {
-    let mut buffer = String::new();
-    let mut lines = lines.iter().peekable();
-    while lines.peek().is_some() {
-        buffer.clear();
-        while let Some(line) =
-            lines.next_if(|line| buffer.is_empty() || buffer.len() + line.len() < MAX_WRITE_BYTES)
-        {
-            buffer.push_str(line);
+/// The lines as as few segments as they need, each with its name.
+fn segments(lines: &[String], origin: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut segments: Vec<(String, Vec<u8>)> = Vec::new();
+    for line in lines {
+        let full = |(_, text): &(String, Vec<u8>)| (text.len() + line.len()) as u64 > MAX_SEGMENT_BYTES;
+        if segments.last().is_none_or(full) {
+            let number = u32::try_from(segments.len()).unwrap_or(u32::MAX);
+            segments.push((name_of(origin, number), segment::header(origin)?.into_bytes()));
         }
-        if files.last().is_none_or(|writer| writer.is_full(buffer.len())) {
-            let number = u32::try_from(files.len()).unwrap_or(u32::MAX);
-            files.push(Writer::create(dir, &name_of(origin, number), origin)?);
-        }
-        if let Some(writer) = files.last_mut() {
-            writer.append(buffer.as_bytes())?;
+        if let Some((_, text)) = segments.last_mut() {
+            text.extend_from_slice(line.as_bytes());
         }
     }
-    files.iter().try_for_each(Writer::sync)
+    Ok(segments)
 }

@@ -1,11 +1,11 @@
 //! Export and import: wisdom as a text to carry to another machine, with a report of what it would change.
 
 use crate::fact::{Fact, Filter, Outcome};
-use crate::line::{FORMAT_VERSION, Header, Line, decode, decode_header, encode, encode_header};
-use crate::store::{Queued, State, Wisdom};
+use crate::line::{FORMAT_VERSION, Line, decode, decode_header, encode};
+use crate::segment;
 use crate::union::{Change, Union, just_after};
-use crate::wall;
 use crate::warning::WisdomError;
+use crate::wisdom::{Queued, State, Wisdom};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest text that is imported.
@@ -82,9 +82,7 @@ impl Wisdom {
     /// The facts and verdicts the filter matches, as a text that [`import`](Wisdom::import) takes: the lines of the
     /// files, with a header. What crashed and what was forgotten stays here.
     pub fn export(&self, filter: &Filter) -> String {
-        let header =
-            Header { trimtab: FORMAT_VERSION, origin: self.origin().to_string(), created_ms: wall::now_ms() };
-        let mut text = encode_header(&header).unwrap_or_default();
+        let mut text = segment::header(self.origin()).unwrap_or_default();
         let state = self.state();
         let facts = state.union.unmerged();
         let facts =

@@ -1,7 +1,8 @@
-//! What trimtab remembers: measurements as facts that merge without locks, in memory and on disk.
+//! What trimtab remembers: measurements as facts that merge without locks, in memory and in a store.
 //!
-//! [`Wisdom`] is the whole interface. Trouble with the disk never fails a call: it becomes a [`Warning`] and memory
-//! goes on alone. The files are described in FORMAT.md beside this crate's manifest; they are a public interface.
+//! [`Wisdom`] is the whole interface for those who remember; [`Store`] for those who bring another place than a directory.
+//! Trouble with the store never fails a call: it becomes a [`Warning`] and memory goes on alone. What is stored is
+//! described in FORMAT.md beside this crate's manifest; it is a public interface.
 //!
 //! ```
 //! use trimtab_wisdom::{FactKey, Outcome, Stats, Wisdom};
@@ -16,21 +17,28 @@
 
 mod blob;
 mod compact;
-mod disk;
+pub mod conformance;
+mod directory;
 mod exchange;
 mod fact;
 mod line;
+mod memory;
 mod segment;
 mod store;
 mod union;
+mod view;
 mod wall;
 mod warning;
+mod wisdom;
 
 pub use compact::{CompactReport, MAX_BYTES, MAX_SEGMENTS};
+pub use directory::Directory;
 pub use exchange::{Best, BestChange, ImportReport, MAX_IMPORT_BYTES, MAX_REJECTED, Rejected};
 pub use fact::{Fact, FactKey, Filter, HALF_LIFE_MS, MERGED, MeasuredOn, Outcome, Stats, Verdict};
 pub use line::{FORMAT_VERSION, MAX_LINE_BYTES};
-pub use segment::{MAX_LISTED, MAX_SEGMENT_BYTES};
-pub use store::{MAX_MESSAGE_BYTES, MAX_QUEUED, Wisdom};
+pub use memory::Memory;
+pub use segment::MAX_LISTED;
+pub use store::{MAX_SEGMENT_BYTES, Old, Part, Store, Writer, aside_name};
 pub use union::{MAX_FACTS, MAX_FORGETS, MAX_INTENTS, MAX_LIVE_FACTS, MAX_ORIGINS, MAX_VERDICTS};
 pub use warning::{MAX_WARNINGS, Warning, WarningKind, WisdomError};
+pub use wisdom::{MAX_MESSAGE_BYTES, MAX_QUEUED, Wisdom};

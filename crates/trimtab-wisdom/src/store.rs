@@ -1,456 +1,116 @@
-//! [`Wisdom`]: the memory everyone asks and the queue of what is still to be written. Never on the warm path.
+//! Where wisdom is kept: the trait every store implements. It moves bytes; what they say is FORMAT.md's.
 //!
-//! Two locks, always taken in this order: `disk` for files, `state` for memory. Asking takes only the second, and it is
-//! never held while a file is touched, so a slow disk does not slow a question down.
+//! A **segment** is a text that one writer appends to and everyone reads. Wisdom is the union of all segments, and the
+//! union minds neither order nor repetition. That is why so little is asked of a store: no transactions, no locks, no
+//! order between writers. What is asked is checked by [`conformance`](crate::conformance).
+//!
+//! | asked | a directory | an object store | a database |
+//! |---|---|---|---|
+//! | append | one write in append mode | the writer holds its text and puts it again, segments are small | a row a write |
+//! | is the writer alive | a lock | a lease the writer renews | an advisory lock, or a lease |
+//! | replace | write, sync, then remove | put, then delete what still has its size | one transaction |
+//!
+//! Where storage answers later only (a browser), keep a [`Memory`](crate::Memory), answer from it, and write behind.
 
-use crate::compact::{MAX_BYTES, MAX_SEGMENTS, MAX_SEGMENTS_AT_OPEN};
-use crate::disk::{Disk, Scan};
-use crate::fact::{DAY_MS, Fact, FactKey, Filter, MeasuredOn, Outcome, Verdict, shortened};
-use crate::line::{Forget, Intent, Line, encode};
-use crate::union::{Change, MAX_FACTS, MAX_INTENTS, MAX_LIVE_FACTS, MAX_VERDICTS, Union, just_after};
-use crate::wall;
-use crate::warning::{Warning, WarningKind, Warnings};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::io;
 
-/// The longest message of a failure that is kept.
-pub const MAX_MESSAGE_BYTES: usize = 1024;
-/// The most lines waiting to be written; while the disk refuses, further ones live in memory only.
-pub const MAX_QUEUED: usize = 200_000;
-/// The most bytes handed to the system in one write.
-pub(crate) const MAX_WRITE_BYTES: usize = 1024 * 1024;
+/// The size at which a writer starts its next segment. At most twice as much is read of one.
+pub const MAX_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Something to be written: its name only, the line is made from memory when it is written.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Queued {
-    /// First, because a crash must not lose it.
-    Intent {
-        device: String,
-        kernel: String,
-        version: String,
-        point: String,
-    },
-    Forget(Filter),
-    Verdict {
-        device: String,
-        problem: String,
-        terms: String,
-    },
-    Fact {
-        key: FactKey,
-        origin: String,
-    },
-}
-
-/// What is in memory.
-#[derive(Debug, Default)]
-pub(crate) struct State {
-    pub union: Union,
-    pub queue: BTreeSet<Queued>,
-    /// Origins whose processes ran at the last look.
-    pub alive: BTreeSet<String>,
-    pub warnings: Warnings,
-    /// Whether there is a directory to write to.
-    persistent: bool,
-}
-
-impl State {
-    pub fn enqueue(&mut self, queued: Queued) {
-        if !self.persistent {
-            return;
-        }
-        if self.queue.len() < MAX_QUEUED || self.queue.contains(&queued) {
-            self.queue.insert(queued);
-        } else {
-            let message = format!(
-                "{MAX_QUEUED} lines wait to be written and further ones will not outlive this process; \
-                 make the wisdom directory writable"
-            );
-            self.warnings.add(Warning::new(WarningKind::Dropped, message));
-        }
-    }
-
-    pub fn trim_live(&mut self) {
-        self.union.trim_live(MAX_LIVE_FACTS);
-    }
-
-    pub fn trim(&mut self) {
-        self.trim_live();
-        let union = &mut self.union;
-        let dropped = union.trim(MAX_FACTS);
-        if dropped > 0 {
-            let message = format!(
-                "more than {MAX_FACTS} facts or {MAX_VERDICTS} verdicts: the oldest {dropped} were dropped; \
-                 forget devices that are gone"
-            );
-            self.warnings.add(Warning::new(WarningKind::Dropped, message));
-        }
-    }
-
-    /// The line of something queued; `None` if it was forgotten meanwhile.
-    fn line(&self, queued: &Queued, origin: &str) -> Option<Line> {
-        match queued.clone() {
-            Queued::Fact { key, origin } => self.union.seen(&key, &origin).map(Line::Fact),
-            Queued::Verdict { device, problem, terms } => {
-                self.union.verdict(&device, &problem, &terms).cloned().map(Line::Verdict)
-            }
-            Queued::Forget(filter) => {
-                let before_ms = self.union.forget(&filter)?;
-                Some(Line::Forget(Forget { filter, before_ms }))
-            }
-            Queued::Intent { device, kernel, version, point } => {
-                let origin = origin.to_string();
-                let key = (origin.clone(), device.clone(), kernel.clone(), version.clone(), point.clone());
-                let (at_ms, done) = self.union.intent(&key)?;
-                Some(Line::Intent(Intent { device, kernel, version, point, origin, at_ms, done }))
-            }
-        }
-    }
-}
-
-/// What is remembered on this machine, in memory and, if it was opened on a directory, on disk.
+/// Something that keeps segments and blobs. Several processes may use one place at the same time, each through a store
+/// of its own.
 ///
-/// Nothing here fails: trouble with the disk becomes a warning, and what could not be written is kept and tried again.
-#[derive(Debug)]
-pub struct Wisdom {
-    pub(crate) disk: Mutex<Disk>,
-    pub(crate) state: Mutex<State>,
-    origin: String,
-    dir: Option<PathBuf>,
+/// Names of segments and blobs consist of ASCII letters, digits, `-`, `_` and `.`, at most 128 of them: they can be
+/// file names, object keys and URLs as they are. Keep them: then copying segments from one store to another merges.
+///
+/// An error of kind [`NotFound`](io::ErrorKind::NotFound) says that there is no such thing (now). Every other error becomes a
+/// warning: what could not be written is kept in memory and tried again.
+pub trait Store: fmt::Debug + Send + Sync {
+    /// Where it is, as people know it: a path, an address. Only for messages.
+    fn place(&self) -> String;
+
+    /// What messages call something in it.
+    fn at(&self, name: &str) -> String {
+        format!("{}/{name}", self.place())
+    }
+
+    /// The names of all segments, in any order. Names that are none of a segment may be among them; they are ignored.
+    /// `NotFound` if nothing was ever kept there.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// At most `most` bytes of a segment on from `from`; none where it has no more. A whole line that was read
+    /// once does not change.
+    fn read(&self, name: &str, from: u64, most: u64) -> io::Result<Part>;
+
+    /// Starts a segment with that text and becomes its writer. No one sees it before all of the text is there and its
+    /// writer counts as alive. A name that is in use is an error; names are drawn at random.
+    fn create(&self, name: &str, text: &[u8]) -> io::Result<Box<dyn Writer>>;
+
+    /// Puts the new segments (name and text) in place of the old ones and says how many of those are gone.
+    ///
+    /// At every moment each text is there, old or new: the new ones appear whole, are as durable as the store can make
+    /// them, and only then the old ones go. Dying in between is fine, it leaves both. An old one stays if its writer
+    /// is alive, if its size is another than the one given, or if someone else has hold of it; should that leave none,
+    /// nothing is written. An error leaves the old ones.
+    fn replace(&self, old: &[Old], new: &[(String, Vec<u8>)]) -> io::Result<usize>;
+
+    /// Gives a segment a name under which it is neither listed as a segment nor ever overwritten, and says which;
+    /// [`read`](Store::read) finds it there. [`aside_name`] makes such names.
+    fn set_aside(&self, name: &str) -> io::Result<String>;
+
+    /// What was kept under that name.
+    fn blob(&self, name: &str) -> io::Result<Vec<u8>>;
+
+    /// Keeps bytes under a name, in place of what was there. Readers see the old or the new, never a mixture, also with
+    /// two writers.
+    fn put_blob(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// The size at which a writer starts its next segment. Stores that put the whole segment again to append to it
+    /// want a small one.
+    fn segment_bytes(&self) -> u64 {
+        MAX_SEGMENT_BYTES
+    }
 }
 
-impl Wisdom {
-    /// Remembers until the process ends.
-    pub fn in_memory() -> Wisdom {
-        Wisdom::over(None)
-    }
+/// The writer of one segment. It is alive until it is dropped or its process ends, however that happens.
+pub trait Writer: fmt::Debug + Send {
+    /// Appends whole lines. When it returns, they survive the end of this process. A reader may see a part of them,
+    /// which it leaves until the rest is there. After an error nothing of them may count: what is left of them must
+    /// cost no line that is appended later.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()>;
 
-    /// Remembers in a directory, which is made if it is missing. If it cannot be read or written, that is a warning.
-    pub fn open(dir: &Path) -> Wisdom {
-        let wisdom = Wisdom::over(Some(dir.to_path_buf()));
-        if let Err(error) = std::fs::create_dir_all(dir) {
-            let message = format!(
-                "cannot make the directory {}: {error}; measurements are kept in memory only, name another directory",
-                dir.display()
-            );
-            wisdom.state().warnings.add(Warning::new(WarningKind::NotWritable, message));
-        }
-        wisdom.reload();
-        wisdom.compact_if_needed(MAX_SEGMENTS_AT_OPEN, u64::MAX);
-        wisdom
-    }
-
-    fn over(dir: Option<PathBuf>) -> Wisdom {
-        let disk = Disk::new(dir.clone());
-        let origin = disk.origin.clone();
-        let state = State { persistent: dir.is_some(), ..State::default() };
-        Wisdom { disk: Mutex::new(disk), state: Mutex::new(state), origin, dir }
-    }
-
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The directory it was opened on.
-    pub fn dir(&self) -> Option<PathBuf> {
-        self.dir.clone()
-    }
-
-    /// The id of this process start in facts and file names.
-    pub fn origin(&self) -> &str {
-        &self.origin
-    }
-
-    /// What went wrong so far, each once. Kept, not drained.
-    pub fn warnings(&self) -> Vec<Warning> {
-        self.state().warnings.list()
-    }
-
-    /// The merged facts about a problem on a device.
-    pub fn facts(&self, device: &str, problem: &str) -> Vec<Fact> {
-        self.state().union.facts(device, problem)
-    }
-
-    /// The merged facts about a device.
-    pub fn device_facts(&self, device: &str) -> Vec<Fact> {
-        self.state().union.device_facts(device)
-    }
-
-    /// The devices, problems and versions a kernel was measured on.
-    pub fn places(&self, kernel: &str) -> Vec<MeasuredOn> {
-        self.state().union.places(kernel)
-    }
-
-    /// All merged facts.
-    pub fn all_facts(&self) -> Vec<Fact> {
-        self.state().union.all_facts()
-    }
-
-    /// The number of merged facts.
-    pub fn len(&self) -> usize {
-        self.state().union.len()
-    }
-
-    /// Whether there is no fact.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Who won that race last.
-    pub fn verdict(&self, device: &str, problem: &str, terms: &str) -> Option<Verdict> {
-        self.state().union.verdict(device, problem, terms).cloned()
-    }
-
-    /// The last verdict of every race.
-    pub fn verdicts(&self) -> Vec<Verdict> {
-        self.state().union.verdicts().cloned().collect()
-    }
-
-    /// Remembers an outcome: at once in memory, with the next [`flush`](Wisdom::flush) on disk. Times of the same key
-    /// add up; a failure replaces them, and a time after a failure starts anew.
-    pub fn record(&self, key: FactKey, outcome: Outcome) {
-        let outcome = match outcome {
-            Outcome::Failed { kind, message } => {
-                Outcome::Failed { kind, message: shortened(&message, MAX_MESSAGE_BYTES).into_owned() }
-            }
-            timed => timed,
-        };
-        let mut state = self.state();
-        if let Some(why) = outcome.stats().and_then(|stats| stats.impossible()) {
-            let kernel = shortened(&key.kernel, 80);
-            let message = format!("a measurement of {kernel:?} is not remembered: {why}; correct its device");
-            return state.warnings.add(Warning::new(WarningKind::Refused, message));
-        }
-        let mut at_ms = wall::now_ms();
-        // What is recorded last is the newest, even if this machine's clock is behind another's.
-        at_ms =
-            at_ms.max(just_after(state.union.forgotten_until(&key.device, &key.kernel, Some(&key.problem))));
-        if let Some(others) = state.union.newest_of_others(&key, &self.origin) {
-            at_ms = at_ms.max(just_after(others));
-        }
-        let outcome = match (state.union.seen(&key, &self.origin), outcome) {
-            (Some(Fact { outcome: Outcome::Timed(old), last_seen_ms, .. }), Outcome::Timed(new)) => {
-                at_ms = at_ms.max(last_seen_ms);
-                // Whole days: half a second at a time would round to no age at all.
-                let days = at_ms / DAY_MS - last_seen_ms / DAY_MS;
-                Outcome::Timed(old.aged(days * DAY_MS).map_or(new, |old| old.merge(&new)))
-            }
-            (Some(Fact { last_seen_ms, .. }), outcome) => {
-                at_ms = at_ms.max(just_after(last_seen_ms));
-                outcome
-            }
-            (None, outcome) => outcome,
-        };
-        let fact = Fact { key: key.clone(), origin: self.origin.clone(), outcome, last_seen_ms: at_ms };
-        if self.take(&mut state, Line::Fact(fact)) {
-            state.enqueue(Queued::Fact { key, origin: self.origin.clone() });
-        }
-    }
-
-    /// Milliseconds since 1970, as facts are dated with. Only orders and ages what is remembered.
-    pub fn now_ms(&self) -> u64 {
-        wall::now_ms()
-    }
-
-    /// Remembers who won a race: at once in memory, with the next flush on disk. Its origin and time are filled in.
-    pub fn decide(&self, verdict: Verdict) {
-        let mut state = self.state();
-        let Verdict { device, problem, terms, .. } = verdict.clone();
-        let mut at_ms = wall::now_ms();
-        at_ms = at_ms.max(just_after(state.union.forgotten_until(&device, &verdict.kernel, Some(&problem))));
-        if let Some(last) = state.union.verdict(&device, &problem, &terms) {
-            at_ms = at_ms.max(just_after(last.last_seen_ms));
-        }
-        let verdict = Verdict { origin: self.origin.clone(), last_seen_ms: at_ms, ..verdict };
-        if self.take(&mut state, Line::Verdict(verdict)) {
-            state.enqueue(Queued::Verdict { device, problem, terms });
-        }
-    }
-
-    /// Takes a line of our own in if it can be written.
-    fn take(&self, state: &mut State, line: Line) -> bool {
-        if let Err(why) = encode(&line, &self.origin) {
-            let message = format!("something is not remembered: {why}; use shorter names");
-            state.warnings.add(Warning::new(WarningKind::Refused, message));
-            return false;
-        }
-        state.union.insert(line);
-        if state.union.live_entries() > MAX_LIVE_FACTS {
-            state.trim_live();
-        }
-        if state.union.entries() > MAX_FACTS || state.union.verdict_count() > MAX_VERDICTS {
-            state.trim();
-        }
+    /// Whether the segment is still there. Asked at every flush, so this is also when to renew a lease. After a `false`
+    /// everything this process knows is written to a segment of another name.
+    fn is_in_place(&mut self) -> bool {
         true
     }
-
-    /// Says that a point is about to run for the first time. Everything queued is handed to the system before this
-    /// returns, so that a crash of the process loses nothing and names the point.
-    pub fn intend(&self, device: &str, kernel: &str, version: &str, point: &str) {
-        self.mark(device, kernel, version, point, false);
-    }
-
-    /// Says that it came back, however it ended.
-    pub fn done(&self, device: &str, kernel: &str, version: &str, point: &str) {
-        self.mark(device, kernel, version, point, true);
-    }
-
-    fn mark(&self, device: &str, kernel: &str, version: &str, point: &str, done: bool) {
-        let [device, kernel, version, point] = [device, kernel, version, point].map(str::to_string);
-        let key = (self.origin.clone(), device.clone(), kernel.clone(), version.clone(), point.clone());
-        let mut state = self.state();
-        let mut at_ms = wall::now_ms().max(just_after(state.union.forgotten_until(&device, &kernel, None)));
-        if let Some((last, _)) = state.union.intent(&key) {
-            at_ms = at_ms.max(just_after(last));
-        }
-        let queued = Queued::Intent {
-            device: device.clone(),
-            kernel: kernel.clone(),
-            version: version.clone(),
-            point: point.clone(),
-        };
-        let origin = self.origin.clone();
-        if self.take(&mut state, Line::Intent(Intent { device, kernel, version, point, origin, at_ms, done }))
-        {
-            state.enqueue(queued);
-            if state.union.intent_count() > MAX_INTENTS {
-                state.trim();
-            }
-        }
-        drop(state);
-        self.write_queued();
-    }
-
-    /// Points of a kernel that a process was running for the first time when it died, as of the last look at the
-    /// directory. Only forgetting the kernel or the device lifts this.
-    pub fn crashed(&self, device: &str, kernel: &str, version: &str) -> Vec<String> {
-        let state = self.state();
-        let dead = state.union.intents().filter(|intent| {
-            (intent.device.as_str(), intent.kernel.as_str(), intent.version.as_str())
-                == (device, kernel, version)
-                && !intent.done
-                && intent.origin != self.origin
-                && !state.alive.contains(&intent.origin)
-        });
-        dead.map(|intent| intent.point).collect::<BTreeSet<_>>().into_iter().collect()
-    }
-
-    /// Writes what is queued and tidies the directory if it needs it. Meant for a background thread.
-    pub fn flush(&self) {
-        self.write_queued();
-        self.compact_if_needed(MAX_SEGMENTS, MAX_BYTES);
-    }
-
-    /// Hands what is queued to the system. What it refuses stays queued.
-    pub(crate) fn write_queued(&self) {
-        let mut disk = self.disk();
-        loop {
-            let (batch, text) = self.next_batch();
-            if batch.is_empty() {
-                return;
-            }
-            if text.is_empty() {
-                continue;
-            }
-            match disk.append(text.as_bytes()) {
-                Ok(lost) => {
-                    disk.failing = false;
-                    if lost {
-                        self.queue_own_again();
-                    }
-                }
-                Err(error) => {
-                    let mut state = self.state();
-                    batch.into_iter().for_each(|queued| state.enqueue(queued));
-                    if !std::mem::replace(&mut disk.failing, true) {
-                        let dir = self.dir.as_deref().unwrap_or(Path::new("")).display();
-                        let message = format!(
-                            "cannot write to {dir}: {error}; measurements are kept in memory and written when it \
-                             works again; make room or make it writable, or name another directory"
-                        );
-                        state.warnings.add(Warning::new(WarningKind::NotWritable, message));
-                    }
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Takes a write's worth from the queue.
-    fn next_batch(&self) -> (Vec<Queued>, String) {
-        let mut state = self.state();
-        let (mut batch, mut text) = (Vec::new(), String::new());
-        while text.len() < MAX_WRITE_BYTES {
-            let Some(queued) = state.queue.pop_first() else { break };
-            if let Some(line) =
-                state.line(&queued, &self.origin).and_then(|line| encode(&line, &self.origin).ok())
-            {
-                text.push_str(&line);
-            }
-            batch.push(queued);
-        }
-        (batch, text)
-    }
-
-    /// Our segment was removed under us: everything of ours is written again.
-    fn queue_own_again(&self) {
-        let mut state = self.state();
-        let own: Vec<Queued> = (state.union.unmerged().filter(|fact| fact.origin == self.origin))
-            .map(|fact| Queued::Fact { key: fact.key, origin: fact.origin })
-            .collect();
-        let verdicts = state.union.verdicts().filter(|verdict| verdict.origin == self.origin).cloned();
-        let verdicts: Vec<Queued> = verdicts
-            .map(|Verdict { device, problem, terms, .. }| Queued::Verdict { device, problem, terms })
-            .collect();
-        own.into_iter().chain(verdicts).for_each(|queued| state.enqueue(queued));
-    }
-
-    /// Takes in what other processes wrote since the last look and says how many lines were news.
-    pub fn reload(&self) -> usize {
-        let mut disk = self.disk();
-        let Scan { lines, alive, warnings } = disk.scan();
-        let mut state = self.state();
-        warnings.into_iter().for_each(|warning| state.warnings.add(warning));
-        if let Some(alive) = alive {
-            state.alive = alive;
-        }
-        let mut news = 0;
-        for line in lines {
-            news += usize::from(state.union.insert(line) != Change::Unchanged);
-        }
-        state.trim();
-        news
-    }
-
-    /// Forgets what the filter matches, in every segment, for good; says how much of it was known. What is measured
-    /// afterwards counts again. Another process that runs now forgets at its next [`reload`](Wisdom::reload).
-    pub fn forget(&self, filter: &Filter) -> usize {
-        self.reload();
-        let mut state = self.state();
-        let (count, newest) = state.union.matching(filter);
-        let before_ms = wall::now_ms().max(newest);
-        let forget = Forget { filter: filter.clone(), before_ms };
-        let empty = *filter == Filter::default();
-        if !empty && self.take(&mut state, Line::Forget(forget)) {
-            state.enqueue(Queued::Forget(filter.clone()));
-        }
-        drop(state);
-        self.write_queued();
-        count
-    }
 }
 
-impl Drop for Wisdom {
-    /// Writes what is queued.
-    fn drop(&mut self) {
-        self.write_queued();
-    }
+/// A part of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What was asked for.
+    pub bytes: Vec<u8>,
+    /// The size of the whole segment.
+    pub size: u64,
+    /// Whether the segment's writer may still append: found out *before* the bytes were read, so that what is read of
+    /// a dead one is all there will ever be. Where that is not certain, say alive.
+    pub alive: bool,
 }
 
-#[cfg(test)]
-mod tests;
+/// A segment that is to be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Old {
+    /// Its name.
+    pub name: String,
+    /// Its size when it was read.
+    pub size: u64,
+    /// Not everything in it could be read: set it aside instead of removing it.
+    pub set_aside: bool,
+}
+
+/// The name of a segment that was set aside for the `number`th time.
+pub fn aside_name(name: &str, number: usize) -> String {
+    format!("{name}.damaged-{number}")
+}

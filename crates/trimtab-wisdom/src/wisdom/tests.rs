@@ -1,8 +1,9 @@
 //! What needs a look inside: a disk that is really full, bounds, and times within one process.
 
 use super::*;
+use crate::directory::FileWriter;
 use crate::fact::Stats;
-use crate::segment::Writer;
+use crate::store::MAX_SEGMENT_BYTES;
 use std::fs::{File, OpenOptions};
 use trimtab_core::FailureKind;
 
@@ -25,7 +26,7 @@ fn a_full_disk_is_one_warning_and_everything_is_written_once_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     let wisdom = Wisdom::open(dir.path());
     let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
-    wisdom.disk().writer = Some(Writer::over(full, "/dev/full".into()));
+    wisdom.view().writer = Some(Box::new(FileWriter::over(full, "/dev/full".into(), false)));
     for n in 0..10 {
         wisdom.record(key(&format!("k{n}")), timed(1.0));
         wisdom.flush();
@@ -38,7 +39,7 @@ fn a_full_disk_is_one_warning_and_everything_is_written_once_there_is_room() {
     assert!(warnings[0].message.contains("make room"), "{}", warnings[0]);
     assert_eq!((wisdom.len(), wisdom.state().queue.len()), (10, 11));
 
-    wisdom.disk().writer = None;
+    wisdom.view().writer = None;
     wisdom.flush();
     assert_eq!(wisdom.state().queue.len(), 0);
     assert_eq!(Wisdom::open(dir.path()).len(), 10);
@@ -52,11 +53,9 @@ fn a_write_that_broke_off_costs_one_line_even_if_it_cannot_be_undone() {
     wisdom.flush();
     let path = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
     // What a write leaves that broke off and could not be cut away again.
-    std::io::Write::write_all(&mut OpenOptions::new().append(true).open(&path).unwrap(), b"0123abcd {\"ki")
-        .unwrap();
-    if let Some(writer) = wisdom.disk().writer.as_mut() {
-        writer.pretend_torn();
-    }
+    let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut file, b"0123abcd {\"ki").unwrap();
+    wisdom.view().writer = Some(Box::new(FileWriter::over(file, path, true)));
     wisdom.record(key("b"), timed(1.0));
     wisdom.flush();
     let other = Wisdom::open(dir.path());
@@ -151,9 +150,7 @@ fn a_writer_goes_on_in_a_new_segment_and_its_open_intents_are_no_crash() {
     let wisdom = Wisdom::open(dir.path());
     wisdom.record(key("a"), timed(1.0));
     wisdom.intend("cpu", "k", "1", "running");
-    if let Some(writer) = wisdom.disk().writer.as_mut() {
-        writer.pretend_full();
-    }
+    wisdom.view().bytes = MAX_SEGMENT_BYTES;
     wisdom.record(key("b"), timed(1.0));
     wisdom.flush();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);

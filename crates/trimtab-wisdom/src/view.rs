@@ -1,22 +1,25 @@
-//! The directory as one process sees it: what was read of others' segments, and the segment it writes.
+//! The store as one process sees it: what was read of others' segments, and the segment it writes.
 
 use crate::line::Line;
-use crate::segment::{self, Progress, Trouble, Writer, name_of};
+use crate::segment::{self, Progress, Trouble, name_of};
+use crate::store::{Store, Writer};
 use crate::warning::{Warning, WarningKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// How often the directory is listed again because a file went away while it was read.
+/// How often the store is listed again because a segment went away while it was read.
 const MAX_RELISTS: usize = 16;
 
-/// The directory as this process sees it.
+/// The store as this process sees it.
 #[derive(Debug)]
-pub(crate) struct Disk {
-    pub dir: Option<PathBuf>,
+pub(crate) struct View {
+    pub store: Option<Arc<dyn Store>>,
     pub origin: String,
-    pub writer: Option<Writer>,
+    pub writer: Option<Box<dyn Writer>>,
+    /// The size of the segment being written.
+    pub bytes: u64,
     /// The number of the next segment of this process.
     number: u32,
     /// The name of the segment being written: our own lines are in memory already.
@@ -31,11 +34,11 @@ pub(crate) struct Disk {
     pub failing: bool,
 }
 
-/// What a look at the directory brought.
+/// What a look at the store brought.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub lines: Vec<Line>,
-    /// Origins whose processes run; `None` if the directory could not be listed, which says nothing about them.
+    /// Origins whose processes run; `None` if the store could not be listed, which says nothing about them.
     pub alive: Option<BTreeSet<String>>,
     pub warnings: Vec<Warning>,
 }
@@ -46,12 +49,13 @@ pub(crate) fn new_origin() -> String {
     format!("{:016x}", RandomState::new().hash_one(seed))
 }
 
-impl Disk {
-    pub fn new(dir: Option<PathBuf>) -> Disk {
-        Disk {
-            dir,
+impl View {
+    pub fn new(store: Option<Arc<dyn Store>>) -> View {
+        View {
+            store,
             origin: new_origin(),
             writer: None,
+            bytes: 0,
             number: 0,
             own_name: None,
             progress: BTreeMap::new(),
@@ -67,37 +71,37 @@ impl Disk {
         self.own_name.as_deref() == Some(name)
     }
 
-    /// Takes in what was added to the directory since the last look.
+    /// Takes in what was added to the store since the last look.
     pub fn scan(&mut self) -> Scan {
         let mut scan = Scan::default();
-        let Some(dir) = self.dir.clone() else { return scan };
+        let Some(store) = self.store.clone() else { return scan };
         for _ in 0..=MAX_RELISTS {
-            if self.scan_once(&dir, &mut scan) {
+            if self.scan_once(store.as_ref(), &mut scan) {
                 break;
             }
         }
         scan
     }
 
-    /// One pass over the directory; false if a file went away and the directory is to be listed again: whoever removed
+    /// One pass over the store; false if a segment went away and the store is to be listed again: whoever removed
     /// it put its lines into a new one first.
-    fn scan_once(&mut self, dir: &Path, scan: &mut Scan) -> bool {
-        let (names, more) = match segment::list(dir) {
+    fn scan_once(&mut self, store: &dyn Store, scan: &mut Scan) -> bool {
+        let (names, more) = match segment::list(store) {
             Ok(listed) => listed,
             Err(error) if error.kind() == ErrorKind::NotFound => return true,
             Err(error) => {
                 let message = format!(
-                    "cannot list {}: {error}; nothing is remembered from earlier runs until it is a readable directory",
-                    dir.display()
+                    "cannot list {}: {error}; nothing is remembered from earlier runs until it can be read",
+                    store.place()
                 );
                 scan.warnings.push(Warning::new(WarningKind::Unreadable, message));
                 return true;
             }
         };
         if more {
-            let (dir, most) = (dir.display(), segment::MAX_LISTED);
+            let (place, most) = (store.place(), segment::MAX_LISTED);
             let message =
-                format!("{dir} holds more than {most} segments; the rest is not read, remove old ones");
+                format!("{place} holds more than {most} segments; the rest is not read, remove old ones");
             scan.warnings.push(Warning::new(WarningKind::Dropped, message));
         }
         self.progress.retain(|name, _| names.binary_search(name).is_ok());
@@ -107,15 +111,15 @@ impl Disk {
             if self.is_own(&name) {
                 continue;
             }
-            match self.scan_file(dir, &name, scan) {
+            match self.scan_segment(store, &name, scan) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => return false,
                 Err(error) => {
                     // Not being able to look is no reason to call a process dead.
                     let origin = self.progress.get(&name).map(|progress| progress.origin.clone());
                     scan.alive.iter_mut().for_each(|alive| alive.extend(origin.clone()));
-                    let path = dir.join(&name);
-                    let message = format!("cannot read {}: {error}; its facts are not used", path.display());
+                    let shown = store.at(&name);
+                    let message = format!("cannot read {shown}: {error}; its facts are not used");
                     scan.warnings.push(Warning::new(WarningKind::Unreadable, message));
                 }
             }
@@ -123,16 +127,14 @@ impl Disk {
         true
     }
 
-    fn scan_file(&mut self, dir: &Path, name: &str, scan: &mut Scan) -> io::Result<()> {
-        let path = dir.join(name);
-        let shown = path.display();
-        let mut file = segment::open(&path)?;
-        let alive = segment::is_alive(&file);
+    fn scan_segment(&mut self, store: &dyn Store, name: &str, scan: &mut Scan) -> io::Result<()> {
+        let shown = store.at(name);
         let progress = self.progress.entry(name.to_string()).or_default();
         if progress.unusable {
             return Ok(());
         }
-        let read = segment::read_on(&mut file, progress)?;
+        let read = segment::read_on(store, name, progress)?;
+        let alive = read.alive;
         if alive {
             scan.alive.iter_mut().for_each(|alive| alive.extend([progress.origin.clone()]));
         } else {
@@ -153,11 +155,11 @@ impl Disk {
                 let what = if alive {
                     "its writer still runs, so it stays in place".to_string()
                 } else {
-                    match segment::set_aside(&path) {
+                    match store.set_aside(name) {
                         Ok(aside) => {
-                            // A file that gets this name later is another one.
+                            // A segment that gets this name later is another one.
                             self.progress.remove(name);
-                            let aside = aside.display();
+                            let aside = store.at(&aside);
                             format!(
                                 "kept aside as {aside}; look at the disk, and import that file to rescue its good lines"
                             )
@@ -189,7 +191,7 @@ impl Disk {
             scan.warnings.push(Warning::new(WarningKind::TornLine, message));
         }
         if read.cut {
-            let most = 2 * segment::MAX_SEGMENT_BYTES;
+            let most = segment::MAX_READ_BYTES;
             let message =
                 format!("{shown} is larger than {most} bytes; the rest of it is not read, move it away");
             scan.warnings.push(Warning::new(WarningKind::Dropped, message));
@@ -198,24 +200,27 @@ impl Disk {
         Ok(())
     }
 
-    /// Appends whole lines to this process' segment, starting one if there is none or the last is full or gone.
-    /// True if everything this process ever wrote has to be written again, because its file is gone.
-    pub fn append(&mut self, lines: &[u8]) -> io::Result<bool> {
-        let Some(dir) = self.dir.clone() else { return Ok(false) };
-        let lost = self.writer.as_ref().is_some_and(|writer| !writer.is_in_place());
-        let full = self.writer.as_ref().is_some_and(|writer| writer.is_full(lines.len()));
-        if lost || full || self.writer.is_none() {
-            let name = name_of(&self.origin, self.number);
-            let next = Writer::create(&dir, &name, &self.origin)?;
-            // Only now the full one is let go: this origin has a locked segment at every moment, so no one takes its
-            // open intents for a crash. The full one counts as dead and may be compacted by anyone.
-            self.writer = Some(next);
-            self.own_name = Some(name);
-            self.number += 1;
+    /// Whether this process' segment is still in the store; true if it has none.
+    pub fn is_in_place(&mut self) -> bool {
+        self.writer.as_mut().is_none_or(|writer| writer.is_in_place())
+    }
+
+    /// Appends whole lines to this process' segment, starting one if there is none or the last is full.
+    pub fn append(&mut self, lines: &str) -> io::Result<()> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let size = self.bytes.saturating_add(lines.len() as u64);
+        if let Some(writer) = self.writer.as_mut().filter(|_| size <= store.segment_bytes()) {
+            self.bytes = size;
+            return writer.append(lines.as_bytes());
         }
-        match self.writer.as_mut() {
-            Some(writer) => writer.append(lines).map(|()| lost),
-            None => Ok(lost),
-        }
+        let name = name_of(&self.origin, self.number);
+        // A number is used once: an attempt that failed may have left something under its name.
+        self.number += 1;
+        let text = segment::header(&self.origin)? + lines;
+        let next = store.create(&name, text.as_bytes())?;
+        // Only now the full one is let go: this origin has a living segment at every moment, so no one takes its
+        // open intents for a crash. The full one counts as dead and may be compacted by anyone.
+        (self.writer, self.own_name, self.bytes) = (Some(next), Some(name), text.len() as u64);
+        Ok(())
     }
 }
