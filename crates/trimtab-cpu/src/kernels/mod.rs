@@ -1,12 +1,14 @@
 //! The kernels of the CPU, a folder an operation, a file a variant.
 
+// Which code each kernel runs, found by the build script: `version!()`.
+include!(concat!(env!("OUT_DIR"), "/kernel_versions.rs"));
+
 pub mod elementwise;
 pub mod fused;
 mod halves;
 pub mod matmul;
 pub mod reduce;
 pub mod transpose;
-mod version;
 
 use crate::blas::Blas;
 use crate::erase::AnyKernel;

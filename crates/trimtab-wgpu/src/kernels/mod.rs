@@ -1,5 +1,8 @@
 //! The kernels of a GPU, a folder an operation, a file a variant, each shader beside its Rust file.
 
+// Which code each kernel runs, found by the build script: `version!()`.
+include!(concat!(env!("OUT_DIR"), "/kernel_versions.rs"));
+
 pub mod elementwise;
 pub mod fused;
 pub mod matmul;

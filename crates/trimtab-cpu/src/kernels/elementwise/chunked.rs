@@ -5,11 +5,10 @@ use super::layout::Layout;
 use super::ops::{self, Operand};
 use super::span::{How, Operands, span};
 use super::vector::{has_vector_form, shareable};
-use super::{SHARED_SOURCES, bytes_walked, lens, thread_counts};
+use super::{bytes_walked, lens, thread_counts};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::simd::Levels;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,9 +47,7 @@ impl Variant<Cpu> for ChunkedKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        let mut sources = vec![include_str!("chunked.rs"), include_str!("vector.rs")];
-        sources.extend(SHARED_SOURCES);
-        source_version(&sources)
+        version!()
     }
 
     fn class(&self) -> VariantClass {

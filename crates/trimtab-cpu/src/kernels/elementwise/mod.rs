@@ -26,16 +26,6 @@ pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
     ]
 }
 
-/// The sources below all fast elementwise kernels.
-pub(super) const SHARED_SOURCES: [&str; 6] = [
-    include_str!("layout.rs"),
-    include_str!("math.rs"),
-    include_str!("ops.rs"),
-    include_str!("span.rs"),
-    include_str!("../../simd.rs"),
-    include_str!("../../simd/x86.rs"),
-];
-
 /// Thread counts worth trying: powers of two below the device's, and the device's, largest first, at most `most`; only
 /// one where the work is too small to share.
 pub(crate) fn thread_counts(device: &DeviceFacts, shareable: bool, most: usize) -> Vec<u32> {

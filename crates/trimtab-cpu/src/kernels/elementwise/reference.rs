@@ -5,7 +5,6 @@ use super::ops::{self, Operand};
 use super::{bytes_walked, lens};
 use crate::args::{Args, Cpu};
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, KernelVersion, LaunchError, Variant,
@@ -30,7 +29,7 @@ impl Variant<Cpu> for ReferenceKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("reference.rs"), include_str!("ops.rs"), include_str!("layout.rs")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -3,11 +3,10 @@
 use super::layout::Layout;
 use super::ops::{self, Operand};
 use super::span::{How, Operands, span};
-use super::{SHARED_SOURCES, bytes_walked, last_cache, lens, thread_counts};
+use super::{bytes_walked, last_cache, lens, thread_counts};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::simd::Levels;
 use std::borrow::Cow;
 use trimtab_core::{
@@ -70,9 +69,7 @@ impl Variant<Cpu> for VectorKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        let mut sources = vec![include_str!("vector.rs")];
-        sources.extend(SHARED_SOURCES);
-        source_version(&sources)
+        version!()
     }
 
     fn class(&self) -> VariantClass {

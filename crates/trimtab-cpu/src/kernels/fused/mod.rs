@@ -5,6 +5,7 @@
 
 mod acts;
 mod ends;
+mod gemm;
 mod machine;
 mod product;
 mod program;
@@ -20,21 +21,10 @@ pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
     vec![
         erase(tiles::TilesKernel::new()),
         erase(product::ProductKernel::new()),
-        erase(product::GemmKernel::new()),
+        erase(gemm::GemmKernel::new()),
         erase(reference::ReferenceKernel),
     ]
 }
-
-/// The sources below all fast fused kernels.
-const SHARED_SOURCES: [&str; 7] = [
-    include_str!("acts.rs"),
-    include_str!("machine.rs"),
-    include_str!("program.rs"),
-    include_str!("../elementwise/math.rs"),
-    include_str!("../elementwise/ops.rs"),
-    include_str!("../../simd.rs"),
-    include_str!("../../simd/x86.rs"),
-];
 
 /// The lengths of the inputs, as the launch must have them.
 fn lens(problem: &Fused) -> InputLens {

@@ -5,7 +5,6 @@ use crate::args::{Args, Cpu, Inputs};
 use crate::kernels::elementwise::ops::{self, Operand};
 use crate::kernels::halves;
 use crate::kernels::reduce::fold::{Fold, Foldable, Visit};
-use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, DType, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, MAX_WAITING, Over, Product, Step,
@@ -30,11 +29,7 @@ impl Variant<Cpu> for ReferenceKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[
-            include_str!("reference.rs"),
-            include_str!("../elementwise/ops.rs"),
-            include_str!("../reduce/fold.rs"),
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -9,7 +9,6 @@ use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::elementwise::{last_cache, thread_counts};
 use crate::kernels::halves;
 use crate::kernels::reduce::fold::Foldable;
-use crate::kernels::version::source_version;
 use crate::simd::Levels;
 use std::borrow::Cow;
 use trimtab_core::{
@@ -53,9 +52,7 @@ impl Variant<Cpu> for TilesKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        let mut sources = vec![include_str!("tiles.rs"), include_str!("ends.rs")];
-        sources.extend(super::SHARED_SOURCES);
-        source_version(&sources)
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -7,7 +7,6 @@ use super::scratch;
 use super::tiles::{Tile, Tiles};
 use super::turn::turn;
 use crate::args::{Args, Cpu};
-use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
@@ -43,7 +42,7 @@ impl Variant<Cpu> for Blocked {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("blocked.rs"), include_str!("tiles.rs"), include_str!("turn.rs")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -3,7 +3,6 @@
 use super::float::{Float, typed_launch, vector_bits};
 use super::product::{Product, Spread, rereads, splits, spread, thread_counts};
 use crate::args::{Args, Cpu};
-use crate::kernels::version::crate_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
@@ -61,7 +60,7 @@ impl Variant<Cpu> for Gemm {
     }
 
     fn version(&self) -> KernelVersion {
-        crate_version("0.19", &[include_str!("gemm.rs")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

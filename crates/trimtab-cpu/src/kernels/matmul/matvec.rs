@@ -4,7 +4,6 @@ use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
 use super::lines::{Lines, Rows};
 use super::product::{COLUMNS, Product, ROWS, Spread, spread, thread_counts};
 use crate::args::{Args, Cpu};
-use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
@@ -41,7 +40,7 @@ impl Variant<Cpu> for Matvec {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("matvec.rs"), include_str!("lines.rs")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -4,7 +4,6 @@ use super::float::{Float, typed_launch};
 use super::product::{Spread, spread};
 use crate::args::{Args, Cpu};
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass,
@@ -29,7 +28,7 @@ impl Variant<Cpu> for Reference {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("reference.rs")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

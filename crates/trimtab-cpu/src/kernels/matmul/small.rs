@@ -7,7 +7,6 @@ use super::scratch;
 use super::tiles::{MAX_VECTORS, Tile, Tiles};
 use super::turn::turn;
 use crate::args::{Args, Cpu};
-use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
@@ -37,7 +36,7 @@ impl Variant<Cpu> for Small {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("small.rs"), include_str!("tiles.rs"), include_str!("turn.rs")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

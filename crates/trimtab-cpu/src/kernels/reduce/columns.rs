@@ -6,7 +6,6 @@ use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::pool::Pool;
 use crate::simd::{Level, Levels, Simd, Task};
 use std::borrow::Cow;
@@ -53,12 +52,7 @@ impl Variant<Cpu> for ColumnsKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[
-            include_str!("columns.rs"),
-            include_str!("fold.rs"),
-            include_str!("../../simd.rs"),
-            include_str!("../../simd/x86.rs"),
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -6,7 +6,6 @@ use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::pool::Pool;
 use crate::simd::{Level, Levels};
 use std::borrow::Cow;
@@ -58,12 +57,7 @@ impl Variant<Cpu> for ParallelKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[
-            include_str!("parallel.rs"),
-            include_str!("fold.rs"),
-            include_str!("../../simd.rs"),
-            include_str!("../../simd/x86.rs"),
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -4,7 +4,6 @@ use super::fold::{Fold, Foldable, Visit};
 use super::{bytes_walked, lens};
 use crate::args::{Args, Cpu};
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass,
@@ -29,7 +28,7 @@ impl Variant<Cpu> for ReferenceKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("reference.rs"), include_str!("fold.rs")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

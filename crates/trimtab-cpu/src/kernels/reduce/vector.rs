@@ -4,7 +4,6 @@ use super::fold::{Fold, Foldable, Visit, has_vector_form, reduce_row};
 use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::simd::{Level, Levels};
 use std::borrow::Cow;
 use trimtab_core::{
@@ -42,12 +41,7 @@ impl Variant<Cpu> for VectorKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[
-            include_str!("vector.rs"),
-            include_str!("fold.rs"),
-            include_str!("../../simd.rs"),
-            include_str!("../../simd/x86.rs"),
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -3,7 +3,6 @@
 use super::{Axes, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
@@ -28,7 +27,7 @@ impl Variant<Cpu> for ReferenceKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("reference.rs"), include_str!("mod.rs")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

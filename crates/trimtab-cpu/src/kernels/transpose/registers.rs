@@ -6,7 +6,6 @@ use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::{last_cache, thread_counts};
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::simd::Levels;
 use std::borrow::Cow;
 use trimtab_core::{
@@ -48,7 +47,7 @@ impl Variant<Cpu> for RegistersKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("registers.rs"), include_str!("tiles.rs"), include_str!("mod.rs")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -4,7 +4,6 @@ use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::thread_counts;
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use std::borrow::Cow;
 use trimtab_core::{
     DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
@@ -34,7 +33,7 @@ impl Variant<Cpu> for RowsKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("rows.rs"), include_str!("mod.rs")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

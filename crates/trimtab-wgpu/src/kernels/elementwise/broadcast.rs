@@ -29,8 +29,7 @@ impl Variant<Gpu> for BroadcastKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        let own = [include_str!("broadcast.rs"), include_str!("broadcast.wgsl")];
-        KernelVersion::of_sources(&[&shader::SOURCES[..], &own].concat())
+        version!()
     }
 
     fn class(&self) -> VariantClass {

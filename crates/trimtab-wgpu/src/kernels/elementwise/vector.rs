@@ -28,8 +28,7 @@ impl Variant<Gpu> for VectorKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        let own = [include_str!("vector.rs"), include_str!("vector.wgsl")];
-        KernelVersion::of_sources(&[&shader::SOURCES[..], &own].concat())
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -30,13 +30,7 @@ impl Variant<Gpu> for VectorKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        let own = [
-            include_str!("vector.rs"),
-            include_str!("vector.wgsl"),
-            include_str!("../elementwise/digits.rs"),
-            include_str!("../elementwise/walk.rs"),
-        ];
-        KernelVersion::of_sources(&[&recipe::SOURCES[..], &own].concat())
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -1,7 +1,7 @@
 //! A block of the product a workgroup, a smaller one in the registers of each invocation, panels of both operands in
 //! workgroup memory: what GPUs want.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes, too_narrow, worthwhile};
+use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, too_narrow, worthwhile};
 use super::registers::{Block, PARTS, inner_in_a_row};
 use crate::program::{Gpu, Writer};
 use std::borrow::Cow;
@@ -61,13 +61,7 @@ impl Variant<Gpu> for BlockedKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("blocked.rs"),
-            include_str!("blocked.wgsl"),
-            include_str!("registers.rs"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -1,7 +1,7 @@
 //! A block of results an invocation, straight from memory into registers: no workgroup memory and no barrier, which is
 //! what software adapters want; on the others the caches have to do what workgroup memory does.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, worthwhile};
+use super::layout::{Layout, Shape, Vectors, adapter, head, worthwhile};
 use super::registers::{Block, PARTS, fours_along_inner, inner_in_a_row};
 use crate::program::{Gpu, Writer};
 use std::borrow::Cow;
@@ -49,13 +49,7 @@ impl Variant<Gpu> for DirectKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("direct.rs"),
-            include_str!("direct.wgsl"),
-            include_str!("registers.rs"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -1,7 +1,7 @@
 //! Products with a vector, or with a few: the matrix is read once, each invocation sums one result or four neighbours, and
 //! the inner axis may be shared out over the invocations of a workgroup.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
+use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
 use super::registers::{PARTS, inner_in_a_row};
 use crate::program::{Gpu, Writer};
 use std::borrow::Cow;
@@ -80,13 +80,7 @@ impl Variant<Gpu> for MatvecKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("matvec.rs"),
-            include_str!("matvec.wgsl"),
-            include_str!("registers.rs"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -1,6 +1,6 @@
 //! One result an invocation, straight from memory: takes every layout, keeps nothing but a sum.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, worthwhile};
+use super::layout::{Layout, Shape, Vectors, adapter, head, worthwhile};
 use crate::program::{Gpu, Writer};
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -30,12 +30,7 @@ impl Variant<Gpu> for NaiveKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("naive.rs"),
-            include_str!("naive.wgsl"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -1,7 +1,7 @@
 //! A few neighbouring results a workgroup: its invocations share out the inner axis and add up by subgroups. For few
 //! results of long inner products.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
+use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
 use crate::program::{Gpu, Writer};
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -34,12 +34,7 @@ impl Variant<Gpu> for SubgroupKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("subgroup.rs"),
-            include_str!("subgroup.wgsl"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -1,6 +1,6 @@
 //! One result an invocation; a workgroup shares a square tile of each operand, so that memory is read once a tile.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes, too_narrow, worthwhile};
+use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, too_narrow, worthwhile};
 use crate::program::{Gpu, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
@@ -33,12 +33,7 @@ impl Variant<Gpu> for TiledKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("tiled.rs"),
-            include_str!("tiled.wgsl"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -8,7 +8,6 @@ pub(crate) mod tree;
 pub(crate) mod twopass;
 
 use crate::erase::{AnyKernel, erase};
-use trimtab_core::KernelVersion;
 
 /// In order of preference.
 pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
@@ -18,11 +17,4 @@ pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
         erase(subgroup::SubgroupKernel),
         erase(tree::TreeKernel),
     ]
-}
-
-/// The version of a kernel made of these sources and of what all of them share.
-fn version(sources: &[&str]) -> KernelVersion {
-    let mut all = vec![include_str!("fold.rs"), include_str!("stage.rs"), include_str!("walk.wgsl")];
-    all.extend(sources);
-    KernelVersion::of_sources(&all)
 }

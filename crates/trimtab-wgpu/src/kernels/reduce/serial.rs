@@ -43,7 +43,7 @@ impl Variant<Gpu> for SerialKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        super::version(&[include_str!("serial.rs"), include_str!("serial.wgsl")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -44,7 +44,7 @@ impl Variant<Gpu> for SubgroupKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        super::version(&[include_str!("subgroup.rs"), include_str!("subgroup.wgsl")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

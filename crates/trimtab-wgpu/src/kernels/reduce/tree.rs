@@ -54,7 +54,7 @@ impl Variant<Gpu> for TreeKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        super::version(&[include_str!("tree.rs"), include_str!("tree.wgsl")])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

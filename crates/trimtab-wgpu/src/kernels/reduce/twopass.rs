@@ -102,8 +102,7 @@ impl Variant<Gpu> for TwoPassKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        let texts = [include_str!("serial.wgsl"), include_str!("tree.wgsl")];
-        super::version(&[include_str!("twopass.rs"), texts[0], texts[1]])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

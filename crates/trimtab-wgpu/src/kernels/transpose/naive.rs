@@ -28,13 +28,7 @@ impl Variant<Gpu> for NaiveKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("naive.rs"),
-            include_str!("naive.wgsl"),
-            include_str!("mod.rs"),
-            include_str!("../elementwise/digits.rs"),
-            include_str!("../elementwise/walk.rs"),
-        ])
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -28,8 +28,7 @@ impl Variant<Gpu> for RegistersKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        let own = [include_str!("registers.rs"), include_str!("registers.wgsl"), include_str!("mod.rs")];
-        KernelVersion::of_sources(&own)
+        version!()
     }
 
     fn class(&self) -> VariantClass {

@@ -27,8 +27,7 @@ impl Variant<Gpu> for TiledKernel {
     }
 
     fn version(&self) -> KernelVersion {
-        let own = [include_str!("tiled.rs"), include_str!("tiled.wgsl"), include_str!("mod.rs")];
-        KernelVersion::of_sources(&own)
+        version!()
     }
 
     fn class(&self) -> VariantClass {
