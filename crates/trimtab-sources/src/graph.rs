@@ -403,7 +403,10 @@ impl Graph {
     pub(crate) fn kernels(&self) -> Vec<Kernel> {
         let mut roots = BTreeMap::<&str, Vec<usize>>::new();
         for (number, Declared { item, module, .. }) in self.declared.iter().enumerate() {
-            let says = item.tokens.windows(2).any(|two| two[0] == "version" && two[1] == "!");
+            let says = item
+                .tokens
+                .windows(2)
+                .any(|two| matches!(two[0].as_str(), "identity" | "version") && two[1] == "!");
             if says && matches!(item.kind, Kind::Impl(_)) {
                 roots.entry(&self.modules[*module].path).or_default().push(number);
             }

@@ -16,7 +16,7 @@ use std::{fmt::Write as _, fs, io};
 /// A kernel and the code it runs.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// The module that says `version!()`, as `module_path!` writes it.
+    /// The module that says `identity!` or `version!`, as `module_path!` writes it.
     pub module: String,
     /// Equal as long as the code is; the same on every machine.
     pub version: String,
@@ -29,7 +29,7 @@ pub fn kernels(manifest: &Path, target: &Path) -> io::Result<Vec<Kernel>> {
     Ok(Graph::load(manifest, target)?.kernels())
 }
 
-/// What a build script does: writes the macro `version!` to `kernel_versions.rs` in `OUT_DIR`, to be included in the module
+/// What a build script does: writes the macros `identity!` and `version!` to `kernel_versions.rs` in `OUT_DIR`, to be included in the module
 /// `kernels` before those of the kernels.
 #[allow(clippy::disallowed_methods, reason = "Cargo tells build scripts where to write by a variable")]
 pub fn write_table() -> io::Result<()> {
@@ -52,6 +52,21 @@ const LOOKUP: &str = "
 macro_rules! version {
     () => {
         trimtab_core::KernelVersion::from(const { crate::kernels::version_of(module_path!()) })
+    };
+}
+
+/// Which kernel it is: its name, the key in wisdom, and its class. Its version follows.
+macro_rules! identity {
+    ($name:literal, $class:ident) => {
+        fn name(&self) -> std::borrow::Cow<'static, str> {
+            std::borrow::Cow::Borrowed($name)
+        }
+        fn version(&self) -> trimtab_core::KernelVersion {
+            version!()
+        }
+        fn class(&self) -> trimtab_core::VariantClass {
+            trimtab_core::VariantClass::$class
+        }
     };
 }
 

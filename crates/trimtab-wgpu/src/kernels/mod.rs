@@ -9,14 +9,20 @@ pub mod matmul;
 pub mod reduce;
 pub mod transpose;
 
-use crate::erase::AnyKernel;
+use crate::program::Gpu;
+use trimtab_core::AnyKernel;
+
+/// Kernels of a GPU.
+pub type Kernels = Vec<Box<dyn AnyKernel<Gpu>>>;
 
 /// Every kernel in order of preference.
-pub fn all() -> Vec<Box<dyn AnyKernel>> {
-    let mut all = matmul::kernels();
-    all.extend(elementwise::kernels());
-    all.extend(reduce::kernels());
-    all.extend(transpose::kernels());
-    all.extend(fused::kernels());
-    all
+pub fn all() -> Kernels {
+    let all = [
+        matmul::kernels(),
+        elementwise::kernels(),
+        reduce::kernels(),
+        transpose::kernels(),
+        fused::kernels(),
+    ];
+    all.into_iter().flatten().collect()
 }

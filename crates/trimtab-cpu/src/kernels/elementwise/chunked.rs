@@ -10,12 +10,8 @@ use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::halves;
 use crate::simd::Levels;
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, KernelVersion, LaunchError, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, elements a thread takes at once, and `lanes` of `f32` in a vector (1: the standard library's functions).
@@ -42,17 +38,7 @@ impl Variant<Cpu> for ChunkedKernel {
     type Problem = Elementwise;
     type Config = ChunkedConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.elementwise.chunked")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("cpu.elementwise.chunked", Parallel);
 
     fn declines(&self, problem: &Elementwise, device: &DeviceFacts) -> Option<Decline> {
         if device.threads < 2 {

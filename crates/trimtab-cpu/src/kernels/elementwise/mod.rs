@@ -14,11 +14,12 @@ mod span;
 pub(crate) mod tests;
 mod vector;
 
-use crate::erase::{AnyKernel, erase};
+use crate::kernels::Kernels;
+use trimtab_core::erase;
 use trimtab_core::{Bytes, DeviceFacts, Elementwise};
 
 /// The kernels in order of preference, the reference last.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(vector::VectorKernel::new()),
         erase(chunked::ChunkedKernel::new()),

@@ -5,11 +5,7 @@ use super::ops::{self, Operand};
 use super::{bytes_walked, lens};
 use crate::args::{Args, Cpu};
 use crate::kernels::halves;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, KernelVersion, LaunchError, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// The reference has no settings.
@@ -24,17 +20,7 @@ impl Variant<Cpu> for ReferenceKernel {
     type Problem = Elementwise;
     type Config = ReferenceConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.elementwise.reference")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Reference
-    }
+    identity!("cpu.elementwise.reference", Reference);
 
     fn declines(&self, _: &Elementwise, _: &DeviceFacts) -> Option<Decline> {
         None

@@ -8,10 +8,9 @@ use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::halves;
 use crate::simd::Levels;
-use std::borrow::Cow;
 use trimtab_core::{
-    BinaryOp, Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, KernelVersion,
-    LaunchError, Variant, VariantClass, Work,
+    BinaryOp, Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant,
+    Work,
 };
 
 trimtab_core::config! {
@@ -64,17 +63,7 @@ impl Variant<Cpu> for VectorKernel {
     type Problem = Elementwise;
     type Config = VectorConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.elementwise.vector")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("cpu.elementwise.vector", Vectorized);
 
     fn declines(&self, problem: &Elementwise, _: &DeviceFacts) -> Option<Decline> {
         (!has_vector_form(problem))

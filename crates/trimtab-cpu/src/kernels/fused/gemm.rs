@@ -7,10 +7,7 @@ use crate::kernels::matmul::float::Float;
 use crate::kernels::matmul::gemm::{self, Gemm, LibraryConfig};
 use crate::kernels::matmul::product::spread;
 use crate::simd::Level;
-use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Variant, VariantClass, Work,
-};
+use trimtab_core::{DType, Decline, DeviceFacts, Fused, LaunchError, Variant, Work};
 
 /// Rows after which the crate `gemm` is interrupted, few first: a panel of the result must stay in a cache, and what it packs
 /// of the right operand is packed again for each. Zero for all rows at once.
@@ -38,17 +35,7 @@ impl Variant<Cpu> for GemmKernel {
     type Problem = Fused;
     type Config = PanelConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.fused.gemm")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Library
-    }
+    identity!("cpu.fused.gemm", Library);
 
     fn declines(&self, problem: &Fused, _: &DeviceFacts) -> Option<Decline> {
         declines(problem)

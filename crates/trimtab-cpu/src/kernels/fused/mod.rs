@@ -12,12 +12,13 @@ mod program;
 mod reference;
 mod tiles;
 
-use crate::erase::{AnyKernel, erase};
+use crate::kernels::Kernels;
 use crate::kernels::elementwise::ops;
+use trimtab_core::erase;
 use trimtab_core::{Bytes, DType, ElementwiseOp, Flops, Fused, InputLens, Problem, Step};
 
 /// The kernels in order of preference, the reference last.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(tiles::TilesKernel::new()),
         erase(product::ProductKernel::new()),

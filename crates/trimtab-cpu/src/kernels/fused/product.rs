@@ -8,11 +8,7 @@ use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::matmul::blocked::{self, Blocked, BlockedConfig};
 use crate::kernels::matmul::float::Float;
 use crate::simd::{Level, Levels, Portable};
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Matmul, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Fused, LaunchError, Matmul, Variant, Work};
 
 /// The kernel `cpu.fused.product`: steps after our own blocked product.
 #[derive(Debug)]
@@ -97,17 +93,7 @@ impl Variant<Cpu> for ProductKernel {
     type Problem = Fused;
     type Config = BlockedConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.fused.product")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("cpu.fused.product", Tiled);
 
     fn declines(&self, problem: &Fused, _: &DeviceFacts) -> Option<Decline> {
         declines(problem)

@@ -5,10 +5,9 @@ use crate::args::{Args, Cpu, Inputs};
 use crate::kernels::elementwise::ops::{self, Operand};
 use crate::kernels::halves;
 use crate::kernels::reduce::fold::{Fold, Foldable, Visit};
-use std::borrow::Cow;
 use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, MAX_WAITING, Over, Product, Step,
-    Variant, VariantClass, Varies, Work,
+    Bytes, DType, Decline, DeviceFacts, Fused, LaunchError, MAX_WAITING, Over, Product, Step, Variant,
+    Varies, Work,
 };
 
 trimtab_core::config! {
@@ -24,17 +23,7 @@ impl Variant<Cpu> for ReferenceKernel {
     type Problem = Fused;
     type Config = ReferenceConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.fused.reference")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Reference
-    }
+    identity!("cpu.fused.reference", Reference);
 
     fn declines(&self, _: &Fused, _: &DeviceFacts) -> Option<Decline> {
         None

@@ -10,10 +10,7 @@ use crate::kernels::elementwise::{last_cache, thread_counts};
 use crate::kernels::halves;
 use crate::kernels::reduce::fold::Foldable;
 use crate::simd::Levels;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Variant, VariantClass, Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Fused, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// `lanes` of `f32` in a vector (half as many of `f64`), threads, elements a thread takes at once, and whether stores
@@ -47,17 +44,7 @@ impl Variant<Cpu> for TilesKernel {
     type Problem = Fused;
     type Config = TilesConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.fused.tiles")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("cpu.fused.tiles", Tiled);
 
     fn declines(&self, problem: &Fused, _: &DeviceFacts) -> Option<Decline> {
         problem.product().map(|_| Decline::because("begins with a product"))

@@ -4,10 +4,7 @@ use super::float::{Float, lanes, vector_bits};
 use super::gemm::LibraryConfig;
 use super::product::{spread, wrong_dtype};
 use crate::args::{Args, Cpu};
-use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
-};
+use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 /// The kernel `cpu.matmul.matrixmultiply`.
 #[derive(Debug)]
@@ -17,17 +14,7 @@ impl Variant<Cpu> for MatrixMultiply {
     type Problem = Matmul;
     type Config = LibraryConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.matmul.matrixmultiply")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Library
-    }
+    identity!("cpu.matmul.matrixmultiply", Library);
 
     fn declines(&self, _: &Matmul, _: &DeviceFacts) -> Option<Decline> {
         None

@@ -12,7 +12,7 @@ use trimtab_core::{
 use trimtab_operands::{Element, Slice};
 
 /// Libraries of this machine that are not on the search path; absent elsewhere, which is no failure.
-fn all_kernels() -> Vec<Box<dyn AnyKernel>> {
+fn all_kernels() -> Kernels {
     let paths = [
         "/tmp/mklenv/lib/libmkl_rt.so.3",
         "/tmp/mklenv/lib/python3.11/site-packages/scipy_openblas32/lib/libscipy_openblas.so",

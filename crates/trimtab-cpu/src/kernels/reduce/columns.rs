@@ -8,13 +8,9 @@ use crate::kernels::elementwise::thread_counts;
 use crate::kernels::halves;
 use crate::pool::Pool;
 use crate::simd::{Level, Levels, Simd, Task};
-use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Columns accumulated at once (64, 512 or 4096: their sums live on the stack), and threads.
@@ -47,17 +43,7 @@ impl Variant<Cpu> for ColumnsKernel {
     type Problem = Reduce;
     type Config = ColumnsConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.reduce.columns")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("cpu.reduce.columns", Tiled);
 
     fn declines(&self, problem: &Reduce, _: &DeviceFacts) -> Option<Decline> {
         (problem.inner <= 1).then(|| {

@@ -8,12 +8,8 @@ use crate::kernels::elementwise::thread_counts;
 use crate::kernels::halves;
 use crate::pool::Pool;
 use crate::simd::{Level, Levels};
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, and elements a thread takes at once.
@@ -52,17 +48,7 @@ impl Variant<Cpu> for ParallelKernel {
     type Problem = Reduce;
     type Config = ParallelConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.reduce.parallel")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("cpu.reduce.parallel", Parallel);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
         if problem.inner != 1 {

@@ -4,11 +4,7 @@ use super::fold::{Fold, Foldable, Visit};
 use super::{bytes_walked, lens};
 use crate::args::{Args, Cpu};
 use crate::kernels::halves;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// The reference has no settings.
@@ -23,17 +19,7 @@ impl Variant<Cpu> for ReferenceKernel {
     type Problem = Reduce;
     type Config = ReferenceConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.reduce.reference")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Reference
-    }
+    identity!("cpu.reduce.reference", Reference);
 
     fn declines(&self, _: &Reduce, _: &DeviceFacts) -> Option<Decline> {
         None

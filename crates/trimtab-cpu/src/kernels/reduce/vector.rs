@@ -5,11 +5,7 @@ use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
 use crate::kernels::halves;
 use crate::simd::{Level, Levels};
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, ReduceOp, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Variant, Work};
 
 trimtab_core::config! {
     /// `lanes` of `f32` in a vector, accumulators, and elements between moves of the accumulators to the total.
@@ -36,17 +32,7 @@ impl Variant<Cpu> for VectorKernel {
     type Problem = Reduce;
     type Config = VectorConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.reduce.vector")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("cpu.reduce.vector", Vectorized);
 
     fn declines(&self, problem: &Reduce, _: &DeviceFacts) -> Option<Decline> {
         if problem.inner != 1 {

@@ -8,11 +8,12 @@ mod tests;
 mod tiled;
 mod tiles;
 
-use crate::erase::{AnyKernel, erase};
+use crate::kernels::Kernels;
+use trimtab_core::erase;
 use trimtab_core::{Bytes, Flops, MAX_RANK, Transpose, Work};
 
 /// The kernels in order of preference, the reference last.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(rows::RowsKernel),
         erase(registers::RegistersKernel::new()),

@@ -3,10 +3,7 @@
 use super::{Axes, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::halves;
-use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
-};
+use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
 
 trimtab_core::config! {
@@ -22,17 +19,7 @@ impl Variant<Cpu> for ReferenceKernel {
     type Problem = Transpose;
     type Config = ReferenceConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.transpose.reference")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Reference
-    }
+    identity!("cpu.transpose.reference", Reference);
 
     fn declines(&self, _: &Transpose, _: &DeviceFacts) -> Option<Decline> {
         None

@@ -7,10 +7,7 @@ use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::{last_cache, thread_counts};
 use crate::kernels::halves;
 use crate::simd::Levels;
-use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
-};
+use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
 
 trimtab_core::config! {
@@ -42,17 +39,7 @@ impl Variant<Cpu> for RegistersKernel {
     type Problem = Transpose;
     type Config = RegistersConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.transpose.registers")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("cpu.transpose.registers", Vectorized);
 
     fn declines(&self, problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
         if !self.available || device.vector_bytes.is_some_and(|bytes| bytes < 32) {

@@ -4,10 +4,7 @@ use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::thread_counts;
 use crate::kernels::halves;
-use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
-};
+use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
 
 trimtab_core::config! {
@@ -28,17 +25,7 @@ impl Variant<Cpu> for RowsKernel {
     type Problem = Transpose;
     type Config = RowsConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.transpose.rows")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("cpu.transpose.rows", Parallel);
 
     fn declines(&self, problem: &Transpose, _: &DeviceFacts) -> Option<Decline> {
         (!Axes::keeps_rows(problem)).then(|| {

@@ -5,10 +5,7 @@ use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::thread_counts;
 use crate::kernels::halves;
-use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
-};
+use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
 
 trimtab_core::config! {
@@ -28,17 +25,7 @@ impl Variant<Cpu> for TiledKernel {
     type Problem = Transpose;
     type Config = TiledConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.transpose.tiled")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("cpu.transpose.tiled", Tiled);
 
     fn declines(&self, problem: &Transpose, _: &DeviceFacts) -> Option<Decline> {
         Axes::keeps_rows(problem).then(|| {

@@ -5,8 +5,7 @@ use super::walk::{Walk, choices};
 use crate::program::{Dispatch, Gpu, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
-    AdapterFacts, Bytes, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, KernelVersion, LaunchError,
-    Variant, VariantClass, Work,
+    AdapterFacts, Bytes, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -23,17 +22,7 @@ impl Variant<Gpu> for VectorKernel {
     type Problem = Elementwise;
     type Config = VectorConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.elementwise.vector")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("gpu.elementwise.vector", Vectorized);
 
     fn declines(&self, problem: &Elementwise, device: &DeviceFacts) -> Option<Decline> {
         if problem.dims().len() > 1 {

@@ -4,11 +4,9 @@
 use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, too_narrow, worthwhile};
 use super::registers::{Block, PARTS, inner_in_a_row};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use trimtab_core::{
-    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
-    VariantClass, Work,
+    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -56,17 +54,7 @@ impl Variant<Gpu> for BlockedKernel {
     type Problem = Matmul;
     type Config = BlockedConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.blocked")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("gpu.matmul.blocked", Tiled);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
         let layout = adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter));

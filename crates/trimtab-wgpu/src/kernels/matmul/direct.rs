@@ -4,12 +4,8 @@
 use super::layout::{Layout, Shape, Vectors, adapter, head, worthwhile};
 use super::registers::{Block, PARTS, fours_along_inner, inner_in_a_row};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use std::fmt::Write as _;
-use trimtab_core::{
-    AdapterClass, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterClass, Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup along a row and a column, rows and columns an invocation computes, inner steps a round,
@@ -44,17 +40,7 @@ impl Variant<Gpu> for DirectKernel {
     type Problem = Matmul;
     type Config = DirectConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.direct")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("gpu.matmul.direct", Vectorized);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
         adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter)).err()

@@ -2,12 +2,8 @@
 
 use super::layout::{Layout, Shape, Vectors, adapter, head, worthwhile};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use std::fmt::Write as _;
-use trimtab_core::{
-    AdapterClass, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterClass, Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup along a row and along a column of the product, and inner steps a round.
@@ -25,17 +21,7 @@ impl Variant<Gpu> for NaiveKernel {
     type Problem = Matmul;
     type Config = NaiveConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.naive")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.matmul.naive", Parallel);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
         adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter)).err()

@@ -3,12 +3,8 @@
 
 use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use std::fmt::Write as _;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, and neighbouring results it computes.
@@ -29,17 +25,7 @@ impl Variant<Gpu> for SubgroupKernel {
     type Problem = Matmul;
     type Config = SubgroupConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.subgroup")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.matmul.subgroup", Parallel);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
         let adapter = match adapter(problem, device) {

@@ -2,10 +2,8 @@
 
 use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, too_narrow, worthwhile};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use trimtab_core::{
-    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
-    VariantClass, Work,
+    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -28,17 +26,7 @@ impl Variant<Gpu> for TiledKernel {
     type Problem = Matmul;
     type Config = TiledConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.tiled")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("gpu.matmul.tiled", Tiled);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
         let layout = adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter));

@@ -7,10 +7,11 @@ pub(crate) mod subgroup;
 pub(crate) mod tree;
 pub(crate) mod twopass;
 
-use crate::erase::{AnyKernel, erase};
+use crate::kernels::Kernels;
+use trimtab_core::erase;
 
 /// In order of preference.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(twopass::TwoPassKernel),
         erase(serial::SerialKernel),

@@ -6,11 +6,7 @@ use super::stage::{
 };
 use super::tree::declines_short;
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
-use trimtab_core::{
-    AdapterClass, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterClass, Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, elements loaded at once, and loads in flight.
@@ -39,17 +35,7 @@ impl Variant<Gpu> for SubgroupKernel {
     type Problem = Reduce;
     type Config = SubgroupConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.reduce.subgroup")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.reduce.subgroup", Parallel);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
         let adapter = match admits(problem, device) {

@@ -5,11 +5,7 @@ use super::stage::{
     Body, Part, Slots, Stage, admits, declines_long, launch_parts, operand_bytes, parts, reads_rows, widths,
 };
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
-use trimtab_core::{
-    AdapterClass, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterClass, Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, neighbouring axes it folds side by side, elements loaded at once, and loads in flight.
@@ -49,17 +45,7 @@ impl Variant<Gpu> for TreeKernel {
     type Problem = Reduce;
     type Config = TreeConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.reduce.tree")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.reduce.tree", Parallel);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
         let adapter = match admits(problem, device) {

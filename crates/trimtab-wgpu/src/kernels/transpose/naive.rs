@@ -5,9 +5,7 @@ use crate::kernels::elementwise::digits::{advance, digits, step_digits};
 use crate::kernels::elementwise::walk::{Walk, choices};
 use crate::program::{Dispatch, Gpu, Writer};
 use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
-};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Transpose, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, elements an invocation moves, the order of the items (0 the grid apart, 1 one after
@@ -23,17 +21,7 @@ impl Variant<Gpu> for NaiveKernel {
     type Problem = Transpose;
     type Config = NaiveConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.transpose.naive")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.transpose.naive", Parallel);
 
     fn declines(&self, problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
         declines(problem, device)

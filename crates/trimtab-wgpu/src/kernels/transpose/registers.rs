@@ -5,8 +5,7 @@ use super::{Planes, bindings, declines_planes, is_software, moved_as, needs};
 use crate::program::{Dispatch, Gpu, Writer, spread_groups};
 use std::borrow::Cow;
 use trimtab_core::{
-    AdapterFacts, Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Transpose, Variant,
-    VariantClass, Work,
+    AdapterFacts, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Transpose, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -23,17 +22,7 @@ impl Variant<Gpu> for RegistersKernel {
     type Problem = Transpose;
     type Config = RegistersConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.transpose.registers")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("gpu.transpose.registers", Vectorized);
 
     fn declines(&self, problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
         declines_planes(problem, device)

@@ -3,10 +3,7 @@
 use super::{Planes, bindings, declines_planes, is_software, moved_as, needs};
 use crate::program::{Dispatch, Gpu, Writer, spread_groups};
 use std::borrow::Cow;
-use trimtab_core::{
-    AdapterFacts, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Transpose, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterFacts, Bytes, Decline, DeviceFacts, Flops, LaunchError, Transpose, Variant, Work};
 
 trimtab_core::config! {
     /// Side of a tile in elements, elements of a column each invocation moves, and elements that pad a row, which spreads
@@ -22,17 +19,7 @@ impl Variant<Gpu> for TiledKernel {
     type Problem = Transpose;
     type Config = TiledConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.transpose.tiled")
-    }
-
-    fn version(&self) -> KernelVersion {
-        version!()
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("gpu.transpose.tiled", Tiled);
 
     fn declines(&self, problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
         declines_planes(problem, device).or_else(|| {
