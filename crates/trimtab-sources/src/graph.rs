@@ -212,7 +212,11 @@ impl Graph {
                 }
                 Kind::Call => {
                     self.modules[at].calls.push(number);
-                    for two in item.tokens.windows(2).filter(|two| is_name(&two[0]) && two[1] != ":") {
+                    for two in item
+                        .tokens
+                        .windows(2)
+                        .filter(|two| is_name(&two[0]) && !matches!(two[1].as_str(), ":" | "!"))
+                    {
                         self.modules[at].perhaps.entry(two[0].clone()).or_default().push(Name::Item(number));
                     }
                 }
@@ -403,11 +407,20 @@ impl Graph {
     pub(crate) fn kernels(&self) -> Vec<Kernel> {
         let mut roots = BTreeMap::<&str, Vec<usize>>::new();
         for (number, Declared { item, module, .. }) in self.declared.iter().enumerate() {
-            let says = item
-                .tokens
-                .windows(2)
-                .any(|two| matches!(two[0].as_str(), "identity" | "version") && two[1] == "!");
-            if says && matches!(item.kind, Kind::Impl(_)) {
+            let says = |tokens: &[String]| {
+                tokens
+                    .windows(2)
+                    .any(|two| matches!(two[0].as_str(), "identity" | "version") && two[1] == "!")
+            };
+            let is_root = match item.kind {
+                Kind::Impl(_) => says(&item.tokens),
+                // A macro that writes the `impl`.
+                Kind::Call => {
+                    self.uses(number).macros.iter().any(|&called| says(&self.declared[called].item.tokens))
+                }
+                _ => false,
+            };
+            if is_root {
                 roots.entry(&self.modules[*module].path).or_default().push(number);
             }
         }

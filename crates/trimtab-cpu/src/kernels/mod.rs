@@ -3,9 +3,11 @@
 // Which code each kernel runs, found by the build script: `version!()`.
 include!(concat!(env!("OUT_DIR"), "/kernel_versions.rs"));
 
+#[macro_use]
+mod halves;
+
 pub mod elementwise;
 pub mod fused;
-mod halves;
 pub mod matmul;
 pub mod reduce;
 pub mod transpose;

@@ -8,7 +8,6 @@ use super::vector::{has_vector_form, shareable};
 use super::{bytes_walked, lens, thread_counts};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
-use crate::kernels::halves;
 use crate::simd::Levels;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
@@ -89,12 +88,7 @@ impl Variant<Cpu> for ChunkedKernel {
         config: ChunkedConfig,
         args: Args<'_>,
     ) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

@@ -6,7 +6,6 @@ use super::span::{How, Operands, span};
 use super::{bytes_walked, last_cache, lens, thread_counts};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
-use crate::kernels::halves;
 use crate::simd::Levels;
 use trimtab_core::{
     BinaryOp, Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant,
@@ -112,12 +111,7 @@ impl Variant<Cpu> for VectorKernel {
 
     #[inline]
     fn launch(&self, problem: &Elementwise, config: VectorConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

@@ -7,7 +7,6 @@ use crate::args::{Args, Cpu, Inputs};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::elementwise::{last_cache, thread_counts};
-use crate::kernels::halves;
 use crate::kernels::reduce::fold::Foldable;
 use crate::simd::Levels;
 use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Fused, LaunchError, Variant, Work};
@@ -91,12 +90,7 @@ impl Variant<Cpu> for TilesKernel {
 
     #[inline]
     fn launch(&self, problem: &Fused, config: TilesConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::kernels;
 use crate::args::Args;
-use crate::erase::AnyKernel;
+use crate::kernels::Kernels;
 use crate::pool::Pool;
 use std::path::PathBuf;
 use trimtab_core::{
@@ -64,7 +64,7 @@ impl Random {
 }
 
 fn run<T: Element>(
-    kernel: &dyn AnyKernel,
+    kernel: &dyn trimtab_core::AnyKernel<crate::Cpu>,
     problem: &Matmul,
     point: &Point,
     lhs: &[T],

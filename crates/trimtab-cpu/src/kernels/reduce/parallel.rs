@@ -5,11 +5,10 @@ use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
-use crate::kernels::halves;
 use crate::pool::Pool;
 use crate::simd::{Level, Levels};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, and elements a thread takes at once.
@@ -91,12 +90,7 @@ impl Variant<Cpu> for ParallelKernel {
 
     #[inline]
     fn launch(&self, problem: &Reduce, config: ParallelConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

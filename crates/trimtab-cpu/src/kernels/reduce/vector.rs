@@ -3,9 +3,8 @@
 use super::fold::{Fold, Foldable, Visit, has_vector_form, reduce_row};
 use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
-use crate::kernels::halves;
 use crate::simd::{Level, Levels};
-use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Variant, Work};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Variant, Work};
 
 trimtab_core::config! {
     /// `lanes` of `f32` in a vector, accumulators, and elements between moves of the accumulators to the total.
@@ -79,12 +78,7 @@ impl Variant<Cpu> for VectorKernel {
 
     #[inline]
     fn launch(&self, problem: &Reduce, config: VectorConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

@@ -5,7 +5,6 @@ use super::tiles::{Tile, copy_tile, for_tiles};
 use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::{last_cache, thread_counts};
-use crate::kernels::halves;
 use crate::simd::Levels;
 use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
@@ -86,12 +85,7 @@ impl Variant<Cpu> for RegistersKernel {
         if !self.available || Axes::keeps_rows(problem) || config.tile == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        match problem.dtype {
-            DType::F32 => run::<f32>(problem, config, args),
-            DType::F64 => run::<f64>(problem, config, args),
-            DType::I32 => run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => run::<T>(problem, config, args))
     }
 }
 

@@ -4,8 +4,7 @@ use super::tiles::{copy_tile, for_tiles};
 use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::thread_counts;
-use crate::kernels::halves;
-use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
+use trimtab_core::{Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
 
 trimtab_core::config! {
@@ -58,12 +57,7 @@ impl Variant<Cpu> for TiledKernel {
         if Axes::keeps_rows(problem) || config.tile == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        match problem.dtype {
-            DType::F32 => run::<f32>(problem, config, args),
-            DType::F64 => run::<f64>(problem, config, args),
-            DType::I32 => run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => run::<T>(problem, config, args))
     }
 }
 
