@@ -10,7 +10,7 @@ use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::simd::Levels;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
+use trimtab_core::{DType, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, elements a thread takes at once, and `lanes` of `f32` in a vector (1: the standard library's functions).
@@ -73,7 +73,6 @@ impl Variant<Cpu> for ChunkedKernel {
         Work {
             flops: Flops(problem.out_len().saturating_mul(ops::flops(problem.op, double))),
             bytes: bytes_walked(problem),
-            scratch: Bytes(0),
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: if double { (config.lanes / 2).max(1) } else { config.lanes },

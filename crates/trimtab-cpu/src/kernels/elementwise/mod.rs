@@ -15,8 +15,7 @@ pub(crate) mod tests;
 mod vector;
 
 use crate::kernels::Kernels;
-use trimtab_core::erase;
-use trimtab_core::{Bytes, DeviceFacts, Elementwise};
+use trimtab_core::{Bytes, DeviceFacts, Elementwise, erase};
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Kernels {

@@ -8,8 +8,7 @@ use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::simd::Levels;
 use trimtab_core::{
-    BinaryOp, Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant,
-    Work,
+    BinaryOp, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -101,7 +100,6 @@ impl Variant<Cpu> for VectorKernel {
         Work {
             flops: Flops(problem.out_len().saturating_mul(ops::flops(problem.op, double))),
             bytes: bytes_walked(problem),
-            scratch: Bytes(0),
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: if double { config.lanes / 2 } else { config.lanes },

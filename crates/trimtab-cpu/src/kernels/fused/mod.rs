@@ -14,8 +14,7 @@ mod tiles;
 
 use crate::kernels::Kernels;
 use crate::kernels::elementwise::ops;
-use trimtab_core::erase;
-use trimtab_core::{Bytes, DType, ElementwiseOp, Flops, Fused, InputLens, Problem, Step};
+use trimtab_core::{Bytes, DType, ElementwiseOp, Flops, Fused, InputLens, Problem, Step, erase};
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Kernels {

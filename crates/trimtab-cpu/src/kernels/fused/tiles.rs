@@ -9,7 +9,7 @@ use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::elementwise::{last_cache, thread_counts};
 use crate::kernels::reduce::fold::Foldable;
 use crate::simd::Levels;
-use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Fused, LaunchError, Variant, Work};
+use trimtab_core::{DType, Decline, DeviceFacts, Fused, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// `lanes` of `f32` in a vector (half as many of `f64`), threads, elements a thread takes at once, and whether stores
@@ -80,7 +80,6 @@ impl Variant<Cpu> for TilesKernel {
         Work {
             flops: flops(problem),
             bytes: bytes_walked(problem),
-            scratch: Bytes(0),
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: if double { config.lanes / 2 } else { config.lanes },

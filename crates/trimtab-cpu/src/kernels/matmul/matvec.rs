@@ -84,7 +84,6 @@ impl Variant<Cpu> for Matvec {
         Work {
             flops: Flops(problem.flops()),
             bytes: Bytes(elements.saturating_mul(problem.dtype.size())),
-            scratch: Bytes(0),
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: lanes(problem, config.bits),

@@ -14,8 +14,7 @@ mod tests;
 mod vector;
 
 use crate::kernels::Kernels;
-use trimtab_core::erase;
-use trimtab_core::{Bytes, DType, LaunchError, Reduce};
+use trimtab_core::{Bytes, DType, LaunchError, Reduce, erase};
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Kernels {

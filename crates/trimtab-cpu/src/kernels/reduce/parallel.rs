@@ -8,7 +8,7 @@ use crate::kernels::elementwise::thread_counts;
 use crate::pool::Pool;
 use crate::simd::{Level, Levels};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
+use trimtab_core::{Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, and elements a thread takes at once.
@@ -79,7 +79,6 @@ impl Variant<Cpu> for ParallelKernel {
         Work {
             flops: Flops(problem.input_len()),
             bytes: bytes_walked(problem),
-            scratch: Bytes(0),
             // Long rows are shared one after the other.
             launches: if long { u32::try_from(problem.outer).unwrap_or(u32::MAX) } else { 1 },
             threads: config.threads,

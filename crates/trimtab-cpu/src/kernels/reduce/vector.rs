@@ -4,7 +4,7 @@ use super::fold::{Fold, Foldable, Visit, has_vector_form, reduce_row};
 use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
 use crate::simd::{Level, Levels};
-use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Variant, Work};
+use trimtab_core::{Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Variant, Work};
 
 trimtab_core::config! {
     /// `lanes` of `f32` in a vector, accumulators, and elements between moves of the accumulators to the total.
@@ -68,8 +68,6 @@ impl Variant<Cpu> for VectorKernel {
         Work {
             flops: Flops(problem.input_len()),
             bytes: bytes_walked(problem),
-            scratch: Bytes(0),
-            launches: 0,
             threads: 1,
             lanes: lanes_of(problem, config.lanes),
             ..Work::default()

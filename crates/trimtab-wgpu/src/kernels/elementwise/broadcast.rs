@@ -62,12 +62,11 @@ impl Variant<Gpu> for BroadcastKernel {
         Work {
             flops: Flops(len.saturating_mul(shader::flops(problem.op)).saturating_add(index)),
             bytes: Bytes(elements.saturating_mul(size)),
-            scratch: Bytes(0),
             launches: u32::from(len > 0),
             threads: 1,
             lanes: config.vector,
-            barriers: 0,
             invocations: len.div_ceil(per_group.max(1)) * u64::from(config.workgroup),
+            ..Work::default()
         }
     }
 

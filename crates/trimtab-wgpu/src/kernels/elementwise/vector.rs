@@ -60,12 +60,11 @@ impl Variant<Gpu> for VectorKernel {
         Work {
             flops: Flops(len.saturating_mul(shader::flops(problem.op))),
             bytes: Bytes(bytes),
-            scratch: Bytes(0),
             launches: len.div_ceil(part) as u32,
             threads: 1,
             lanes: config.vector,
-            barriers: 0,
             invocations: groups * u64::from(config.workgroup),
+            ..Work::default()
         }
     }
 

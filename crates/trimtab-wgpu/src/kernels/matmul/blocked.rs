@@ -1,7 +1,7 @@
 //! A block of the product a workgroup, a smaller one in the registers of each invocation, panels of both operands in
 //! workgroup memory: what GPUs want.
 
-use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, too_narrow, worthwhile};
+use super::layout::{Layout, Shape, Vectors, head, sum_bytes, too_narrow, worthwhile};
 use super::registers::{Block, PARTS, inner_in_a_row};
 use crate::program::{Gpu, Writer};
 use std::fmt::Write as _;
@@ -57,13 +57,11 @@ impl Variant<Gpu> for BlockedKernel {
     identity!("gpu.matmul.blocked", Tiled);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
-        let layout = adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter));
-        layout.err().or_else(|| too_narrow(problem, LEAST_SIDE))
+        Layout::on(problem, device).err().or_else(|| too_narrow(problem, LEAST_SIDE))
     }
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<BlockedConfig> {
-        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
-        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        let Ok((adapter, layout)) = Layout::on(problem, device) else { return Vec::new() };
         let best_vector = if layout.vectors() == Vectors::NONE { 1 } else { 4 };
         let small = problem.m.min(problem.n) <= 32;
         let default = match (adapter.class, small) {
@@ -111,8 +109,7 @@ impl Variant<Gpu> for BlockedKernel {
     }
 
     fn work(&self, problem: &Matmul, config: BlockedConfig, device: &DeviceFacts) -> Work {
-        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
-        let Some(layout) = layout else { return Work::default() };
+        let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let (all, largest, launches) = layout.groups([config.bm, config.bn]);
         let walked = problem.m * problem.k * problem.n.div_ceil(u64::from(config.bn).max(1))
             + problem.k * problem.n * problem.m.div_ceil(u64::from(config.bm).max(1))
@@ -134,8 +131,7 @@ impl Variant<Gpu> for BlockedKernel {
         if !config.is_sound() {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let layout =
-            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let layout = Layout::of_launch(problem, &writer)?;
         let vectors = if config.vector == 4 { layout.vectors() } else { Vectors::NONE };
         let workgroup = config.workgroup();
         let shape = Shape {

@@ -93,8 +93,7 @@ impl Variant<Gpu> for MatvecKernel {
     }
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<MatvecConfig> {
-        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
-        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        let Ok((adapter, layout)) = Layout::on(problem, device) else { return Vec::new() };
         let vector = if Reading::new(problem, &layout, 4).fours[0] { 4 } else { 1 };
         let default = match (adapter.class, Reading::new(problem, &layout, vector).inner[0]) {
             (AdapterClass::Software, _) => MatvecConfig { width: 16, split: 1, vector },
@@ -132,8 +131,7 @@ impl Variant<Gpu> for MatvecKernel {
     }
 
     fn work(&self, problem: &Matmul, config: MatvecConfig, device: &DeviceFacts) -> Work {
-        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
-        let Some(layout) = layout else { return Work::default() };
+        let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let reading = Reading::new(problem, &layout, config.vector);
         let (all, largest, launches) = layout.groups(reading.tile(config));
         // The matrix once; the vectors anew for every invocation's results.
@@ -157,8 +155,7 @@ impl Variant<Gpu> for MatvecKernel {
         if !sides || !matches!(config.vector, 1 | 4) || problem.m.min(problem.n) > MAX_VECTORS {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let layout =
-            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let layout = Layout::of_launch(problem, &writer)?;
         let reading = Reading::new(problem, &layout, config.vector);
         let shape = Shape {
             text: text(problem, config, reading),

@@ -50,8 +50,7 @@ impl Variant<Gpu> for SubgroupKernel {
     }
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<SubgroupConfig> {
-        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
-        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        let Ok((adapter, layout)) = Layout::on(problem, device) else { return Vec::new() };
         let most = adapter.subgroup.map_or(32, |(_, most)| most.clamp(8, 128));
         let default = SubgroupConfig { width: most, count: if problem.n >= 8 { 8 } else { 1 } };
         let mut configs = vec![default];
@@ -72,8 +71,7 @@ impl Variant<Gpu> for SubgroupKernel {
     }
 
     fn work(&self, problem: &Matmul, config: SubgroupConfig, device: &DeviceFacts) -> Work {
-        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
-        let Some(layout) = layout else { return Work::default() };
+        let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let (all, largest, launches) = layout.groups([1, config.count]);
         let rows = problem.m * problem.n.div_ceil(u64::from(config.count).max(1));
         let walked = rows * problem.k * u64::from(config.count + 1) + problem.m * problem.n;
@@ -99,8 +97,7 @@ impl Variant<Gpu> for SubgroupKernel {
         if !matches!(count, 1 | 4 | 8) || width < count || width > 1024 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let layout =
-            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let layout = Layout::of_launch(problem, &writer)?;
         let [mut starts, mut round, mut add, mut keep] = [const { String::new() }; 4];
         for at in 0..count {
             let _ = writeln!(

@@ -6,8 +6,7 @@ mod tiled;
 
 use crate::kernels::Kernels;
 use crate::program::{BindTarget, Binding, Needs};
-use trimtab_core::erase;
-use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, Transpose};
+use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, Transpose, erase};
 
 /// In order of preference.
 pub fn kernels() -> Kernels {

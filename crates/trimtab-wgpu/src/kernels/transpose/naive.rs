@@ -54,12 +54,11 @@ impl Variant<Gpu> for NaiveKernel {
             // The digits (three operations an axis) and both offsets (two operations an axis each).
             flops: Flops(len.saturating_mul(7 * problem.dims().len() as u64)),
             bytes: Bytes(len.saturating_mul(2 * problem.dtype.size())),
-            scratch: Bytes(0),
             launches: u32::from(len > 0),
             threads: 1,
             lanes: 1,
-            barriers: 0,
             invocations: len.div_ceil(per_group.max(1)) * u64::from(config.workgroup),
+            ..Work::default()
         }
     }
 
