@@ -6,7 +6,7 @@ use std::sync::Arc;
 use trimtab::core::{Device, KernelId, Problem};
 use trimtab::cpu::{CpuDevice, CpuOptions};
 use trimtab::tune::{Stopwatch, median, minimum};
-use trimtab::wgpu::{Dispatch, GpuDevice, GpuOptions, full_text};
+use trimtab::wgpu::{Dispatch, GpuDevice, GpuOptions, Program, full_text};
 
 /// Size of the product of the start-up comparison.
 pub(crate) const START_SIZE: usize = 256;
@@ -119,7 +119,7 @@ pub(crate) fn launch_overhead() -> Result<Launch> {
     let kernel = KernelId(at);
     let point = *ours.space(kernel, &problem).points().first().ok_or_else(|| anyhow!("no settings"))?;
     let adapter = ours.facts().adapter.as_deref().ok_or_else(|| anyhow!("no adapter"))?;
-    let program = ours.table()[at as usize].program(&problem, &point, adapter)?;
+    let program = Program::of(ours.table()[at as usize].as_ref(), &problem, &point, adapter)?;
     let [step] = program.steps.as_slice() else { bail!("the kernel takes more than one step") };
 
     let bytes = 4 * problem.input_lens().as_slice()[0];

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::sync::Barrier;
 use trimtab::Runtime;
 use trimtab::core::{KernelInfo, Matmul, Nanos, Point, Problem, TypedProblem};
-use trimtab::cpu::{AnyKernel, Args, Element, Pool, kernels};
+use trimtab::cpu::{AnyKernel, Args, Cpu, Element, Pool, kernels};
 use trimtab::tune::Stopwatch;
 
 /// Calls in one timed stretch.
@@ -67,7 +67,7 @@ fn stretch(mut call: impl FnMut()) -> f64 {
 }
 
 fn call_direct(
-    kernel: &dyn AnyKernel,
+    kernel: &dyn AnyKernel<Cpu>,
     problem: &Problem,
     point: &Point,
     pool: &Pool,
@@ -81,7 +81,7 @@ fn call_direct(
 
 fn one_thread(
     rt: &Runtime,
-    kernel: &dyn AnyKernel,
+    kernel: &dyn AnyKernel<Cpu>,
     typed: &Matmul,
     point: &Point,
 ) -> Result<(f64, f64, f64)> {
@@ -106,7 +106,7 @@ fn one_thread(
 }
 
 /// Both threads call at the same time; of each round the slower thread counts, over the rounds the minimum.
-fn two_threads(rt: &Runtime, kernel: &dyn AnyKernel, typed: &Matmul, point: &Point) -> (f64, f64) {
+fn two_threads(rt: &Runtime, kernel: &dyn AnyKernel<Cpu>, typed: &Matmul, point: &Point) -> (f64, f64) {
     let problem = &Problem::from(*typed);
     let barrier = Barrier::new(2);
     let worker = || {

@@ -13,6 +13,7 @@ mod measurement;
 mod problem;
 mod space;
 mod state;
+mod table;
 mod units;
 
 pub use constraints::{Constraints, Objective, Patience, Terms, UnknownPatience};
@@ -31,4 +32,5 @@ pub use problem::{
 };
 pub use space::{Config, MAX_AXES, Point, Space};
 pub use state::{Condition, State};
+pub use table::{AnyKernel, KernelTable, erase, panic_message};
 pub use units::{Bytes, Flops, Nanos};

@@ -89,7 +89,7 @@ macro_rules! config {
 }
 
 /// The legal points of a kernel for a problem on a device, the default first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     axes: Vec<Cow<'static, str>>,
     points: Vec<Point>,

@@ -1,15 +1,16 @@
 //! Measuring one problem on the CPU: operands of its own, on a thread that can be left behind.
 
-use crate::args::Args;
+use crate::args::{Args, Cpu};
 use crate::device::CpuDevice;
-use crate::erase::AnyKernel;
 use crate::pool::Pool;
 use crate::probe;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use trimtab_core::{Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
+use trimtab_core::{
+    Bench, Device, Failure, FailureKind, KernelId, KernelTable, Nanos, Point, Problem, Sample,
+};
 use trimtab_operands::{Data, Expected, Operands, Slice};
 use trimtab_tune::{Sandbox, Stopwatch};
 
@@ -131,7 +132,7 @@ impl Bench for CpuBench<'_> {
     reason = "one call site; a struct would only name the same things again"
 )]
 fn batch(
-    kernels: &[Box<dyn AnyKernel>],
+    kernels: &KernelTable<Cpu>,
     kernel: KernelId,
     problem: &Problem,
     point: &Point,
@@ -141,7 +142,7 @@ fn batch(
     energy_root: Option<PathBuf>,
     bed: &mut Bed,
 ) -> Result<Sample, Failure> {
-    let Some(kernel) = kernels.get(kernel.0 as usize) else {
+    let Some(kernel) = kernels.get(kernel) else {
         return Err(Failure::new(FailureKind::Launch, format!("there is no kernel {}", kernel.0)));
     };
     let launch_failed =

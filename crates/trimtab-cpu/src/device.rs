@@ -1,28 +1,25 @@
 //! The CPU as a device: what the planner asks, and the launch the facade makes.
 
-use crate::args::Args;
+use crate::args::{Args, Cpu};
 use crate::bench::{CpuBench, Inside};
 use crate::blas;
-use crate::erase::AnyKernel;
-use crate::kernels;
+use crate::kernels::{self, Kernels};
 use crate::pool::Pool;
 use crate::probe;
 use std::future::ready;
-use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use trimtab_core::{
     Bench, Bytes, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo,
-    LaunchError, Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
+    KernelTable, LaunchError, Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
 };
 use trimtab_operands::{
     Batch, Buffer, Executor, Expected, HostBuffer, HostLaunch, Operands, Pending, Reference, Slice, SliceMut,
     Wait, making_takes, stand_ins,
 };
-use trimtab_tune::{Stopwatch, panic_message};
+use trimtab_tune::Stopwatch;
 
 /// Longest the end waits for a library to return from a measurement that was given up.
 const LIBRARY_PATIENCE: Nanos = Nanos::from_millis(20_000);
@@ -38,14 +35,13 @@ pub struct CpuOptions {
     /// `None` looks for no library at all.
     pub blas: Option<Vec<PathBuf>>,
     /// Kernels the user brings; they compete like ours.
-    pub kernels: Vec<Box<dyn AnyKernel>>,
+    pub kernels: Kernels,
 }
 
 /// The processor this process runs on.
 pub struct CpuDevice {
     facts: DeviceFacts,
-    kernels: Arc<[Box<dyn AnyKernel>]>,
-    infos: Vec<KernelInfo>,
+    kernels: Arc<KernelTable<Cpu>>,
     pool: Pool,
     rates: OnceLock<Rates>,
     root: PathBuf,
@@ -53,12 +49,11 @@ pub struct CpuDevice {
     abandoned: Arc<AtomicU32>,
     inside_libraries: Arc<AtomicU32>,
     problems: Vec<String>,
-    users: Range<usize>,
 }
 
 impl std::fmt::Debug for CpuDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CpuDevice({}, {} kernels)", self.facts.fingerprint, self.kernels.len())
+        write!(f, "CpuDevice({}, {} kernels)", self.facts.fingerprint, self.kernels.infos().len())
     }
 }
 
@@ -68,22 +63,13 @@ impl CpuDevice {
         let root = PathBuf::from("/");
         let facts = probe::facts(&root, None);
         let (libraries, problems) = options.blas.map_or_else(Default::default, |paths| blas::find(&paths));
-        let (kernels, users) = kernels::all(libraries, options.kernels);
-        let classed = |(index, mut info): (usize, KernelInfo)| {
-            // A user's kernel is never the yardstick, whatever it says: it is checked like the others.
-            if users.contains(&index) && info.class == VariantClass::Reference {
-                info.class = VariantClass::Custom;
-            }
-            info
-        };
         let energy_root = root
             .join(ENERGY_COUNTERS)
             .exists()
             .then(|| root.clone())
             .filter(|root| probe::energy_uj(root).is_some());
         CpuDevice {
-            infos: kernels.iter().map(|kernel| kernel.info()).enumerate().map(classed).collect(),
-            kernels: kernels.into(),
+            kernels: Arc::new(kernels::table(libraries, options.kernels)),
             pool: Pool::new(options.threads.map_or(facts.threads, |cap| cap.min(facts.threads))),
             facts,
             rates: OnceLock::new(),
@@ -92,7 +78,6 @@ impl CpuDevice {
             abandoned: Arc::new(AtomicU32::new(0)),
             inside_libraries: Arc::new(AtomicU32::new(0)),
             problems,
-            users,
         }
     }
 
@@ -111,14 +96,7 @@ impl CpuDevice {
         inputs: &[Slice<'_>],
         out: SliceMut<'_>,
     ) -> Result<(), LaunchError> {
-        let Some(found) = self.kernels.get(kernel.0 as usize) else {
-            return Err(LaunchError::Kernel(format!("there is no kernel {}", kernel.0)));
-        };
-        let args = Args { inputs, out, pool: &self.pool };
-        match catch_unwind(AssertUnwindSafe(|| found.launch(problem, point, args))) {
-            Ok(outcome) => outcome,
-            Err(panic) => Err(LaunchError::Kernel(format!("panicked: {}", panic_message(panic.as_ref())))),
-        }
+        self.kernels.launch(kernel, problem, point, Args { inputs, out, pool: &self.pool })
     }
 
     /// Whether the operands' output agrees with the reference, and where not.
@@ -131,7 +109,7 @@ impl CpuDevice {
         &self.pool
     }
 
-    pub(crate) fn table(&self) -> &Arc<[Box<dyn AnyKernel>]> {
+    pub(crate) fn table(&self) -> &Arc<KernelTable<Cpu>> {
         &self.kernels
     }
 
@@ -141,7 +119,7 @@ impl CpuDevice {
 
     /// A note that a thread is inside a library's kernel; nothing for kernels of our own.
     pub(crate) fn inside_library(&self, kernel: KernelId) -> Option<Inside> {
-        let info = self.infos.get(kernel.0 as usize)?;
+        let info = self.kernels.info(kernel)?;
         (info.class == VariantClass::Library).then(|| Inside::enter(&self.inside_libraries))
     }
 
@@ -156,20 +134,9 @@ impl CpuDevice {
 
     /// Whether the problem is of f16 and the kernel is one of ours that is not a reference: none of them has f16.
     fn has_no_halves(&self, kernel: KernelId, problem: &Problem) -> bool {
-        let at = kernel.0 as usize;
-        let ours = self.infos.get(at).is_some_and(|info| info.class != VariantClass::Reference);
-        problem.dtype() == Some(DType::F16) && ours && !self.users.contains(&at)
+        let ours = self.kernels.info(kernel).is_some_and(|info| info.class != VariantClass::Reference);
+        problem.dtype() == Some(DType::F16) && ours && !self.kernels.is_users(kernel)
     }
-
-    fn kernel(&self, kernel: KernelId) -> Option<&dyn AnyKernel> {
-        self.kernels.get(kernel.0 as usize).map(|kernel| kernel.as_ref())
-    }
-}
-
-/// What a kernel answers about itself. A panic is a decline: a user's kernel must not end the planning of others.
-fn asked<R>(question: impl FnOnce() -> R) -> Result<R, Decline> {
-    catch_unwind(AssertUnwindSafe(question))
-        .map_err(|panic| Decline::from(format!("panicked when asked: {}", panic_message(panic.as_ref()))))
 }
 
 impl Drop for CpuDevice {
@@ -188,7 +155,7 @@ impl Reference for CpuDevice {
         let is_its = |info: &KernelInfo| {
             info.class == VariantClass::Reference && info.operation == problem.operation()
         };
-        let Some(at) = self.infos.iter().position(is_its) else {
+        let Some(at) = self.kernels.infos().iter().position(is_its) else {
             return Err(LaunchError::Kernel(format!("{} has no reference kernel", problem.operation())));
         };
         self.launch(KernelId(at as u32), problem, &Point::EMPTY, inputs, out)
@@ -252,35 +219,25 @@ impl Device for CpuDevice {
     }
 
     fn kernels(&self) -> &[KernelInfo] {
-        &self.infos
+        self.kernels.infos()
     }
 
-    fn declines(&self, id: KernelId, problem: &Problem) -> Option<Decline> {
-        let Some(kernel) = self.kernel(id) else {
-            return Some(Decline::because("there is no such kernel"));
-        };
-        // Kernels count with sizes as constructors let them through.
-        if let Err(error) = problem.check() {
-            return Some(Decline::from(error.to_string()));
-        }
-        if self.has_no_halves(id, problem) {
+    fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
+        if self.has_no_halves(kernel, problem) {
             return Some(Decline::because("computes with f32, f64 and i32; f16 is left to the reference"));
         }
-        asked(|| kernel.declines(problem, &self.facts)).unwrap_or_else(Some)
+        self.kernels.declines(kernel, problem, &self.facts)
     }
 
     fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
         if self.has_no_halves(kernel, problem) {
-            return Space::new(vec![], vec![]);
+            return Space::default();
         }
-        let space = self.kernel(kernel).and_then(|kernel| asked(|| kernel.space(problem, &self.facts)).ok());
-        space.unwrap_or_else(|| Space::new(vec![], vec![]))
+        self.kernels.space(kernel, problem, &self.facts)
     }
 
     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
-        let work =
-            self.kernel(kernel).and_then(|kernel| asked(|| kernel.work(problem, point, &self.facts)).ok());
-        work.unwrap_or_default()
+        self.kernels.work(kernel, problem, point, &self.facts)
     }
 
     fn verify(
@@ -291,7 +248,7 @@ impl Device for CpuDevice {
         timeout: Nanos,
     ) -> Result<(), Failure> {
         // A reference is the yardstick itself.
-        if self.infos.get(kernel.0 as usize).is_some_and(|info| info.class == VariantClass::Reference) {
+        if self.kernels.info(kernel).is_some_and(|info| info.class == VariantClass::Reference) {
             return Ok(());
         }
         // The smallest stand-in that the kernel takes; the last one is the problem itself.
@@ -332,9 +289,8 @@ impl Device for CpuDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::erase::erase;
     use std::borrow::Cow;
-    use trimtab_core::{DType, KernelVersion, Matmul, Variant};
+    use trimtab_core::{DType, KernelVersion, Matmul, Variant, erase};
 
     trimtab_core::config! {
         struct NoSettings {}

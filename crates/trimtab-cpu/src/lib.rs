@@ -7,7 +7,6 @@ mod bench;
 mod blas;
 mod device;
 mod disjoint;
-mod erase;
 pub mod kernels;
 mod pool;
 pub mod probe;
@@ -15,7 +14,7 @@ mod simd;
 
 pub use args::{Args, Cpu, Typed};
 pub use device::{CpuDevice, CpuOptions};
-pub use erase::{AnyKernel, erase};
 pub use pool::{MAX_THREADS, Pool};
 pub use probe::Watch;
+pub use trimtab_core::{AnyKernel, erase};
 pub use trimtab_operands::{Data, Element, Operands, Slice, SliceMut, tolerance};

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use trimtab_core::{Failure, FailureKind, Nanos};
+use trimtab_core::{Failure, FailureKind, Nanos, panic_message};
 
 /// Most threads that may hang at the same time; with more, nothing new is tried until one ends.
 pub const MAX_ABANDONED: u32 = 8;
@@ -79,12 +79,6 @@ impl Sandbox {
             _ => Err(Failure::new(FailureKind::Launch, "the measuring thread is gone")),
         }
     }
-}
-
-/// What a panic said.
-pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())
 }
 
 #[cfg(test)]

@@ -2,25 +2,22 @@
 
 use crate::bench::{GpuBench, building_takes_longer, preparation};
 use crate::engine::{Engine, engines};
-use crate::erase::AnyKernel;
-use crate::kernels;
+use crate::kernels::{self, Kernels};
 use crate::memory::{BufferUse, GpuBuffer, MemoryUse};
 use crate::prepare::Prepared;
+use crate::program::{Gpu, Program, Writer};
 use crate::strategy;
 use crate::transfer::TransferPath;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 use trimtab_core::{
-    Bench, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, LaunchError,
-    Nanos, Point, Problem, Rates, Space, State, Transfers, VariantClass, Work,
+    AnyKernel, Bench, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo,
+    KernelTable, LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, Work,
 };
 use trimtab_operands::{
     Batch, Buffer, Executor, HostLaunch, Launch, Reference, Slice, SliceMut, Wait, operand_name, stand_ins,
 };
-use trimtab_tune::panic_message;
 
 /// The most programs a device keeps ready.
 pub const MAX_PREPARED: usize = 1024;
@@ -29,12 +26,11 @@ pub const MAX_PREPARED: usize = 1024;
 const UNUSABLE: Nanos = Nanos(1_000_000_000_000_000_000);
 
 /// How to set up the GPUs.
-#[derive(Clone)]
 pub struct GpuOptions {
     /// Who computes what kernels are compared with.
     pub reference: Arc<dyn Reference>,
     /// Kernels the user brings; they compete like ours.
-    pub kernels: Vec<Arc<dyn AnyKernel>>,
+    pub kernels: Kernels,
 }
 
 type Key = (KernelId, Problem, Point);
@@ -50,14 +46,13 @@ struct Kept {
 pub struct GpuDevice {
     pub(crate) engine: Arc<Engine>,
     pub(crate) reference: Arc<dyn Reference>,
-    kernels: Vec<Arc<dyn AnyKernel>>,
-    infos: Vec<KernelInfo>,
+    kernels: Arc<KernelTable<Gpu>>,
     kept: RwLock<Kept>,
 }
 
 impl std::fmt::Debug for GpuDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "GpuDevice({}, {} kernels)", self.engine.facts.fingerprint, self.kernels.len())
+        write!(f, "GpuDevice({}, {} kernels)", self.engine.facts.fingerprint, self.kernels.infos().len())
     }
 }
 
@@ -65,25 +60,14 @@ impl GpuDevice {
     /// Every GPU of this machine, and in words what could not be used. Opens none of them.
     pub fn all(options: GpuOptions) -> (Vec<GpuDevice>, Vec<String>) {
         let (engines, problems) = engines();
-        let device = |engine: &Arc<Engine>| GpuDevice::new(Arc::clone(engine), &options);
-        (engines.iter().map(device).collect(), problems.clone())
-    }
-
-    fn new(engine: Arc<Engine>, options: &GpuOptions) -> GpuDevice {
-        let mut kernels: Vec<Arc<dyn AnyKernel>> = kernels::all().into_iter().map(Arc::from).collect();
-        let ours = kernels.len();
-        kernels.extend(options.kernels.iter().cloned());
-        let users: Range<usize> = ours..kernels.len();
-        let classed = |(index, mut info): (usize, KernelInfo)| {
-            // A user's kernel is never the yardstick, whatever it says: it is checked like the others.
-            if users.contains(&index) && info.class == VariantClass::Reference {
-                info.class = VariantClass::Custom;
-            }
-            info
+        let kernels = Arc::new(KernelTable::new(kernels::all(), options.kernels));
+        let device = |engine: &Arc<Engine>| GpuDevice {
+            engine: Arc::clone(engine),
+            reference: Arc::clone(&options.reference),
+            kernels: Arc::clone(&kernels),
+            kept: RwLock::default(),
         };
-        let infos = kernels.iter().map(|kernel| kernel.info()).enumerate().map(classed).collect();
-        let reference = Arc::clone(&options.reference);
-        GpuDevice { engine, reference, kernels, infos, kept: RwLock::default() }
+        (engines.iter().map(device).collect(), problems.clone())
     }
 
     /// Fixed facts.
@@ -92,8 +76,8 @@ impl GpuDevice {
     }
 
     /// The kernels.
-    pub fn table(&self) -> &[Arc<dyn AnyKernel>] {
-        &self.kernels
+    pub fn table(&self) -> &[Box<dyn AnyKernel<Gpu>>] {
+        self.kernels.kernels()
     }
 
     /// Runs a kernel on operands in the caller's memory.
@@ -213,14 +197,9 @@ impl GpuDevice {
             }
         }
         let launch = |error: LaunchError| Refused { kind: FailureKind::Launch, error };
-        let Some(found) = self.kernel(kernel) else {
-            return Err(launch(LaunchError::Kernel(format!("there is no kernel {}", kernel.0))));
-        };
-        let told = self.engine.told().map_err(launch)?;
-        let program = catch_unwind(AssertUnwindSafe(|| found.program(problem, point, told)))
-            .map_err(|panic| LaunchError::Kernel(format!("panicked: {}", panic_message(panic.as_ref()))))
-            .and_then(|program| program)
-            .map_err(launch)?;
+        let (adapter, mut program) = (self.engine.told().map_err(launch)?, Program::default());
+        let writer = Writer { adapter, program: &mut program };
+        self.kernels.launch(kernel, problem, point, writer).map_err(launch)?;
         self.engine.open().map_err(|error| Refused { kind: FailureKind::Untried, error })?;
         let prepared = self.engine.prepare(&program);
         let lost = self.engine.refusal().is_some();
@@ -236,10 +215,6 @@ impl GpuDevice {
             }
         }
         Ok(prepared)
-    }
-
-    fn kernel(&self, kernel: KernelId) -> Option<&dyn AnyKernel> {
-        self.kernels.get(kernel.0 as usize).map(|kernel| kernel.as_ref())
     }
 
     /// Why no kernel can do a problem here, whatever the kernel.
@@ -274,11 +249,6 @@ pub(crate) struct Refused {
     pub error: LaunchError,
 }
 
-/// What a kernel answers about itself. A panic is a decline: a user's kernel must not end the planning of others.
-fn asked<R>(question: impl FnOnce() -> R) -> Result<R, Decline> {
-    catch_unwind(AssertUnwindSafe(question))
-        .map_err(|panic| Decline::from(format!("panicked when asked: {}", panic_message(panic.as_ref()))))
-}
 
 impl Device for GpuDevice {
     fn facts(&self) -> &DeviceFacts {
@@ -294,32 +264,22 @@ impl Device for GpuDevice {
     }
 
     fn kernels(&self) -> &[KernelInfo] {
-        &self.infos
+        self.kernels.infos()
     }
 
     fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
-        let Some(kernel) = self.kernel(kernel) else {
-            return Some(Decline::because("there is no such kernel"));
-        };
-        self.impossible(problem)
-            .or_else(|| asked(|| kernel.declines(problem, &self.engine.facts)).unwrap_or_else(Some))
+        self.impossible(problem).or_else(|| self.kernels.declines(kernel, problem, &self.engine.facts))
     }
 
     fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
-        let none = || Space::new(vec![], vec![]);
         if self.impossible(problem).is_some() {
-            return none();
+            return Space::default();
         }
-        let asked =
-            self.kernel(kernel).and_then(|kernel| asked(|| kernel.space(problem, &self.engine.facts)).ok());
-        asked.unwrap_or_else(none)
+        self.kernels.space(kernel, problem, &self.engine.facts)
     }
 
     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
-        let work = self
-            .kernel(kernel)
-            .and_then(|kernel| asked(|| kernel.work(problem, point, &self.engine.facts)).ok());
-        work.unwrap_or_default()
+        self.kernels.work(kernel, problem, point, &self.engine.facts)
     }
 
     fn transfer_overhead(&self, problem: &Problem) -> Nanos {

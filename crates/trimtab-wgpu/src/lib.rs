@@ -4,7 +4,6 @@ mod bench;
 mod build;
 mod device;
 mod engine;
-mod erase;
 pub mod kernels;
 mod launch;
 mod memory;
@@ -21,7 +20,6 @@ mod transfer;
 
 pub use build::full_text;
 pub use device::{GpuDevice, GpuOptions, MAX_PREPARED};
-pub use erase::{AnyKernel, erase};
 pub use memory::{GpuBuffer, MAX_POOLED_BUFFERS, MAX_POOLED_BYTES, MemoryUse};
 pub use program::{
     BindTarget, Binding, Dispatch, Gpu, MAX_BINDINGS, MAX_PARAMS, MAX_SCRATCH, MAX_STEPS, Needs,
@@ -29,3 +27,4 @@ pub use program::{
 };
 pub use tolerance::tolerance;
 pub use transfer::TransferPath;
+pub use trimtab_core::{AnyKernel, erase};

@@ -2,7 +2,7 @@
 //! programs can be written, validated and translated on a machine without one.
 
 use std::borrow::Cow;
-use trimtab_core::{AdapterFacts, Context, LaunchError};
+use trimtab_core::{AdapterFacts, AnyKernel, Context, LaunchError, Point, Problem};
 
 /// The most words of parameters a step has.
 pub const MAX_PARAMS: usize = 64;
@@ -130,6 +130,18 @@ pub struct Program {
 }
 
 impl Program {
+    /// What a kernel writes for a problem.
+    pub fn of(
+        kernel: &dyn AnyKernel<Gpu>,
+        problem: &Problem,
+        point: &Point,
+        adapter: &AdapterFacts,
+    ) -> Result<Program, LaunchError> {
+        let mut program = Program::default();
+        kernel.launch(problem, point, Writer { adapter, program: &mut program })?;
+        Ok(program)
+    }
+
     /// Adds a dispatch.
     pub fn push(&mut self, step: Dispatch) {
         self.steps.push(step);

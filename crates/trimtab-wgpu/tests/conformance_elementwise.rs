@@ -12,7 +12,7 @@ mod conform;
 use trimtab_core::{BinaryOp, ElementwiseOp, KernelId, LaunchError, Operation, Problem, UnaryOp};
 use trimtab_cpu::{CpuDevice, CpuOptions};
 use trimtab_operands::{Data, Expected, Operands, f16};
-use trimtab_wgpu::tolerance;
+use trimtab_wgpu::{Program, tolerance};
 
 /// Compares, and says if fewer runs were compared than there are problems.
 fn conforms(problems: &[&str]) {
@@ -251,7 +251,7 @@ fn operands_larger_than_a_binding_are_computed_in_parts() {
         let kernel = devices[0].table().iter().find(|kernel| kernel.info().name == "gpu.elementwise.vector");
         let space = kernel.unwrap().space(&problem, facts);
         for point in space.points() {
-            let program = kernel.unwrap().program(&problem, point, adapter).unwrap();
+            let program = Program::of(kernel.unwrap().as_ref(), &problem, point, adapter).unwrap();
             assert_eq!(program.check(adapter), Ok(()), "{}", space.name(point));
             assert!(program.steps.len() as u64 >= (256 << 20) / adapter.max_binding.0);
         }

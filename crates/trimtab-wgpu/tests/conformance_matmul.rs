@@ -7,7 +7,7 @@ mod conform;
 use trimtab_core::{AdapterClass, KernelId, Operation, Problem};
 use trimtab_cpu::{CpuDevice, CpuOptions};
 use trimtab_operands::{Expected, Operands};
-use trimtab_wgpu::tolerance;
+use trimtab_wgpu::{Program, tolerance};
 
 #[test]
 fn every_point_agrees_with_the_reference() {
@@ -112,7 +112,7 @@ fn an_operand_larger_than_a_binding_is_cut() {
                 let space = kernel.space(&problem, device.facts());
                 let fast = kernel.info().name == "gpu.matmul.direct";
                 let Some(point) = space.points().first().filter(|_| fast) else { continue };
-                let steps = kernel.program(&problem, point, adapter).unwrap().steps.len();
+                let steps = Program::of(kernel.as_ref(), &problem, point, adapter).unwrap().steps.len();
                 operands.out.poison();
                 let (lhs, rhs) = (
                     operands.inputs[0].slice(),

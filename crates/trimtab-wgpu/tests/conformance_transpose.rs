@@ -11,6 +11,7 @@ mod conform;
 
 use trimtab_core::{KernelId, Operation, Point, Problem};
 use trimtab_operands::{Data, SliceMut, f16};
+use trimtab_wgpu::Program;
 
 /// Compares, and says if fewer runs were compared than there are problems.
 fn conforms(problems: &[&str]) {
@@ -42,7 +43,11 @@ fn more_workgroups_than_an_axis_holds_are_spread_over_two() {
         for (number, kernel) in device.table().iter().enumerate() {
             let space = kernel.space(&problem, device.facts());
             let is_spread = |point: &&Point| {
-                kernel.program(&problem, point, adapter).unwrap().steps.iter().any(|step| step.groups[1] > 1)
+                Program::of(kernel.as_ref(), &problem, point, adapter)
+                    .unwrap()
+                    .steps
+                    .iter()
+                    .any(|step| step.groups[1] > 1)
             };
             for point in space.points().iter().filter(is_spread) {
                 let mut out = vec![-1.0; 2900 * 2901];

@@ -25,7 +25,7 @@ const OFF: &str = "offload is off (TRIMTAB_OFFLOAD): no GPU was looked for";
 pub struct Builder {
     environment: Environment,
     ignore_environment: bool,
-    kernels: Vec<Box<dyn AnyKernel>>,
+    kernels: Vec<Box<dyn AnyKernel<Cpu>>>,
     devices: Vec<Arc<dyn Executor>>,
     rules: Option<Rules>,
     terms: Terms,
@@ -241,7 +241,7 @@ impl Builder {
             unusable.push(OFF.to_string());
         } else if wanted.as_deref() != Some("cpu") {
             let reference = Arc::clone(&cpu) as Arc<dyn Reference>;
-            let (gpus, problems) = gpu::find(reference, &self.gpu_kernels);
+            let (gpus, problems) = gpu::find(reference, self.gpu_kernels);
             executors.extend(gpus);
             unusable = problems;
         }

@@ -134,7 +134,7 @@ impl Variant<Gpu> for Simple {
 /// Every GPU with these kernels beside ours. Without an adapter it fails: an absent one must not read as passed.
 pub fn devices(kernels: &[Simple]) -> Vec<GpuDevice> {
     let cpu = CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels: vec![] });
-    let kernels = kernels.iter().cloned().map(|kernel| Arc::from(erase(kernel))).collect();
+    let kernels = kernels.iter().cloned().map(erase).collect();
     let options = GpuOptions { reference: Arc::new(cpu), kernels };
     let (devices, trouble) = GpuDevice::all(options);
     assert!(!devices.is_empty(), "an adapter is needed: {trouble:?}");

@@ -32,7 +32,7 @@ pub fn all(operation: Operation, problems: &[&str]) -> usize {
                 let mut programs: Vec<Program> = Vec::new();
                 for point in space.points() {
                     let what = format!("{} {name} {} {text}", device.id, space.name(point));
-                    let program = kernel.program(&problem, point, adapter).expect(&what);
+                    let program = Program::of(kernel.as_ref(), &problem, point, adapter).expect(&what);
                     assert_eq!(program.check(adapter), Ok(()), "{what}");
                     // The same program under two names would be measured twice.
                     assert!(program.steps.is_empty() || !programs.contains(&program), "twins: {what}");

@@ -5,18 +5,12 @@ use super::layout::Layout;
 use super::ops::{self, Operand};
 use super::span::{How, Operands, span};
 use super::vector::{has_vector_form, shareable};
-use super::{SHARED_SOURCES, bytes_walked, lens, thread_counts};
+use super::{bytes_walked, lens, thread_counts};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::simd::Levels;
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, KernelVersion, LaunchError, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{DType, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, elements a thread takes at once, and `lanes` of `f32` in a vector (1: the standard library's functions).
@@ -43,19 +37,7 @@ impl Variant<Cpu> for ChunkedKernel {
     type Problem = Elementwise;
     type Config = ChunkedConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.elementwise.chunked")
-    }
-
-    fn version(&self) -> KernelVersion {
-        let mut sources = vec![include_str!("chunked.rs"), include_str!("vector.rs")];
-        sources.extend(SHARED_SOURCES);
-        source_version(&sources)
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("cpu.elementwise.chunked", Parallel);
 
     fn declines(&self, problem: &Elementwise, device: &DeviceFacts) -> Option<Decline> {
         if device.threads < 2 {
@@ -91,7 +73,6 @@ impl Variant<Cpu> for ChunkedKernel {
         Work {
             flops: Flops(problem.out_len().saturating_mul(ops::flops(problem.op, double))),
             bytes: bytes_walked(problem),
-            scratch: Bytes(0),
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: if double { (config.lanes / 2).max(1) } else { config.lanes },
@@ -106,12 +87,7 @@ impl Variant<Cpu> for ChunkedKernel {
         config: ChunkedConfig,
         args: Args<'_>,
     ) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

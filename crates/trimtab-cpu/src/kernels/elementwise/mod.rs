@@ -14,27 +14,17 @@ mod span;
 pub(crate) mod tests;
 mod vector;
 
-use crate::erase::{AnyKernel, erase};
-use trimtab_core::{Bytes, DeviceFacts, Elementwise};
+use crate::kernels::Kernels;
+use trimtab_core::{Bytes, DeviceFacts, Elementwise, erase};
 
 /// The kernels in order of preference, the reference last.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(vector::VectorKernel::new()),
         erase(chunked::ChunkedKernel::new()),
         erase(reference::ReferenceKernel),
     ]
 }
-
-/// The sources below all fast elementwise kernels.
-pub(super) const SHARED_SOURCES: [&str; 6] = [
-    include_str!("layout.rs"),
-    include_str!("math.rs"),
-    include_str!("ops.rs"),
-    include_str!("span.rs"),
-    include_str!("../../simd.rs"),
-    include_str!("../../simd/x86.rs"),
-];
 
 /// Thread counts worth trying: powers of two below the device's, and the device's, largest first, at most `most`; only
 /// one where the work is too small to share.

@@ -3,73 +3,14 @@
 use super::layout::Layout;
 use super::ops::{self, Operand};
 use super::{bytes_walked, lens};
-use crate::args::{Args, Cpu};
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Elementwise, Flops, KernelVersion, LaunchError, Variant,
-    VariantClass, Work,
-};
+use crate::args::Args;
+use trimtab_core::{Bytes, DType, Elementwise, Flops, LaunchError};
 
-trimtab_core::config! {
-    /// The reference has no settings.
-    pub struct ReferenceConfig {}
-}
+reference!("cpu.elementwise.reference", Elementwise);
 
-/// Plain loops; `f32` is computed in `f64` and rounded once.
-#[derive(Debug)]
-pub struct ReferenceKernel;
-
-impl Variant<Cpu> for ReferenceKernel {
-    type Problem = Elementwise;
-    type Config = ReferenceConfig;
-
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.elementwise.reference")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("reference.rs"), include_str!("ops.rs"), include_str!("layout.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Reference
-    }
-
-    fn declines(&self, _: &Elementwise, _: &DeviceFacts) -> Option<Decline> {
-        None
-    }
-
-    fn configs(&self, _: &Elementwise, _: &DeviceFacts) -> Vec<ReferenceConfig> {
-        vec![ReferenceConfig {}]
-    }
-
-    fn work(&self, problem: &Elementwise, _: ReferenceConfig, _: &DeviceFacts) -> Work {
-        let flops = ops::flops(problem.op, problem.dtype != DType::I32);
-        Work {
-            flops: Flops(problem.out_len().saturating_mul(flops)),
-            bytes: bytes_walked(problem),
-            scratch: Bytes(0),
-            launches: 0,
-            threads: 1,
-            lanes: 1,
-            ..Work::default()
-        }
-    }
-
-    fn launch(&self, problem: &Elementwise, _: ReferenceConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => run::<f32>(problem, args),
-            DType::F64 => run::<f64>(problem, args),
-            DType::I32 => run::<i32>(problem, args),
-            DType::F16 => {
-                let mut wide = *problem;
-                wide.dtype = DType::F32;
-                halves::widened(args, |args| run::<f32>(&wide, args))
-            }
-        }
-    }
+fn counted(problem: &Elementwise) -> (Flops, Bytes) {
+    let flops = ops::flops(problem.op, problem.dtype != DType::I32);
+    (Flops(problem.out_len().saturating_mul(flops)), bytes_walked(problem))
 }
 
 fn run<T: Operand>(problem: &Elementwise, args: Args<'_>) -> Result<(), LaunchError> {

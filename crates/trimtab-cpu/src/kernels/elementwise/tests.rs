@@ -4,8 +4,8 @@ use super::*;
 use crate::args::Args;
 use crate::pool::Pool;
 use trimtab_core::{
-    BinaryOp, Cache, DType, DeviceKind, ElementwiseOp, Fingerprint, Habits, LaunchError, Point, Problem,
-    UnaryOp,
+    AnyKernel, BinaryOp, Cache, DType, DeviceKind, ElementwiseOp, Fingerprint, Habits, LaunchError, Point,
+    Problem, UnaryOp,
 };
 use trimtab_operands::Element;
 
@@ -32,7 +32,7 @@ pub(crate) fn facts() -> DeviceFacts {
 
 /// A result, or how it failed.
 pub(crate) fn launch<T: Element>(
-    kernel: &dyn AnyKernel,
+    kernel: &dyn AnyKernel<crate::Cpu>,
     problem: &Problem,
     point: &Point,
     lhs: &[T],

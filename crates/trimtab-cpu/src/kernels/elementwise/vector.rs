@@ -3,16 +3,12 @@
 use super::layout::Layout;
 use super::ops::{self, Operand};
 use super::span::{How, Operands, span};
-use super::{SHARED_SOURCES, bytes_walked, last_cache, lens, thread_counts};
+use super::{bytes_walked, last_cache, lens, thread_counts};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::simd::Levels;
-use std::borrow::Cow;
 use trimtab_core::{
-    BinaryOp, Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, KernelVersion,
-    LaunchError, Variant, VariantClass, Work,
+    BinaryOp, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -65,19 +61,7 @@ impl Variant<Cpu> for VectorKernel {
     type Problem = Elementwise;
     type Config = VectorConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.elementwise.vector")
-    }
-
-    fn version(&self) -> KernelVersion {
-        let mut sources = vec![include_str!("vector.rs")];
-        sources.extend(SHARED_SOURCES);
-        source_version(&sources)
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("cpu.elementwise.vector", Vectorized);
 
     fn declines(&self, problem: &Elementwise, _: &DeviceFacts) -> Option<Decline> {
         (!has_vector_form(problem))
@@ -116,7 +100,6 @@ impl Variant<Cpu> for VectorKernel {
         Work {
             flops: Flops(problem.out_len().saturating_mul(ops::flops(problem.op, double))),
             bytes: bytes_walked(problem),
-            scratch: Bytes(0),
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: if double { config.lanes / 2 } else { config.lanes },
@@ -126,12 +109,7 @@ impl Variant<Cpu> for VectorKernel {
 
     #[inline]
     fn launch(&self, problem: &Elementwise, config: VectorConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

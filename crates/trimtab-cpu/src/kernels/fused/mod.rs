@@ -5,36 +5,26 @@
 
 mod acts;
 mod ends;
+mod gemm;
 mod machine;
 mod product;
 mod program;
 mod reference;
 mod tiles;
 
-use crate::erase::{AnyKernel, erase};
+use crate::kernels::Kernels;
 use crate::kernels::elementwise::ops;
-use trimtab_core::{Bytes, DType, ElementwiseOp, Flops, Fused, InputLens, Problem, Step};
+use trimtab_core::{Bytes, DType, ElementwiseOp, Flops, Fused, InputLens, Problem, Step, erase};
 
 /// The kernels in order of preference, the reference last.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(tiles::TilesKernel::new()),
         erase(product::ProductKernel::new()),
-        erase(product::GemmKernel::new()),
+        erase(gemm::GemmKernel::new()),
         erase(reference::ReferenceKernel),
     ]
 }
-
-/// The sources below all fast fused kernels.
-const SHARED_SOURCES: [&str; 7] = [
-    include_str!("acts.rs"),
-    include_str!("machine.rs"),
-    include_str!("program.rs"),
-    include_str!("../elementwise/math.rs"),
-    include_str!("../elementwise/ops.rs"),
-    include_str!("../../simd.rs"),
-    include_str!("../../simd/x86.rs"),
-];
 
 /// The lengths of the inputs, as the launch must have them.
 fn lens(problem: &Fused) -> InputLens {

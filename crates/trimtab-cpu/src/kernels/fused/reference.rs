@@ -1,74 +1,15 @@
 //! Recipes by plain loops, element by element, each step by the standard library's functions: the yardstick.
 
 use super::{bytes_walked, flops, operation};
-use crate::args::{Args, Cpu, Inputs};
+use crate::args::{Args, Inputs};
 use crate::kernels::elementwise::ops::{self, Operand};
-use crate::kernels::halves;
 use crate::kernels::reduce::fold::{Fold, Foldable, Visit};
-use crate::kernels::version::source_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, MAX_WAITING, Over, Product, Step,
-    Variant, VariantClass, Varies, Work,
-};
+use trimtab_core::{Bytes, Flops, Fused, LaunchError, MAX_WAITING, Over, Product, Step, Varies};
 
-trimtab_core::config! {
-    /// The reference has no settings.
-    pub struct ReferenceConfig {}
-}
+reference!("cpu.fused.reference", Fused);
 
-/// See the module.
-#[derive(Debug)]
-pub struct ReferenceKernel;
-
-impl Variant<Cpu> for ReferenceKernel {
-    type Problem = Fused;
-    type Config = ReferenceConfig;
-
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.fused.reference")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[
-            include_str!("reference.rs"),
-            include_str!("../elementwise/ops.rs"),
-            include_str!("../reduce/fold.rs"),
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Reference
-    }
-
-    fn declines(&self, _: &Fused, _: &DeviceFacts) -> Option<Decline> {
-        None
-    }
-
-    fn configs(&self, _: &Fused, _: &DeviceFacts) -> Vec<ReferenceConfig> {
-        vec![ReferenceConfig {}]
-    }
-
-    fn work(&self, problem: &Fused, _: ReferenceConfig, _: &DeviceFacts) -> Work {
-        Work {
-            flops: flops(problem),
-            bytes: bytes_walked(problem),
-            scratch: Bytes(0),
-            launches: 0,
-            threads: 1,
-            lanes: 1,
-            ..Work::default()
-        }
-    }
-
-    fn launch(&self, problem: &Fused, _: ReferenceConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => run::<f32>(problem, args),
-            DType::F64 => run::<f64>(problem, args),
-            DType::I32 => run::<i32>(problem, args),
-            DType::F16 => halves::widened(args, |args| run::<f32>(problem, args)),
-        }
-    }
+fn counted(problem: &Fused) -> (Flops, Bytes) {
+    (flops(problem), bytes_walked(problem))
 }
 
 fn run<T: Operand + Foldable>(problem: &Fused, args: Args<'_>) -> Result<(), LaunchError> {

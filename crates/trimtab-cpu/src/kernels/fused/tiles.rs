@@ -7,14 +7,9 @@ use crate::args::{Args, Cpu, Inputs};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::elementwise::{last_cache, thread_counts};
-use crate::kernels::halves;
 use crate::kernels::reduce::fold::Foldable;
-use crate::kernels::version::source_version;
 use crate::simd::Levels;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Variant, VariantClass, Work,
-};
+use trimtab_core::{DType, Decline, DeviceFacts, Fused, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// `lanes` of `f32` in a vector (half as many of `f64`), threads, elements a thread takes at once, and whether stores
@@ -48,19 +43,7 @@ impl Variant<Cpu> for TilesKernel {
     type Problem = Fused;
     type Config = TilesConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.fused.tiles")
-    }
-
-    fn version(&self) -> KernelVersion {
-        let mut sources = vec![include_str!("tiles.rs"), include_str!("ends.rs")];
-        sources.extend(super::SHARED_SOURCES);
-        source_version(&sources)
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("cpu.fused.tiles", Tiled);
 
     fn declines(&self, problem: &Fused, _: &DeviceFacts) -> Option<Decline> {
         problem.product().map(|_| Decline::because("begins with a product"))
@@ -97,7 +80,6 @@ impl Variant<Cpu> for TilesKernel {
         Work {
             flops: flops(problem),
             bytes: bytes_walked(problem),
-            scratch: Bytes(0),
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: if double { config.lanes / 2 } else { config.lanes },
@@ -107,12 +89,7 @@ impl Variant<Cpu> for TilesKernel {
 
     #[inline]
     fn launch(&self, problem: &Fused, config: TilesConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

@@ -7,11 +7,7 @@ use super::scratch;
 use super::tiles::{Tile, Tiles};
 use super::turn::turn;
 use crate::args::{Args, Cpu};
-use crate::kernels::version::source_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
-};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 /// Most points offered for a problem.
 const MAX_POINTS: usize = 24;
@@ -38,17 +34,7 @@ impl Variant<Cpu> for Blocked {
     type Problem = Matmul;
     type Config = BlockedConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.matmul.blocked")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("blocked.rs"), include_str!("tiles.rs"), include_str!("turn.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("cpu.matmul.blocked", Tiled);
 
     fn declines(&self, _: &Matmul, _: &DeviceFacts) -> Option<Decline> {
         None

@@ -1,12 +1,14 @@
 //! A CBLAS library of this machine, pinned to one thread, called for each part of the product.
 
-use super::float::{Float, lanes, typed_launch, vector_bits};
+use super::float::{Float, lanes, vector_bits};
 use super::gemm::LibraryConfig;
-use super::product::{Product, View, spread};
+use super::product::{Product, View, spread, wrong_dtype};
 use crate::args::{Args, Cpu};
 use crate::blas::{Blas, GemmFn, Gemms};
 use std::borrow::Cow;
-use trimtab_core::{Decline, DeviceFacts, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work};
+use trimtab_core::{
+    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
+};
 
 const ROW_MAJOR: i32 = 101;
 const AS_STORED: i32 = 111;
@@ -36,7 +38,7 @@ impl Variant<Cpu> for Cblas {
     }
 
     fn version(&self) -> KernelVersion {
-        KernelVersion::from(self.0.version.clone())
+        KernelVersion::from(format!("{}+{}", self.0.version, version!()))
     }
 
     fn class(&self) -> VariantClass {
@@ -64,17 +66,23 @@ impl Variant<Cpu> for Cblas {
                 self.0.name
             )));
         }
-        typed_launch!(problem, launch, self.0.gemms, config, args)
+        match (problem.dtype, self.0.gemms) {
+            (DType::F32, Gemms::Narrow(gemm, _)) => launch(problem, gemm, config, args),
+            (DType::F32, Gemms::Wide(gemm, _)) => launch(problem, gemm, config, args),
+            (DType::F64, Gemms::Narrow(_, gemm)) => launch(problem, gemm, config, args),
+            (DType::F64, Gemms::Wide(_, gemm)) => launch(problem, gemm, config, args),
+            _ => Err(wrong_dtype(problem)),
+        }
     }
 }
 
-fn launch<T: Float>(
+fn launch<T: Float, I: TryFrom<usize> + 'static>(
     problem: &Matmul,
-    gemms: Gemms,
+    gemm: GemmFn<T, I>,
     config: LibraryConfig,
     args: Args<'_>,
 ) -> Result<(), LaunchError> {
-    spread::<T>(problem, config.spread(), args, |product| T::cblas(gemms, product))
+    spread::<T>(problem, config.spread(), args, |product| call(gemm, product))
 }
 
 /// How a rows × cols view is told to CBLAS: whether it is transposed, and the elements from stored row to stored row.
@@ -85,7 +93,7 @@ fn told<T>(view: View<T>, rows: usize, cols: usize) -> (i32, usize) {
 
 /// The product by a function of the library. Sizes were checked by [`Cblas::too_large`]; one that does not fit would leave
 /// the result as it is.
-pub(super) fn call<T: Float, I: TryFrom<usize>>(gemm: GemmFn<T, I>, product: &Product<'_, T>) {
+fn call<T: Float, I: TryFrom<usize>>(gemm: GemmFn<T, I>, product: &Product<'_, T>) {
     let ((m, n, k), (out, out_row)) = (product.sizes(), product.out());
     let (lhs, rhs) = (product.lhs(), product.rhs());
     let ((lhs_order, lhs_lead), (rhs_order, rhs_lead)) = (told(lhs, m, k), told(rhs, k, n));

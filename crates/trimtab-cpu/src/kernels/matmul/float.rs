@@ -1,10 +1,7 @@
 //! The two element types of matrix products and the code each has of its own.
 
-use super::cblas::call;
 use super::lines::Lines;
-use super::product::Product;
 use super::tiles::Tiles;
-use crate::blas::Gemms;
 use std::ops::{Add, AddAssign, Mul};
 use trimtab_core::{LaunchError, Matmul};
 use trimtab_operands::Element;
@@ -21,10 +18,6 @@ pub(in crate::kernels) trait Float:
     fn tiles(bits: u32) -> Option<Tiles<Self>>;
     /// Dot products and scaled sums with vectors of that many bits, if this processor has them.
     fn lines(bits: u32) -> Option<&'static Lines<Self>>;
-    /// The product by the crate `matrixmultiply`.
-    fn matrixmultiply(product: &Product<'_, Self>);
-    /// The product by a CBLAS library.
-    fn cblas(gemms: Gemms, product: &Product<'_, Self>);
     /// Transposes 4 × 4 elements, rows `from_step` and `to_step` apart.
     ///
     /// # Safety
@@ -33,7 +26,7 @@ pub(in crate::kernels) trait Float:
 }
 
 macro_rules! float {
-    ($type:ty, $tiles:path, $lines:path, $gemm:path, $of_library:tt, $square:path) => {
+    ($type:ty, $tiles:path, $lines:path, $square:path) => {
         impl Float for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -53,44 +46,11 @@ macro_rules! float {
                 // SAFETY: as promised by the caller.
                 unsafe { $square(from, from_step, to, to_step) }
             }
-
-            fn cblas(gemms: Gemms, product: &Product<'_, Self>) {
-                match gemms {
-                    Gemms::Narrow(single, double) => call((single, double).$of_library, product),
-                    Gemms::Wide(single, double) => call((single, double).$of_library, product),
-                }
-            }
-
-            fn matrixmultiply(product: &Product<'_, Self>) {
-                let ((m, n, k), (out, out_row)) = (product.sizes(), product.out());
-                let (lhs, rhs) = (product.lhs(), product.rhs());
-                let stride = |elements: usize| elements as isize;
-                // SAFETY: a product's views cover m × k, k × n and m × n elements, and its result is unshared; with
-                // beta = 0 the old result is not read.
-                unsafe {
-                    $gemm(
-                        m,
-                        k,
-                        n,
-                        1.0,
-                        lhs.start,
-                        stride(lhs.row),
-                        stride(lhs.col),
-                        rhs.start,
-                        stride(rhs.row),
-                        stride(rhs.col),
-                        0.0,
-                        out,
-                        stride(out_row),
-                        1,
-                    );
-                }
-            }
         }
     };
 }
-float!(f32, super::tiles::f32, super::lines::f32, ::matrixmultiply::sgemm, 0, super::turn::square_f32);
-float!(f64, super::tiles::f64, super::lines::f64, ::matrixmultiply::dgemm, 1, super::turn::square_f64);
+float!(f32, super::tiles::f32, super::lines::f32, super::turn::square_f32);
+float!(f64, super::tiles::f64, super::lines::f64, super::turn::square_f64);
 
 /// Calls a generic launch with the problem's element type.
 macro_rules! typed_launch {

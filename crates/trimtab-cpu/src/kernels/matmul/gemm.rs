@@ -3,11 +3,7 @@
 use super::float::{Float, typed_launch, vector_bits};
 use super::product::{Product, Spread, rereads, splits, spread, thread_counts};
 use crate::args::{Args, Cpu};
-use crate::kernels::version::crate_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
-};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 /// The kernel `cpu.matmul.gemm`.
 #[derive(Debug)]
@@ -56,17 +52,7 @@ impl Variant<Cpu> for Gemm {
     type Problem = Matmul;
     type Config = LibraryConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.matmul.gemm")
-    }
-
-    fn version(&self) -> KernelVersion {
-        crate_version("0.19", &[include_str!("gemm.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Library
-    }
+    identity!("cpu.matmul.gemm", Library);
 
     fn declines(&self, _: &Matmul, _: &DeviceFacts) -> Option<Decline> {
         None

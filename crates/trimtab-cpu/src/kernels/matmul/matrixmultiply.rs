@@ -1,12 +1,10 @@
 //! The crate `matrixmultiply`, one call for each part of the product.
 
-use super::float::{Float, lanes, typed_launch, vector_bits};
+use super::float::{Float, lanes, vector_bits};
 use super::gemm::LibraryConfig;
-use super::product::spread;
+use super::product::{spread, wrong_dtype};
 use crate::args::{Args, Cpu};
-use crate::kernels::version::crate_version;
-use std::borrow::Cow;
-use trimtab_core::{Decline, DeviceFacts, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work};
+use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 /// The kernel `cpu.matmul.matrixmultiply`.
 #[derive(Debug)]
@@ -16,17 +14,7 @@ impl Variant<Cpu> for MatrixMultiply {
     type Problem = Matmul;
     type Config = LibraryConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.matmul.matrixmultiply")
-    }
-
-    fn version(&self) -> KernelVersion {
-        crate_version("0.3", &[include_str!("matrixmultiply.rs"), include_str!("gemm.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Library
-    }
+    identity!("cpu.matmul.matrixmultiply", Library);
 
     fn declines(&self, _: &Matmul, _: &DeviceFacts) -> Option<Decline> {
         None
@@ -42,10 +30,40 @@ impl Variant<Cpu> for MatrixMultiply {
     }
 
     fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        typed_launch!(problem, launch, config, args)
+        match problem.dtype {
+            DType::F32 => launch(problem, ::matrixmultiply::sgemm, config, args),
+            DType::F64 => launch(problem, ::matrixmultiply::dgemm, config, args),
+            _ => Err(wrong_dtype(problem)),
+        }
     }
 }
 
-fn launch<T: Float>(problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
-    spread::<T>(problem, config.spread(), args, T::matrixmultiply)
+/// Sizes m, k, n; one factor, both operands and the other factor, the result; of matrices, steps from row to row and from column
+/// to column.
+#[rustfmt::skip]
+type Multiply<T> = unsafe fn(
+    usize, usize, usize, T, *const T, isize, isize, *const T, isize, isize, T, *mut T, isize, isize,
+);
+
+#[rustfmt::skip]
+fn launch<T: Float>(
+    problem: &Matmul,
+    multiply: Multiply<T>,
+    config: LibraryConfig,
+    args: Args<'_>,
+) -> Result<(), LaunchError> {
+    spread::<T>(problem, config.spread(), args, |product| {
+        let ((m, n, k), (out, out_row)) = (product.sizes(), product.out());
+        let (lhs, rhs) = (product.lhs(), product.rhs());
+        let step = |elements: usize| elements as isize;
+        // SAFETY: a product's views cover m × k, k × n and m × n elements, and its result is unshared; with a factor of zero the
+        // old result is not read.
+        unsafe {
+            multiply(
+                m, k, n,
+                T::ONE, lhs.start, step(lhs.row), step(lhs.col), rhs.start, step(rhs.row), step(rhs.col),
+                T::ZERO, out, step(out_row), 1,
+            );
+        }
+    })
 }

@@ -4,11 +4,7 @@ use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
 use super::lines::{Lines, Rows};
 use super::product::{COLUMNS, Product, ROWS, Spread, spread, thread_counts};
 use crate::args::{Args, Cpu};
-use crate::kernels::version::source_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
-};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 /// Results of a scaled sum that are worked on at a time: 8 KiB of f32 stay in the first-level cache while the rows stream.
 const CHUNK: u32 = 2048;
@@ -36,17 +32,7 @@ impl Variant<Cpu> for Matvec {
     type Problem = Matmul;
     type Config = MatvecConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.matmul.matvec")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("matvec.rs"), include_str!("lines.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("cpu.matmul.matvec", Vectorized);
 
     fn declines(&self, problem: &Matmul, _: &DeviceFacts) -> Option<Decline> {
         (problem.m != 1 && problem.n != 1).then(|| {
@@ -98,7 +84,6 @@ impl Variant<Cpu> for Matvec {
         Work {
             flops: Flops(problem.flops()),
             bytes: Bytes(elements.saturating_mul(problem.dtype.size())),
-            scratch: Bytes(0),
             launches: u32::from(config.threads > 1),
             threads: config.threads,
             lanes: lanes(problem, config.bits),

@@ -18,12 +18,13 @@ mod turn;
 mod tests;
 
 use crate::blas;
-use crate::erase::{AnyKernel, erase};
+use crate::kernels::Kernels;
 use std::path::PathBuf;
+use trimtab_core::erase;
 
 /// Every matrix-product kernel of this machine in order of preference, the reference last. `blas` are libraries the
 /// caller names, tried before those with well-known names; see [`blas_problems`] for the ones that could not be used.
-pub fn kernels(blas: &[PathBuf]) -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels(blas: &[PathBuf]) -> Kernels {
     kernels_with(blas::find(blas).0)
 }
 
@@ -33,7 +34,7 @@ pub fn blas_problems(blas: &[PathBuf]) -> Vec<String> {
 }
 
 /// As [`kernels`], with libraries that were already looked up by [`blas::find`].
-pub(crate) fn kernels_with(libraries: Vec<blas::Blas>) -> Vec<Box<dyn AnyKernel>> {
+pub(crate) fn kernels_with(libraries: Vec<blas::Blas>) -> Kernels {
     let mut kernels = vec![erase(matvec::Matvec), erase(small::Small)];
     kernels.extend(libraries.into_iter().map(|library| erase(cblas::Cblas(library))));
     kernels.push(erase(gemm::Gemm));

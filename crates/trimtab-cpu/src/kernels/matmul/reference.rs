@@ -4,12 +4,7 @@ use super::float::{Float, typed_launch};
 use super::product::{Spread, spread};
 use crate::args::{Args, Cpu};
 use crate::kernels::halves;
-use crate::kernels::version::source_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 /// The kernel `cpu.matmul.reference`.
 #[derive(Debug)]
@@ -24,17 +19,7 @@ impl Variant<Cpu> for Reference {
     type Problem = Matmul;
     type Config = ReferenceConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.matmul.reference")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("reference.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Reference
-    }
+    identity!("cpu.matmul.reference", Reference);
 
     fn declines(&self, _: &Matmul, _: &DeviceFacts) -> Option<Decline> {
         None

@@ -7,11 +7,7 @@ use super::scratch;
 use super::tiles::{MAX_VECTORS, Tile, Tiles};
 use super::turn::turn;
 use crate::args::{Args, Cpu};
-use crate::kernels::version::source_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
-};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 /// Largest m, n and k: beyond, strips of `rhs` no longer stay in the first-level cache and packing pays.
 const MAX_SIDE: u64 = 320;
@@ -32,17 +28,7 @@ impl Variant<Cpu> for Small {
     type Problem = Matmul;
     type Config = SmallConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.matmul.small")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("small.rs"), include_str!("tiles.rs"), include_str!("turn.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("cpu.matmul.small", Vectorized);
 
     fn declines(&self, problem: &Matmul, _: &DeviceFacts) -> Option<Decline> {
         let longest = problem.m.max(problem.n).max(problem.k);

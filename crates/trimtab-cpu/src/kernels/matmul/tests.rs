@@ -2,7 +2,7 @@
 
 use super::kernels;
 use crate::args::Args;
-use crate::erase::AnyKernel;
+use crate::kernels::Kernels;
 use crate::pool::Pool;
 use trimtab_core::{
     Bytes, Cache, DType, DeviceFacts, DeviceKind, Fingerprint, Habits, LaunchError, Matmul, Operand, Point,
@@ -11,7 +11,7 @@ use trimtab_core::{
 use trimtab_operands::{Element, Slice};
 
 /// Ours, and those around each CBLAS that is found or named.
-fn all_kernels() -> Vec<Box<dyn AnyKernel>> {
+fn all_kernels() -> Kernels {
     kernels(&trimtab_testing::blas_libraries())
 }
 
@@ -59,7 +59,7 @@ impl Random {
 }
 
 fn run<T: Element>(
-    kernel: &dyn AnyKernel,
+    kernel: &dyn trimtab_core::AnyKernel<crate::Cpu>,
     problem: &Matmul,
     point: &Point,
     lhs: &[T],

@@ -5,17 +5,11 @@ use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::pool::Pool;
 use crate::simd::{Level, Levels, Simd, Task};
-use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Columns accumulated at once (64, 512 or 4096: their sums live on the stack), and threads.
@@ -48,22 +42,7 @@ impl Variant<Cpu> for ColumnsKernel {
     type Problem = Reduce;
     type Config = ColumnsConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.reduce.columns")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[
-            include_str!("columns.rs"),
-            include_str!("fold.rs"),
-            include_str!("../../simd.rs"),
-            include_str!("../../simd/x86.rs"),
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("cpu.reduce.columns", Tiled);
 
     fn declines(&self, problem: &Reduce, _: &DeviceFacts) -> Option<Decline> {
         (problem.inner <= 1).then(|| {
@@ -106,12 +85,7 @@ impl Variant<Cpu> for ColumnsKernel {
 
     #[inline]
     fn launch(&self, problem: &Reduce, config: ColumnsConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

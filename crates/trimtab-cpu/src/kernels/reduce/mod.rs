@@ -13,11 +13,11 @@ mod reference;
 mod tests;
 mod vector;
 
-use crate::erase::{AnyKernel, erase};
-use trimtab_core::{Bytes, DType, LaunchError, Reduce};
+use crate::kernels::Kernels;
+use trimtab_core::{Bytes, DType, LaunchError, Reduce, erase};
 
 /// The kernels in order of preference, the reference last.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(vector::VectorKernel::new()),
         erase(parallel::ParallelKernel::new()),

@@ -5,16 +5,10 @@ use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::pool::Pool;
 use crate::simd::{Level, Levels};
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, and elements a thread takes at once.
@@ -53,22 +47,7 @@ impl Variant<Cpu> for ParallelKernel {
     type Problem = Reduce;
     type Config = ParallelConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.reduce.parallel")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[
-            include_str!("parallel.rs"),
-            include_str!("fold.rs"),
-            include_str!("../../simd.rs"),
-            include_str!("../../simd/x86.rs"),
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("cpu.reduce.parallel", Parallel);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
         if problem.inner != 1 {
@@ -100,7 +79,6 @@ impl Variant<Cpu> for ParallelKernel {
         Work {
             flops: Flops(problem.input_len()),
             bytes: bytes_walked(problem),
-            scratch: Bytes(0),
             // Long rows are shared one after the other.
             launches: if long { u32::try_from(problem.outer).unwrap_or(u32::MAX) } else { 1 },
             threads: config.threads,
@@ -111,12 +89,7 @@ impl Variant<Cpu> for ParallelKernel {
 
     #[inline]
     fn launch(&self, problem: &Reduce, config: ParallelConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

@@ -2,74 +2,14 @@
 
 use super::fold::{Fold, Foldable, Visit};
 use super::{bytes_walked, lens};
-use crate::args::{Args, Cpu};
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass,
-    Work,
-};
+use crate::args::Args;
+use trimtab_core::{Bytes, Flops, LaunchError, Reduce};
 
-trimtab_core::config! {
-    /// The reference has no settings.
-    pub struct ReferenceConfig {}
-}
+reference!("cpu.reduce.reference", Reduce);
 
-/// See the module.
-#[derive(Debug)]
-pub struct ReferenceKernel;
-
-impl Variant<Cpu> for ReferenceKernel {
-    type Problem = Reduce;
-    type Config = ReferenceConfig;
-
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.reduce.reference")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("reference.rs"), include_str!("fold.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Reference
-    }
-
-    fn declines(&self, _: &Reduce, _: &DeviceFacts) -> Option<Decline> {
-        None
-    }
-
-    fn configs(&self, _: &Reduce, _: &DeviceFacts) -> Vec<ReferenceConfig> {
-        vec![ReferenceConfig {}]
-    }
-
-    fn work(&self, problem: &Reduce, _: ReferenceConfig, _: &DeviceFacts) -> Work {
-        // A compensated addition is eight operations.
-        let flops = problem.input_len().saturating_mul(8);
-        Work {
-            flops: Flops(flops),
-            bytes: bytes_walked(problem),
-            scratch: Bytes(0),
-            launches: 0,
-            threads: 1,
-            lanes: 1,
-            ..Work::default()
-        }
-    }
-
-    fn launch(&self, problem: &Reduce, _: ReferenceConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => run::<f32>(problem, args),
-            DType::F64 => run::<f64>(problem, args),
-            DType::I32 => run::<i32>(problem, args),
-            DType::F16 => {
-                let mut wide = *problem;
-                wide.dtype = DType::F32;
-                halves::widened(args, |args| run::<f32>(&wide, args))
-            }
-        }
-    }
+fn counted(problem: &Reduce) -> (Flops, Bytes) {
+    // A compensated addition is eight operations.
+    (Flops(problem.input_len().saturating_mul(8)), bytes_walked(problem))
 }
 
 fn run<T: Foldable>(problem: &Reduce, args: Args<'_>) -> Result<(), LaunchError> {

@@ -3,14 +3,8 @@
 use super::fold::{Fold, Foldable, Visit, has_vector_form, reduce_row};
 use super::{bytes_walked, lanes_of, lens};
 use crate::args::{Args, Cpu};
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::simd::{Level, Levels};
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, ReduceOp, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Variant, Work};
 
 trimtab_core::config! {
     /// `lanes` of `f32` in a vector, accumulators, and elements between moves of the accumulators to the total.
@@ -37,22 +31,7 @@ impl Variant<Cpu> for VectorKernel {
     type Problem = Reduce;
     type Config = VectorConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.reduce.vector")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[
-            include_str!("vector.rs"),
-            include_str!("fold.rs"),
-            include_str!("../../simd.rs"),
-            include_str!("../../simd/x86.rs"),
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("cpu.reduce.vector", Vectorized);
 
     fn declines(&self, problem: &Reduce, _: &DeviceFacts) -> Option<Decline> {
         if problem.inner != 1 {
@@ -89,8 +68,6 @@ impl Variant<Cpu> for VectorKernel {
         Work {
             flops: Flops(problem.input_len()),
             bytes: bytes_walked(problem),
-            scratch: Bytes(0),
-            launches: 0,
             threads: 1,
             lanes: lanes_of(problem, config.lanes),
             ..Work::default()
@@ -99,12 +76,7 @@ impl Variant<Cpu> for VectorKernel {
 
     #[inline]
     fn launch(&self, problem: &Reduce, config: VectorConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => self.run::<f32>(problem, config, args),
-            DType::F64 => self.run::<f64>(problem, config, args),
-            DType::I32 => self.run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 

@@ -8,11 +8,11 @@ mod tests;
 mod tiled;
 mod tiles;
 
-use crate::erase::{AnyKernel, erase};
-use trimtab_core::{Bytes, Flops, MAX_RANK, Transpose, Work};
+use crate::kernels::Kernels;
+use trimtab_core::{Bytes, MAX_RANK, Transpose, Work, erase};
 
 /// The kernels in order of preference, the reference last.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(rows::RowsKernel),
         erase(registers::RegistersKernel::new()),
@@ -73,9 +73,7 @@ impl Axes {
 /// Every element read once and written once.
 fn work(problem: &Transpose, threads: u32, lanes: u32) -> Work {
     Work {
-        flops: Flops(0),
         bytes: Bytes(problem.len().saturating_mul(problem.dtype.size()).saturating_mul(2)),
-        scratch: Bytes(0),
         launches: u32::from(threads > 1),
         threads,
         lanes,

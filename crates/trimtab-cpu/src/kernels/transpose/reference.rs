@@ -1,64 +1,15 @@
 //! Permutation element by element in the order of the result: the yardstick.
 
 use super::{Axes, work};
-use crate::args::{Args, Cpu};
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
-};
+use crate::args::Args;
+use trimtab_core::{Bytes, Flops, LaunchError, Transpose, Work};
 use trimtab_operands::Element;
 
-trimtab_core::config! {
-    /// The reference has no settings.
-    pub struct ReferenceConfig {}
-}
+reference!("cpu.transpose.reference", Transpose);
 
-/// See the module.
-#[derive(Debug)]
-pub struct ReferenceKernel;
-
-impl Variant<Cpu> for ReferenceKernel {
-    type Problem = Transpose;
-    type Config = ReferenceConfig;
-
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.transpose.reference")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("reference.rs"), include_str!("mod.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Reference
-    }
-
-    fn declines(&self, _: &Transpose, _: &DeviceFacts) -> Option<Decline> {
-        None
-    }
-
-    fn configs(&self, _: &Transpose, _: &DeviceFacts) -> Vec<ReferenceConfig> {
-        vec![ReferenceConfig {}]
-    }
-
-    fn work(&self, problem: &Transpose, _: ReferenceConfig, _: &DeviceFacts) -> Work {
-        work(problem, 1, 1)
-    }
-
-    fn launch(&self, problem: &Transpose, _: ReferenceConfig, args: Args<'_>) -> Result<(), LaunchError> {
-        match problem.dtype {
-            DType::F32 => run::<f32>(problem, args),
-            DType::F64 => run::<f64>(problem, args),
-            DType::I32 => run::<i32>(problem, args),
-            DType::F16 => {
-                let mut wide = *problem;
-                wide.dtype = DType::F32;
-                halves::widened(args, |args| run::<f32>(&wide, args))
-            }
-        }
-    }
+fn counted(problem: &Transpose) -> (Flops, Bytes) {
+    let Work { flops, bytes, .. } = work(problem, 1, 1);
+    (flops, bytes)
 }
 
 fn run<T: Element>(problem: &Transpose, args: Args<'_>) -> Result<(), LaunchError> {

@@ -5,13 +5,8 @@ use super::tiles::{Tile, copy_tile, for_tiles};
 use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::{last_cache, thread_counts};
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
 use crate::simd::Levels;
-use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
-};
+use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
 
 trimtab_core::config! {
@@ -43,17 +38,7 @@ impl Variant<Cpu> for RegistersKernel {
     type Problem = Transpose;
     type Config = RegistersConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.transpose.registers")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("registers.rs"), include_str!("tiles.rs"), include_str!("mod.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("cpu.transpose.registers", Vectorized);
 
     fn declines(&self, problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
         if !self.available || device.vector_bytes.is_some_and(|bytes| bytes < 32) {
@@ -100,12 +85,7 @@ impl Variant<Cpu> for RegistersKernel {
         if !self.available || Axes::keeps_rows(problem) || config.tile == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        match problem.dtype {
-            DType::F32 => run::<f32>(problem, config, args),
-            DType::F64 => run::<f64>(problem, config, args),
-            DType::I32 => run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => run::<T>(problem, config, args))
     }
 }
 

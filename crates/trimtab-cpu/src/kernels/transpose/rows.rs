@@ -3,12 +3,7 @@
 use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::thread_counts;
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
-};
+use trimtab_core::{Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
 
 trimtab_core::config! {
@@ -29,17 +24,7 @@ impl Variant<Cpu> for RowsKernel {
     type Problem = Transpose;
     type Config = RowsConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.transpose.rows")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("rows.rs"), include_str!("mod.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("cpu.transpose.rows", Parallel);
 
     fn declines(&self, problem: &Transpose, _: &DeviceFacts) -> Option<Decline> {
         (!Axes::keeps_rows(problem)).then(|| {
@@ -74,12 +59,7 @@ impl Variant<Cpu> for RowsKernel {
         if !Axes::keeps_rows(problem) || config.chunk == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        match problem.dtype {
-            DType::F32 => run::<f32>(problem, config, args),
-            DType::F64 => run::<f64>(problem, config, args),
-            DType::I32 => run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => run::<T>(problem, config, args))
     }
 }
 

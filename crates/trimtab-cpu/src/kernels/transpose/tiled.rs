@@ -4,12 +4,7 @@ use super::tiles::{copy_tile, for_tiles};
 use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu};
 use crate::kernels::elementwise::thread_counts;
-use crate::kernels::halves;
-use crate::kernels::version::source_version;
-use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
-};
+use trimtab_core::{Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
 
 trimtab_core::config! {
@@ -29,17 +24,7 @@ impl Variant<Cpu> for TiledKernel {
     type Problem = Transpose;
     type Config = TiledConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("cpu.transpose.tiled")
-    }
-
-    fn version(&self) -> KernelVersion {
-        source_version(&[include_str!("tiled.rs"), include_str!("tiles.rs"), include_str!("mod.rs")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("cpu.transpose.tiled", Tiled);
 
     fn declines(&self, problem: &Transpose, _: &DeviceFacts) -> Option<Decline> {
         Axes::keeps_rows(problem).then(|| {
@@ -72,12 +57,7 @@ impl Variant<Cpu> for TiledKernel {
         if Axes::keeps_rows(problem) || config.tile == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        match problem.dtype {
-            DType::F32 => run::<f32>(problem, config, args),
-            DType::F64 => run::<f64>(problem, config, args),
-            DType::I32 => run::<i32>(problem, config, args),
-            DType::F16 => Err(halves::not_here()),
-        }
+        by_type!(problem, T => run::<T>(problem, config, args))
     }
 }
 

@@ -6,9 +6,7 @@ use super::shader::{self, Load};
 use super::walk::{Walk, choices};
 use crate::program::{Dispatch, Gpu, Writer};
 use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, Decline, DeviceFacts, Elementwise, Flops, KernelVersion, LaunchError, Variant, VariantClass, Work,
-};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, vectors an invocation handles, elements of a vector, and the order of the items:
@@ -24,18 +22,7 @@ impl Variant<Gpu> for BroadcastKernel {
     type Problem = Elementwise;
     type Config = BroadcastConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.elementwise.broadcast")
-    }
-
-    fn version(&self) -> KernelVersion {
-        let own = [include_str!("broadcast.rs"), include_str!("broadcast.wgsl")];
-        KernelVersion::of_sources(&[&shader::SOURCES[..], &own].concat())
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.elementwise.broadcast", Parallel);
 
     fn declines(&self, problem: &Elementwise, device: &DeviceFacts) -> Option<Decline> {
         if problem.dims().len() < 2 {
@@ -75,12 +62,11 @@ impl Variant<Gpu> for BroadcastKernel {
         Work {
             flops: Flops(len.saturating_mul(shader::flops(problem.op)).saturating_add(index)),
             bytes: Bytes(elements.saturating_mul(size)),
-            scratch: Bytes(0),
             launches: u32::from(len > 0),
             threads: 1,
             lanes: config.vector,
-            barriers: 0,
             invocations: len.div_ceil(per_group.max(1)) * u64::from(config.workgroup),
+            ..Work::default()
         }
     }
 

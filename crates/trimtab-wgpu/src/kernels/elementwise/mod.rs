@@ -6,9 +6,10 @@ pub(crate) mod shader;
 mod vector;
 pub(crate) mod walk;
 
-use crate::erase::{AnyKernel, erase};
+use crate::kernels::Kernels;
+use trimtab_core::erase;
 
 /// In order of preference.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![erase(vector::VectorKernel), erase(broadcast::BroadcastKernel)]
 }

@@ -5,18 +5,6 @@ use trimtab_core::{
     AdapterFacts, BinaryOp, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, UnaryOp,
 };
 
-/// The texts every elementwise kernel's version depends on.
-pub(super) const SOURCES: [&str; 8] = [
-    include_str!("shader.rs"),
-    include_str!("digits.rs"),
-    include_str!("walk.rs"),
-    include_str!("ops.wgsl"),
-    include_str!("ops_i32.wgsl"),
-    include_str!("ops_i32_undefined.wgsl"),
-    include_str!("ops_f64.wgsl"),
-    include_str!("ops_f64_bits.wgsl"),
-];
-
 /// How an operand lies beside the vectors of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {

@@ -5,8 +5,7 @@ use super::walk::{Walk, choices};
 use crate::program::{Dispatch, Gpu, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
-    AdapterFacts, Bytes, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, KernelVersion, LaunchError,
-    Variant, VariantClass, Work,
+    AdapterFacts, Bytes, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -23,18 +22,7 @@ impl Variant<Gpu> for VectorKernel {
     type Problem = Elementwise;
     type Config = VectorConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.elementwise.vector")
-    }
-
-    fn version(&self) -> KernelVersion {
-        let own = [include_str!("vector.rs"), include_str!("vector.wgsl")];
-        KernelVersion::of_sources(&[&shader::SOURCES[..], &own].concat())
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("gpu.elementwise.vector", Vectorized);
 
     fn declines(&self, problem: &Elementwise, device: &DeviceFacts) -> Option<Decline> {
         if problem.dims().len() > 1 {
@@ -72,12 +60,11 @@ impl Variant<Gpu> for VectorKernel {
         Work {
             flops: Flops(len.saturating_mul(shader::flops(problem.op))),
             bytes: Bytes(bytes),
-            scratch: Bytes(0),
             launches: len.div_ceil(part) as u32,
             threads: 1,
             lanes: config.vector,
-            barriers: 0,
             invocations: groups * u64::from(config.workgroup),
+            ..Work::default()
         }
     }
 

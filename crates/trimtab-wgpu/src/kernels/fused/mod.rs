@@ -6,13 +6,14 @@ mod recipe;
 mod reduce;
 mod vector;
 
-use crate::erase::{AnyKernel, erase};
+use crate::kernels::Kernels;
 use crate::kernels::{matmul, reduce as plain};
 use product::Finished;
 use reduce::Through;
+use trimtab_core::erase;
 
 /// In order of preference.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(vector::VectorKernel),
         erase(Through(plain::twopass::TwoPassKernel)),

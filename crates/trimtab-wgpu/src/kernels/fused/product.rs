@@ -44,8 +44,7 @@ impl<K: Variant<Gpu, Problem = Matmul>> Variant<Gpu> for Finished<K> {
     }
 
     fn version(&self) -> KernelVersion {
-        let plain = self.0.version().to_string();
-        KernelVersion::of_sources(&[&recipe::SOURCES[..], &[include_str!("product.rs"), &plain]].concat())
+        KernelVersion::of_sources(&[&version!().0, &self.0.version().0])
     }
 
     fn class(&self) -> VariantClass {

@@ -7,17 +7,6 @@ use trimtab_core::{
     Varies, Work,
 };
 
-/// The texts every kernel's version depends on.
-pub(super) const SOURCES: [&str; 7] = [
-    include_str!("recipe.rs"),
-    include_str!("ops_f64.wgsl"),
-    include_str!("../elementwise/shader.rs"),
-    include_str!("../elementwise/ops.wgsl"),
-    include_str!("../elementwise/ops_i32.wgsl"),
-    include_str!("../elementwise/ops_f64.wgsl"),
-    include_str!("../elementwise/ops_f64_bits.wgsl"),
-];
-
 const LANES: [&str; 4] = ["x", "y", "z", "w"];
 
 /// Expressions of a place: the number of the vector, its row, and the number of the vector in its row.

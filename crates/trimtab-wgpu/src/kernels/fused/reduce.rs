@@ -54,8 +54,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
     }
 
     fn version(&self) -> KernelVersion {
-        let plain = self.0.version().to_string();
-        KernelVersion::of_sources(&[&recipe::SOURCES[..], &[include_str!("reduce.rs"), &plain]].concat())
+        KernelVersion::of_sources(&[&version!().0, &self.0.version().0])
     }
 
     fn class(&self) -> VariantClass {

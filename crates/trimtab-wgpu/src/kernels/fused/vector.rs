@@ -6,10 +6,7 @@ use crate::kernels::elementwise::shader::most_bytes;
 use crate::kernels::elementwise::walk::{Walk, choices};
 use crate::program::{BindTarget, Binding, Dispatch, Gpu, MAX_STEPS, PARAMS_BINDING, Writer, binding_number};
 use std::borrow::Cow;
-use trimtab_core::{
-    AdapterFacts, Bytes, Decline, DeviceFacts, Flops, Fused, KernelVersion, LaunchError, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterFacts, Bytes, Decline, DeviceFacts, Flops, Fused, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, vectors an invocation handles, elements of a vector, and the order of the items:
@@ -25,23 +22,7 @@ impl Variant<Gpu> for VectorKernel {
     type Problem = Fused;
     type Config = VectorConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.fused.vector")
-    }
-
-    fn version(&self) -> KernelVersion {
-        let own = [
-            include_str!("vector.rs"),
-            include_str!("vector.wgsl"),
-            include_str!("../elementwise/digits.rs"),
-            include_str!("../elementwise/walk.rs"),
-        ];
-        KernelVersion::of_sources(&[&recipe::SOURCES[..], &own].concat())
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("gpu.fused.vector", Vectorized);
 
     fn declines(&self, problem: &Fused, device: &DeviceFacts) -> Option<Decline> {
         if let Some((op, _)) = problem.end() {

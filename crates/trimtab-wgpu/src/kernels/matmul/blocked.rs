@@ -1,14 +1,12 @@
 //! A block of the product a workgroup, a smaller one in the registers of each invocation, panels of both operands in
 //! workgroup memory: what GPUs want.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes, too_narrow, worthwhile};
+use super::layout::{Layout, Shape, Vectors, head, sum_bytes, too_narrow, worthwhile};
 use super::registers::{Block, PARTS, inner_in_a_row};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use trimtab_core::{
-    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
-    VariantClass, Work,
+    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -56,32 +54,14 @@ impl Variant<Gpu> for BlockedKernel {
     type Problem = Matmul;
     type Config = BlockedConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.blocked")
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("blocked.rs"),
-            include_str!("blocked.wgsl"),
-            include_str!("registers.rs"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("gpu.matmul.blocked", Tiled);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
-        let layout = adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter));
-        layout.err().or_else(|| too_narrow(problem, LEAST_SIDE))
+        Layout::on(problem, device).err().or_else(|| too_narrow(problem, LEAST_SIDE))
     }
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<BlockedConfig> {
-        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
-        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        let Ok((adapter, layout)) = Layout::on(problem, device) else { return Vec::new() };
         let best_vector = if layout.vectors() == Vectors::NONE { 1 } else { 4 };
         let small = problem.m.min(problem.n) <= 32;
         let default = match (adapter.class, small) {
@@ -129,8 +109,7 @@ impl Variant<Gpu> for BlockedKernel {
     }
 
     fn work(&self, problem: &Matmul, config: BlockedConfig, device: &DeviceFacts) -> Work {
-        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
-        let Some(layout) = layout else { return Work::default() };
+        let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let (all, largest, launches) = layout.groups([config.bm, config.bn]);
         let walked = problem.m * problem.k * problem.n.div_ceil(u64::from(config.bn).max(1))
             + problem.k * problem.n * problem.m.div_ceil(u64::from(config.bm).max(1))
@@ -152,8 +131,7 @@ impl Variant<Gpu> for BlockedKernel {
         if !config.is_sound() {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let layout =
-            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let layout = Layout::of_launch(problem, &writer)?;
         let vectors = if config.vector == 4 { layout.vectors() } else { Vectors::NONE };
         let workgroup = config.workgroup();
         let shape = Shape {

@@ -1,15 +1,11 @@
 //! A block of results an invocation, straight from memory into registers: no workgroup memory and no barrier, which is
 //! what software adapters want; on the others the caches have to do what workgroup memory does.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, worthwhile};
+use super::layout::{Layout, Shape, Vectors, head, worthwhile};
 use super::registers::{Block, PARTS, fours_along_inner, inner_in_a_row};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use std::fmt::Write as _;
-use trimtab_core::{
-    AdapterClass, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterClass, Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup along a row and a column, rows and columns an invocation computes, inner steps a round,
@@ -44,31 +40,14 @@ impl Variant<Gpu> for DirectKernel {
     type Problem = Matmul;
     type Config = DirectConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.direct")
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("direct.rs"),
-            include_str!("direct.wgsl"),
-            include_str!("registers.rs"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("gpu.matmul.direct", Vectorized);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
-        adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter)).err()
+        Layout::on(problem, device).err()
     }
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<DirectConfig> {
-        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
-        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        let Ok((adapter, layout)) = Layout::on(problem, device) else { return Vec::new() };
         let vector = if layout.vectors() == Vectors::NONE { 1 } else { 4 };
         // On software, Gflop/s of processor time at 64³ and 256³: 8×8 4.4 and 8.6, 4×8 3.7 and 6.5.
         let ([wx, wy], [tm, tn]) = match adapter.class {
@@ -112,8 +91,7 @@ impl Variant<Gpu> for DirectKernel {
     }
 
     fn work(&self, problem: &Matmul, config: DirectConfig, device: &DeviceFacts) -> Work {
-        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
-        let Some(layout) = layout else { return Work::default() };
+        let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let (_, largest, launches) = layout.groups(config.tile());
         // Every block reads its rows of lhs and its columns of rhs.
         let blocks = problem.m.div_ceil(config.tm.into()) * problem.n.div_ceil(config.tn.into());
@@ -130,8 +108,7 @@ impl Variant<Gpu> for DirectKernel {
     }
 
     fn launch(&self, problem: &Matmul, config: DirectConfig, writer: Writer<'_>) -> Result<(), LaunchError> {
-        let layout =
-            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let layout = Layout::of_launch(problem, &writer)?;
         let vectors = config.vectors(&layout, problem);
         if !config.is_sound() || fours_along_inner(problem, vectors) && config.unroll < 4 {
             return Err(LaunchError::Point(format!("{config:?}")));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, LaunchError, Matmul};
 
 /// The shared start of every shader.
-pub(super) const HEAD: &str = include_str!("head.wgsl");
+const HEAD: &str = include_str!("head.wgsl");
 
 /// The longest inner axis on software adapters: lavapipe leaves an invocation's loops after 65,535 rounds, counted over all of
 /// them, and says nothing.
@@ -93,6 +93,20 @@ pub(super) fn sum_bytes(dtype: DType) -> u32 {
 }
 
 impl Layout {
+    /// The adapter and how it sees the problem, or why it cannot.
+    pub(super) fn on<'a>(
+        problem: &Matmul,
+        device: &'a DeviceFacts,
+    ) -> Result<(&'a AdapterFacts, Layout), Decline> {
+        let adapter = adapter(problem, device)?;
+        Ok((adapter, Layout::new(problem, adapter)?))
+    }
+
+    /// The same for a launch.
+    pub(super) fn of_launch(problem: &Matmul, writer: &Writer<'_>) -> Result<Layout, LaunchError> {
+        Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))
+    }
+
     /// Cuts the problem, or says which operand is too large to be seen at once.
     pub(super) fn new(problem: &Matmul, adapter: &AdapterFacts) -> Result<Layout, Decline> {
         // Indices are 32 bits wide.

@@ -1,14 +1,12 @@
 //! Products with a vector, or with a few: the matrix is read once, each invocation sums one result or four neighbours, and
 //! the inner axis may be shared out over the invocations of a workgroup.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
+use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
 use super::registers::{PARTS, inner_in_a_row};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use trimtab_core::{
-    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
-    VariantClass, Work,
+    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -75,23 +73,7 @@ impl Variant<Gpu> for MatvecKernel {
     type Problem = Matmul;
     type Config = MatvecConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.matvec")
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("matvec.rs"),
-            include_str!("matvec.wgsl"),
-            include_str!("registers.rs"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("gpu.matmul.matvec", Vectorized);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
         let least = problem.m.min(problem.n);
@@ -111,8 +93,7 @@ impl Variant<Gpu> for MatvecKernel {
     }
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<MatvecConfig> {
-        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
-        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        let Ok((adapter, layout)) = Layout::on(problem, device) else { return Vec::new() };
         let vector = if Reading::new(problem, &layout, 4).fours[0] { 4 } else { 1 };
         let default = match (adapter.class, Reading::new(problem, &layout, vector).inner[0]) {
             (AdapterClass::Software, _) => MatvecConfig { width: 16, split: 1, vector },
@@ -150,8 +131,7 @@ impl Variant<Gpu> for MatvecKernel {
     }
 
     fn work(&self, problem: &Matmul, config: MatvecConfig, device: &DeviceFacts) -> Work {
-        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
-        let Some(layout) = layout else { return Work::default() };
+        let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let reading = Reading::new(problem, &layout, config.vector);
         let (all, largest, launches) = layout.groups(reading.tile(config));
         // The matrix once; the vectors anew for every invocation's results.
@@ -175,8 +155,7 @@ impl Variant<Gpu> for MatvecKernel {
         if !sides || !matches!(config.vector, 1 | 4) || problem.m.min(problem.n) > MAX_VECTORS {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let layout =
-            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let layout = Layout::of_launch(problem, &writer)?;
         let reading = Reading::new(problem, &layout, config.vector);
         let shape = Shape {
             text: text(problem, config, reading),

@@ -9,10 +9,11 @@ mod registers;
 pub(crate) mod subgroup;
 pub(crate) mod tiled;
 
-use crate::erase::{AnyKernel, erase};
+use crate::kernels::Kernels;
+use trimtab_core::erase;
 
 /// In order of preference.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(blocked::BlockedKernel),
         erase(direct::DirectKernel),

@@ -1,13 +1,9 @@
 //! One result an invocation, straight from memory: takes every layout, keeps nothing but a sum.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, worthwhile};
+use super::layout::{Layout, Shape, Vectors, head, worthwhile};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use std::fmt::Write as _;
-use trimtab_core::{
-    AdapterClass, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterClass, Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup along a row and along a column of the product, and inner steps a round.
@@ -25,30 +21,14 @@ impl Variant<Gpu> for NaiveKernel {
     type Problem = Matmul;
     type Config = NaiveConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.naive")
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("naive.rs"),
-            include_str!("naive.wgsl"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.matmul.naive", Parallel);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
-        adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter)).err()
+        Layout::on(problem, device).err()
     }
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<NaiveConfig> {
-        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
-        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        let Ok((adapter, layout)) = Layout::on(problem, device) else { return Vec::new() };
         let default = match adapter.class {
             AdapterClass::Software => [64, 1],
             _ => [16, 16],
@@ -70,8 +50,7 @@ impl Variant<Gpu> for NaiveKernel {
     }
 
     fn work(&self, problem: &Matmul, config: NaiveConfig, device: &DeviceFacts) -> Work {
-        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
-        let Some(layout) = layout else { return Work::default() };
+        let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let (_, largest, launches) = layout.groups([config.wy, config.wx]);
         // Every inner product walks a row and a column anew; flops count both multiplications and additions.
         let elements = problem.flops().saturating_add(problem.out_len());
@@ -91,8 +70,7 @@ impl Variant<Gpu> for NaiveKernel {
         if wx == 0 || wy == 0 || !(1..=16).contains(&unroll) {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let layout =
-            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let layout = Layout::of_launch(problem, &writer)?;
         let mut steps = String::new();
         for step in 0..unroll {
             let _ = writeln!(

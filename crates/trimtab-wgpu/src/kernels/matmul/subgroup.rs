@@ -1,14 +1,10 @@
 //! A few neighbouring results a workgroup: its invocations share out the inner axis and add up by subgroups. For few
 //! results of long inner products.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
+use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use std::fmt::Write as _;
-use trimtab_core::{
-    Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, and neighbouring results it computes.
@@ -29,22 +25,7 @@ impl Variant<Gpu> for SubgroupKernel {
     type Problem = Matmul;
     type Config = SubgroupConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.subgroup")
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("subgroup.rs"),
-            include_str!("subgroup.wgsl"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.matmul.subgroup", Parallel);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
         let adapter = match adapter(problem, device) {
@@ -69,8 +50,7 @@ impl Variant<Gpu> for SubgroupKernel {
     }
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<SubgroupConfig> {
-        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
-        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        let Ok((adapter, layout)) = Layout::on(problem, device) else { return Vec::new() };
         let most = adapter.subgroup.map_or(32, |(_, most)| most.clamp(8, 128));
         let default = SubgroupConfig { width: most, count: if problem.n >= 8 { 8 } else { 1 } };
         let mut configs = vec![default];
@@ -91,8 +71,7 @@ impl Variant<Gpu> for SubgroupKernel {
     }
 
     fn work(&self, problem: &Matmul, config: SubgroupConfig, device: &DeviceFacts) -> Work {
-        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
-        let Some(layout) = layout else { return Work::default() };
+        let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let (all, largest, launches) = layout.groups([1, config.count]);
         let rows = problem.m * problem.n.div_ceil(u64::from(config.count).max(1));
         let walked = rows * problem.k * u64::from(config.count + 1) + problem.m * problem.n;
@@ -118,8 +97,7 @@ impl Variant<Gpu> for SubgroupKernel {
         if !matches!(count, 1 | 4 | 8) || width < count || width > 1024 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let layout =
-            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let layout = Layout::of_launch(problem, &writer)?;
         let [mut starts, mut round, mut add, mut keep] = [const { String::new() }; 4];
         for at in 0..count {
             let _ = writeln!(

@@ -1,11 +1,9 @@
 //! One result an invocation; a workgroup shares a square tile of each operand, so that memory is read once a tile.
 
-use super::layout::{HEAD, Layout, Shape, Vectors, adapter, head, sum_bytes, too_narrow, worthwhile};
+use super::layout::{Layout, Shape, Vectors, head, sum_bytes, too_narrow, worthwhile};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
 use trimtab_core::{
-    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Variant,
-    VariantClass, Work,
+    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -28,31 +26,14 @@ impl Variant<Gpu> for TiledKernel {
     type Problem = Matmul;
     type Config = TiledConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.matmul.tiled")
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("tiled.rs"),
-            include_str!("tiled.wgsl"),
-            include_str!("layout.rs"),
-            HEAD,
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("gpu.matmul.tiled", Tiled);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
-        let layout = adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter));
-        layout.err().or_else(|| too_narrow(problem, LEAST_SIDE))
+        Layout::on(problem, device).err().or_else(|| too_narrow(problem, LEAST_SIDE))
     }
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<TiledConfig> {
-        let Ok(adapter) = adapter(problem, device) else { return Vec::new() };
-        let Ok(layout) = Layout::new(problem, adapter) else { return Vec::new() };
+        let Ok((adapter, layout)) = Layout::on(problem, device) else { return Vec::new() };
         // Fewest barriers for software (0.32 Gflop/s of processor time where 8 deep 4 has 0.24); for the others what leaves
         // room for several workgroups at a time.
         let default = match adapter.class {
@@ -78,8 +59,7 @@ impl Variant<Gpu> for TiledKernel {
     }
 
     fn work(&self, problem: &Matmul, config: TiledConfig, device: &DeviceFacts) -> Work {
-        let layout = device.adapter.as_deref().and_then(|adapter| Layout::new(problem, adapter).ok());
-        let Some(layout) = layout else { return Work::default() };
+        let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let TiledConfig { tile, depth } = config;
         let (all, largest, launches) = layout.groups([tile, tile]);
         let rounds = problem.k.div_ceil(u64::from(tile * depth).max(1));
@@ -103,8 +83,7 @@ impl Variant<Gpu> for TiledKernel {
         if !(1..=64).contains(&tile) || !(1..=64).contains(&depth) {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let layout =
-            Layout::new(problem, writer.adapter).map_err(|reason| LaunchError::Kernel(reason.to_string()))?;
+        let layout = Layout::of_launch(problem, &writer)?;
         let shape = Shape {
             text: head(problem.dtype, Vectors::NONE) + include_str!("tiled.wgsl"),
             constants: vec![("TILE", tile.into()), ("DEPTH", depth.into())],

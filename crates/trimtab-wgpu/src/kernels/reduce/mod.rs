@@ -7,22 +7,15 @@ pub(crate) mod subgroup;
 pub(crate) mod tree;
 pub(crate) mod twopass;
 
-use crate::erase::{AnyKernel, erase};
-use trimtab_core::KernelVersion;
+use crate::kernels::Kernels;
+use trimtab_core::erase;
 
 /// In order of preference.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![
         erase(twopass::TwoPassKernel),
         erase(serial::SerialKernel),
         erase(subgroup::SubgroupKernel),
         erase(tree::TreeKernel),
     ]
-}
-
-/// The version of a kernel made of these sources and of what all of them share.
-fn version(sources: &[&str]) -> KernelVersion {
-    let mut all = vec![include_str!("fold.rs"), include_str!("stage.rs"), include_str!("walk.wgsl")];
-    all.extend(sources);
-    KernelVersion::of_sources(&all)
 }

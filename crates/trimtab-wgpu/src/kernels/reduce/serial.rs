@@ -1,15 +1,10 @@
 //! One invocation a result walks the axis: no barriers, good where there are many results.
 
-use super::fold::{Sink, Source};
 use super::stage::{
-    Body, Part, Slots, Stage, admits, declines_long, launch_parts, operand_bytes, parts, reads_rows,
-    spans_columns, widths,
+    Body, Stage, admits, declines_long, first_part, parts, reads_rows, spans_columns, widths,
 };
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant, VariantClass, Work,
-};
+use trimtab_core::{Decline, DeviceFacts, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, elements loaded at once, and loads in flight.
@@ -22,15 +17,7 @@ pub struct SerialKernel;
 
 impl SerialConfig {
     fn stage(self) -> Stage {
-        Stage {
-            body: Body::Serial { neighbours: 1 },
-            source: Source::Elements,
-            sink: Sink::Results,
-            workgroup: self.workgroup,
-            width: self.width,
-            unroll: self.unroll,
-            chunks: 1,
-        }
+        Stage::only(Body::Serial { neighbours: 1 }, self.workgroup, self.width, self.unroll)
     }
 }
 
@@ -38,17 +25,7 @@ impl Variant<Gpu> for SerialKernel {
     type Problem = Reduce;
     type Config = SerialConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.reduce.serial")
-    }
-
-    fn version(&self) -> KernelVersion {
-        super::version(&[include_str!("serial.rs"), include_str!("serial.wgsl")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("gpu.reduce.serial", Vectorized);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
         let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, false));
@@ -59,11 +36,7 @@ impl Variant<Gpu> for SerialKernel {
     }
 
     fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<SerialConfig> {
-        let Ok((adapter, parts)) = admits(problem, device).and_then(|a| Ok((a, parts(problem, a, false)?)))
-        else {
-            return Vec::new();
-        };
-        let Some(&part) = parts.first() else { return Vec::new() };
+        let Some((adapter, part)) = first_part(problem, device) else { return Vec::new() };
         let mut widths = widths(problem.dtype).to_vec();
         if problem.inner > 1 {
             // Wide loads across axes leave fewer invocations: 1024 axes by twos took half the time of by fours, 4096 axes
@@ -93,30 +66,13 @@ impl Variant<Gpu> for SerialKernel {
     }
 
     fn work(&self, problem: &Reduce, config: SerialConfig, device: &DeviceFacts) -> Work {
-        let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, false));
-        let parts: Vec<Part> = parts.unwrap_or_default();
-        let stage = config.stage();
-        let most = parts.iter().map(|part| stage.workgroups(problem, part.outers)).max().unwrap_or(0);
-        Work {
-            flops: Flops(problem.input_len()),
-            bytes: Bytes(operand_bytes(problem)),
-            scratch: Bytes(0),
-            launches: parts.len() as u32,
-            threads: 1,
-            lanes: config.width,
-            barriers: 0,
-            invocations: most * u64::from(config.workgroup),
-        }
+        config.stage().work(problem, device)
     }
 
     fn launch(&self, problem: &Reduce, config: SerialConfig, args: Writer<'_>) -> Result<(), LaunchError> {
         if problem.out_len() == 0 {
             return Ok(());
         }
-        for part in launch_parts(problem, args.adapter, false)? {
-            let slots = Slots { chunks: 1, first: 0 };
-            args.program.push(config.stage().step(problem, part, slots, None, args.adapter)?);
-        }
-        Ok(())
+        config.stage().launch(problem, args)
     }
 }

@@ -1,8 +1,10 @@
 //! One dispatch of a reduction: which part of the operand it sees, how the axis is cut up, and where its results go.
 
 use super::fold::{Fold, Io, Sink, Source};
-use crate::program::{BindTarget, Binding, Dispatch, spread_groups};
-use trimtab_core::{AdapterFacts, DType, Decline, DeviceFacts, LaunchError, Reduce};
+use crate::program::{BindTarget, Binding, Dispatch, Writer, spread_groups};
+use trimtab_core::{
+    AdapterClass, AdapterFacts, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Reduce, Work,
+};
 
 /// Who folds a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,54 @@ pub(super) struct Stage {
     pub unroll: u32,
     /// Pieces an axis of this stage's part is cut into.
     pub chunks: u64,
+}
+
+impl Stage {
+    /// The one dispatch, or one a part, of a kernel that folds elements to results.
+    pub(super) fn only(body: Body, workgroup: u32, width: u32, unroll: u32) -> Stage {
+        let (source, sink) = (Source::Elements, Sink::Results);
+        Stage { body, source, sink, workgroup, width, unroll, chunks: 1 }
+    }
+
+    /// The work of such a kernel.
+    pub(super) fn work(self, problem: &Reduce, device: &DeviceFacts) -> Work {
+        let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, false));
+        let parts: Vec<Part> = parts.unwrap_or_default();
+        let groups = |part: &Part| self.workgroups(problem, part.outers);
+        Work {
+            flops: Flops(problem.input_len()),
+            bytes: Bytes(operand_bytes(problem)),
+            launches: parts.len() as u32,
+            threads: 1,
+            lanes: self.width,
+            barriers: parts.iter().map(groups).sum::<u64>() * self.barriers(),
+            invocations: parts.iter().map(groups).max().unwrap_or(0) * u64::from(self.workgroup),
+            ..Work::default()
+        }
+    }
+
+    /// Its launch.
+    pub(super) fn launch(self, problem: &Reduce, args: Writer<'_>) -> Result<(), LaunchError> {
+        for part in launch_parts(problem, args.adapter, false)? {
+            let slots = Slots { chunks: 1, first: 0 };
+            args.program.push(self.step(problem, part, slots, None, args.adapter)?);
+        }
+        Ok(())
+    }
+}
+
+/// The adapter and the first part for such a kernel, from which its settings follow.
+pub(super) fn first_part<'a>(problem: &Reduce, device: &'a DeviceFacts) -> Option<(&'a AdapterFacts, Part)> {
+    let adapter = admits(problem, device).ok()?;
+    parts(problem, adapter, false).ok()?.first().map(|&part| (adapter, part))
+}
+
+/// Workgroups worth trying where one folds a result. Barriers are ruinous where the processor plays the GPU: small ones first.
+pub(super) fn workgroups(adapter: &AdapterFacts) -> [u32; 6] {
+    match adapter.class {
+        AdapterClass::Software => [32, 64, 128, 256, 512, 1024],
+        _ => [256, 128, 64, 512, 32, 1024],
+    }
 }
 
 /// Some of the elements: whole slabs (`len × inner`), or some steps of the axis of one.

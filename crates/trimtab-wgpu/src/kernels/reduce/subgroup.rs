@@ -1,16 +1,10 @@
 //! One workgroup a result by subgroup operations: each invocation folds its share, each subgroup its invocations.
 
-use super::fold::{Fold, Sink, Source};
-use super::stage::{
-    Body, Part, Slots, Stage, admits, declines_long, launch_parts, operand_bytes, parts, reads_rows, widths,
-};
+use super::fold::Fold;
+use super::stage::{Body, Stage, admits, declines_long, first_part, parts, reads_rows, widths, workgroups};
 use super::tree::declines_short;
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
-use trimtab_core::{
-    AdapterClass, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{Decline, DeviceFacts, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, elements loaded at once, and loads in flight.
@@ -23,15 +17,7 @@ pub struct SubgroupKernel;
 
 impl SubgroupConfig {
     fn stage(self) -> Stage {
-        Stage {
-            body: Body::Subgroup,
-            source: Source::Elements,
-            sink: Sink::Results,
-            workgroup: self.workgroup,
-            width: self.width,
-            unroll: self.unroll,
-            chunks: 1,
-        }
+        Stage::only(Body::Subgroup, self.workgroup, self.width, self.unroll)
     }
 }
 
@@ -39,17 +25,7 @@ impl Variant<Gpu> for SubgroupKernel {
     type Problem = Reduce;
     type Config = SubgroupConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.reduce.subgroup")
-    }
-
-    fn version(&self) -> KernelVersion {
-        super::version(&[include_str!("subgroup.rs"), include_str!("subgroup.wgsl")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.reduce.subgroup", Parallel);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
         let adapter = match admits(problem, device) {
@@ -72,17 +48,9 @@ impl Variant<Gpu> for SubgroupKernel {
     }
 
     fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<SubgroupConfig> {
-        let Ok((adapter, parts)) = admits(problem, device).and_then(|a| Ok((a, parts(problem, a, false)?)))
-        else {
-            return Vec::new();
-        };
-        let Some(&part) = parts.first() else { return Vec::new() };
-        let workgroups: [u32; 6] = match adapter.class {
-            AdapterClass::Software => [32, 64, 128, 256, 512, 1024],
-            _ => [256, 128, 64, 512, 32, 1024],
-        };
+        let Some((adapter, part)) = first_part(problem, device) else { return Vec::new() };
         let mut configs = Vec::new();
-        for workgroup in workgroups {
+        for workgroup in workgroups(adapter) {
             for &width in widths(problem.dtype).iter().filter(|&&width| reads_rows(problem, width)) {
                 for unroll in [4, 1] {
                     let config = SubgroupConfig { workgroup, width, unroll };
@@ -100,27 +68,10 @@ impl Variant<Gpu> for SubgroupKernel {
     }
 
     fn work(&self, problem: &Reduce, config: SubgroupConfig, device: &DeviceFacts) -> Work {
-        let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, false));
-        let parts: Vec<Part> = parts.unwrap_or_default();
-        let stage = config.stage();
-        let groups = |part: &Part| stage.workgroups(problem, part.outers);
-        Work {
-            flops: Flops(problem.input_len()),
-            bytes: Bytes(operand_bytes(problem)),
-            scratch: Bytes(0),
-            launches: parts.len() as u32,
-            threads: 1,
-            lanes: config.width,
-            barriers: parts.iter().map(groups).sum::<u64>() * stage.barriers(),
-            invocations: parts.iter().map(groups).max().unwrap_or(0) * u64::from(config.workgroup),
-        }
+        config.stage().work(problem, device)
     }
 
     fn launch(&self, problem: &Reduce, config: SubgroupConfig, args: Writer<'_>) -> Result<(), LaunchError> {
-        for part in launch_parts(problem, args.adapter, false)? {
-            let slots = Slots { chunks: 1, first: 0 };
-            args.program.push(config.stage().step(problem, part, slots, None, args.adapter)?);
-        }
-        Ok(())
+        config.stage().launch(problem, args)
     }
 }

@@ -1,15 +1,8 @@
 //! One workgroup a result: each invocation folds its share, then halves upon halves in workgroup memory.
 
-use super::fold::{Sink, Source};
-use super::stage::{
-    Body, Part, Slots, Stage, admits, declines_long, launch_parts, operand_bytes, parts, reads_rows, widths,
-};
+use super::stage::{Body, Stage, admits, declines_long, first_part, parts, reads_rows, widths, workgroups};
 use crate::program::{Gpu, Writer};
-use std::borrow::Cow;
-use trimtab_core::{
-    AdapterClass, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterClass, Decline, DeviceFacts, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, neighbouring axes it folds side by side, elements loaded at once, and loads in flight.
@@ -22,15 +15,7 @@ pub struct TreeKernel;
 
 impl TreeConfig {
     fn stage(self) -> Stage {
-        Stage {
-            body: Body::Tree { columns: self.columns },
-            source: Source::Elements,
-            sink: Sink::Results,
-            workgroup: self.workgroup,
-            width: self.width,
-            unroll: self.unroll,
-            chunks: 1,
-        }
+        Stage::only(Body::Tree { columns: self.columns }, self.workgroup, self.width, self.unroll)
     }
 }
 
@@ -49,17 +34,7 @@ impl Variant<Gpu> for TreeKernel {
     type Problem = Reduce;
     type Config = TreeConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.reduce.tree")
-    }
-
-    fn version(&self) -> KernelVersion {
-        super::version(&[include_str!("tree.rs"), include_str!("tree.wgsl")])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.reduce.tree", Parallel);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
         let adapter = match admits(problem, device) {
@@ -72,20 +47,11 @@ impl Variant<Gpu> for TreeKernel {
     }
 
     fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<TreeConfig> {
-        let Ok((adapter, parts)) = admits(problem, device).and_then(|a| Ok((a, parts(problem, a, false)?)))
-        else {
-            return Vec::new();
-        };
-        let Some(&part) = parts.first() else { return Vec::new() };
-        // Barriers are ruinous where the processor plays the GPU: small workgroups first.
-        let workgroups: [u32; 6] = match adapter.class {
-            AdapterClass::Software => [32, 64, 128, 256, 512, 1024],
-            _ => [256, 128, 64, 512, 32, 1024],
-        };
+        let Some((adapter, part)) = first_part(problem, device) else { return Vec::new() };
         // One accumulator was up to 1.3 times as fast as four there; elsewhere loads in flight hide latency.
         let unrolls = if adapter.class == AdapterClass::Software { [1, 4] } else { [4, 1] };
         let mut configs = Vec::new();
-        for workgroup in workgroups {
+        for workgroup in workgroups(adapter) {
             for columns in [32, 8, 1] {
                 let wanted = u64::from(columns) <= problem.inner.next_power_of_two();
                 // One column of several axes side by side reads a line for every element: kept as the smallest only.
@@ -113,20 +79,7 @@ impl Variant<Gpu> for TreeKernel {
     }
 
     fn work(&self, problem: &Reduce, config: TreeConfig, device: &DeviceFacts) -> Work {
-        let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, false));
-        let parts: Vec<Part> = parts.unwrap_or_default();
-        let stage = config.stage();
-        let groups = |part: &Part| stage.workgroups(problem, part.outers);
-        Work {
-            flops: Flops(problem.input_len()),
-            bytes: Bytes(operand_bytes(problem)),
-            scratch: Bytes(0),
-            launches: parts.len() as u32,
-            threads: 1,
-            lanes: config.width,
-            barriers: parts.iter().map(groups).sum::<u64>() * stage.barriers(),
-            invocations: parts.iter().map(groups).max().unwrap_or(0) * u64::from(config.workgroup),
-        }
+        config.stage().work(problem, device)
     }
 
     fn launch(&self, problem: &Reduce, config: TreeConfig, args: Writer<'_>) -> Result<(), LaunchError> {
@@ -134,10 +87,6 @@ impl Variant<Gpu> for TreeKernel {
         if !is_whole || !config.workgroup.is_power_of_two() {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        for part in launch_parts(problem, args.adapter, false)? {
-            let slots = Slots { chunks: 1, first: 0 };
-            args.program.push(config.stage().step(problem, part, slots, None, args.adapter)?);
-        }
-        Ok(())
+        config.stage().launch(problem, args)
     }
 }

@@ -8,10 +8,8 @@ use super::stage::{
 };
 use super::tree::declines_short;
 use crate::program::{Gpu, MAX_STEPS, Writer};
-use std::borrow::Cow;
 use trimtab_core::{
-    AdapterClass, AdapterFacts, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Reduce,
-    Variant, VariantClass, Work,
+    AdapterClass, AdapterFacts, Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -97,18 +95,7 @@ impl Variant<Gpu> for TwoPassKernel {
     type Problem = Reduce;
     type Config = TwoPassConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.reduce.twopass")
-    }
-
-    fn version(&self) -> KernelVersion {
-        let texts = [include_str!("serial.wgsl"), include_str!("tree.wgsl")];
-        super::version(&[include_str!("twopass.rs"), texts[0], texts[1]])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.reduce.twopass", Parallel);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
         let adapter = match admits(problem, device) {

@@ -4,12 +4,12 @@ mod naive;
 mod registers;
 mod tiled;
 
-use crate::erase::{AnyKernel, erase};
+use crate::kernels::Kernels;
 use crate::program::{BindTarget, Binding, Needs};
-use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, Transpose};
+use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, Transpose, erase};
 
 /// In order of preference.
-pub fn kernels() -> Vec<Box<dyn AnyKernel>> {
+pub fn kernels() -> Kernels {
     vec![erase(registers::RegistersKernel), erase(tiled::TiledKernel), erase(naive::NaiveKernel)]
 }
 

@@ -5,9 +5,7 @@ use crate::kernels::elementwise::digits::{advance, digits, step_digits};
 use crate::kernels::elementwise::walk::{Walk, choices};
 use crate::program::{Dispatch, Gpu, Writer};
 use std::borrow::Cow;
-use trimtab_core::{
-    Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Transpose, Variant, VariantClass, Work,
-};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Transpose, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, elements an invocation moves, the order of the items (0 the grid apart, 1 one after
@@ -23,23 +21,7 @@ impl Variant<Gpu> for NaiveKernel {
     type Problem = Transpose;
     type Config = NaiveConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.transpose.naive")
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[
-            include_str!("naive.rs"),
-            include_str!("naive.wgsl"),
-            include_str!("mod.rs"),
-            include_str!("../elementwise/digits.rs"),
-            include_str!("../elementwise/walk.rs"),
-        ])
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Parallel
-    }
+    identity!("gpu.transpose.naive", Parallel);
 
     fn declines(&self, problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
         declines(problem, device)
@@ -72,12 +54,11 @@ impl Variant<Gpu> for NaiveKernel {
             // The digits (three operations an axis) and both offsets (two operations an axis each).
             flops: Flops(len.saturating_mul(7 * problem.dims().len() as u64)),
             bytes: Bytes(len.saturating_mul(2 * problem.dtype.size())),
-            scratch: Bytes(0),
             launches: u32::from(len > 0),
             threads: 1,
             lanes: 1,
-            barriers: 0,
             invocations: len.div_ceil(per_group.max(1)) * u64::from(config.workgroup),
+            ..Work::default()
         }
     }
 

@@ -4,10 +4,7 @@
 use super::{Planes, bindings, declines_planes, is_software, moved_as, needs};
 use crate::program::{Dispatch, Gpu, Writer, spread_groups};
 use std::borrow::Cow;
-use trimtab_core::{
-    AdapterFacts, Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Transpose, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterFacts, Bytes, DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, elements of a block along the operand's and along the result's last axis, and
@@ -23,18 +20,7 @@ impl Variant<Gpu> for RegistersKernel {
     type Problem = Transpose;
     type Config = RegistersConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.transpose.registers")
-    }
-
-    fn version(&self) -> KernelVersion {
-        let own = [include_str!("registers.rs"), include_str!("registers.wgsl"), include_str!("mod.rs")];
-        KernelVersion::of_sources(&own)
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Vectorized
-    }
+    identity!("gpu.transpose.registers", Vectorized);
 
     fn declines(&self, problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
         declines_planes(problem, device)
@@ -81,14 +67,12 @@ impl Variant<Gpu> for RegistersKernel {
         let (wide, high) = (u64::from(config.wide.max(1)), u64::from(config.high.max(1)));
         let blocks = Planes::new(problem).map_or(0, |planes| planes.blocks(wide, high)[2]);
         Work {
-            flops: Flops(0),
             bytes: Bytes(problem.len().saturating_mul(2 * problem.dtype.size())),
-            scratch: Bytes(0),
             launches: u32::from(blocks > 0),
             threads: 1,
             lanes: config.vector,
-            barriers: 0,
             invocations: blocks.next_multiple_of(u64::from(config.workgroup.max(1))),
+            ..Work::default()
         }
     }
 

@@ -3,10 +3,7 @@
 use super::{Planes, bindings, declines_planes, is_software, moved_as, needs};
 use crate::program::{Dispatch, Gpu, Writer, spread_groups};
 use std::borrow::Cow;
-use trimtab_core::{
-    AdapterFacts, Bytes, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Transpose, Variant,
-    VariantClass, Work,
-};
+use trimtab_core::{AdapterFacts, Bytes, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 
 trimtab_core::config! {
     /// Side of a tile in elements, elements of a column each invocation moves, and elements that pad a row, which spreads
@@ -22,18 +19,7 @@ impl Variant<Gpu> for TiledKernel {
     type Problem = Transpose;
     type Config = TiledConfig;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed("gpu.transpose.tiled")
-    }
-
-    fn version(&self) -> KernelVersion {
-        let own = [include_str!("tiled.rs"), include_str!("tiled.wgsl"), include_str!("mod.rs")];
-        KernelVersion::of_sources(&own)
-    }
-
-    fn class(&self) -> VariantClass {
-        VariantClass::Tiled
-    }
+    identity!("gpu.transpose.tiled", Tiled);
 
     fn declines(&self, problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
         declines_planes(problem, device).or_else(|| {
@@ -77,14 +63,13 @@ impl Variant<Gpu> for TiledKernel {
         let tile = u64::from(config.tile.max(1));
         let tiles = Planes::new(problem).map_or(0, |planes| planes.blocks(tile, tile)[2]);
         Work {
-            flops: Flops(0),
             bytes: Bytes(problem.len().saturating_mul(2 * problem.dtype.size())),
-            scratch: Bytes(0),
             launches: u32::from(tiles > 0),
             threads: 1,
             lanes: 1,
             barriers: tiles,
             invocations: tiles * tile * (tile / u64::from(config.rows.max(1))),
+            ..Work::default()
         }
     }
 

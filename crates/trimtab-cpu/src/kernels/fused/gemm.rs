@@ -1,0 +1,90 @@
+//! A product by the crate `gemm` and the steps after it, panel by panel.
+
+use super::product::{declines, product_of, widest, with_steps, work};
+use crate::args::{Args, Cpu};
+use crate::kernels::elementwise::ops::Operand;
+use crate::kernels::matmul::float::Float;
+use crate::kernels::matmul::gemm::{self, Gemm, LibraryConfig};
+use crate::kernels::matmul::product::spread;
+use crate::simd::Level;
+use trimtab_core::{DType, Decline, DeviceFacts, Fused, LaunchError, Variant, Work};
+
+/// Rows after which the crate `gemm` is interrupted, few first: a panel of the result must stay in a cache, and what it packs
+/// of the right operand is packed again for each. Zero for all rows at once.
+const PANELS: [u32; 3] = [0, 256, 96];
+
+/// The kernel `cpu.fused.gemm`: steps after panels by the crate `gemm`.
+#[derive(Debug)]
+pub struct GemmKernel {
+    level: Level,
+}
+
+trimtab_core::config! {
+    /// Rows of a panel (0: all), threads, and whether they share columns (0), rows (1) or both (2).
+    pub struct PanelConfig { panel, threads, split }
+}
+
+impl GemmKernel {
+    /// With the widest vectors of this processor.
+    pub fn new() -> GemmKernel {
+        GemmKernel { level: widest() }
+    }
+}
+
+impl Variant<Cpu> for GemmKernel {
+    type Problem = Fused;
+    type Config = PanelConfig;
+
+    identity!("cpu.fused.gemm", Library);
+
+    fn declines(&self, problem: &Fused, _: &DeviceFacts) -> Option<Decline> {
+        declines(problem)
+    }
+
+    fn configs(&self, problem: &Fused, device: &DeviceFacts) -> Vec<PanelConfig> {
+        let Some(matmul) = product_of(problem) else { return vec![] };
+        let mut configs = Vec::new();
+        for LibraryConfig { threads, split } in LibraryConfig::list(&matmul, device) {
+            let panels = PANELS.into_iter().filter(|&panel| u64::from(panel) < matmul.m);
+            configs.extend(panels.map(|panel| PanelConfig { panel, threads, split }));
+            if matmul.m == 0 {
+                configs.push(PanelConfig { panel: 0, threads, split });
+            }
+        }
+        configs
+    }
+
+    fn work(&self, problem: &Fused, config: PanelConfig, device: &DeviceFacts) -> Work {
+        let PanelConfig { threads, split, .. } = config;
+        let product =
+            product_of(problem).map(|matmul| Gemm.work(&matmul, LibraryConfig { threads, split }, device));
+        work(problem, product.unwrap_or_default())
+    }
+
+    fn launch(&self, problem: &Fused, config: PanelConfig, args: Args<'_>) -> Result<(), LaunchError> {
+        match problem.dtype {
+            DType::F32 => panels::<f32>(problem, self.level, config, args),
+            DType::F64 => panels::<f64>(problem, self.level, config, args),
+            _ => Err(LaunchError::Kernel(format!("{problem}: products are of f32 or f64 here"))),
+        }
+    }
+}
+
+fn panels<T: Operand + Float>(
+    problem: &Fused,
+    level: Level,
+    PanelConfig { panel, threads, split }: PanelConfig,
+    args: Args<'_>,
+) -> Result<(), LaunchError> {
+    with_steps::<T>(problem, level, args, |matmul, args, finish| {
+        spread::<T>(matmul, LibraryConfig { threads, split }.spread(), args, |product| {
+            let (m, n, _) = product.sizes();
+            let panel = if panel == 0 { m } else { panel as usize };
+            for from in (0..m).step_by(panel) {
+                let rows = product.rows(from, panel);
+                gemm::multiply(&rows);
+                finish(rows.out().0, rows.sizes().0, n);
+            }
+        })
+    })
+}
