@@ -5,13 +5,18 @@ use serde_json::Value;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-fn run(wisdom: &TempDir, args: &[&str]) -> Output {
+fn command(wisdom: &TempDir, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
-    for name in ["TUNE", "BUDGET", "THREADS", "BLAS", "LOG"] {
+    for name in ["TUNE", "MODEL", "BUDGET", "THREADS", "BLAS", "LOG"] {
         command.env_remove(format!("TRIMTAB_{name}"));
     }
     command.env("TRIMTAB_DEVICE", "cpu").env("TRIMTAB_WISDOM_DIR", wisdom.path());
-    command.args(args).output().unwrap()
+    command.args(args);
+    command
+}
+
+fn run(wisdom: &TempDir, args: &[&str]) -> Output {
+    command(wisdom, args).output().unwrap()
 }
 
 fn text(wisdom: &TempDir, args: &[&str]) -> String {
@@ -40,6 +45,15 @@ fn without_measurements_it_says_what_to_do() {
     ] {
         assert_eq!(run(&wisdom, wrong).status.code(), Some(2), "{wrong:?}");
     }
+}
+
+#[test]
+fn an_unknown_model_is_an_error_that_lists_the_known_ones() {
+    let wisdom = tempfile::tempdir().unwrap();
+    let output = command(&wisdom, &["models"]).env("TRIMTAB_MODEL", "clever").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("TRIMTAB_MODEL") && told.contains("clever"), "{told}");
+    assert!(told.contains("auto, default, linear, tree, forest, extra, mlp, svm, nearest"), "{told}");
 }
 
 #[test]

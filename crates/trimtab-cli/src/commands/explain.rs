@@ -61,6 +61,8 @@ pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> 
     }
     let runtime = &session.runtime;
     let settings = runtime.planner().settings();
+    // What a program that goes on would decide by, not what decides until it has compared models.
+    runtime.planner().learn_now(problem);
     let mut decision = runtime.explain(problem)?;
     let default = default_rival(runtime, &decision, |rival| rival.estimate().is_none());
     let fresh = !any_measured(&decision);
