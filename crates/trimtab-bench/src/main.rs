@@ -5,7 +5,9 @@
 mod allocations;
 mod bandwidth;
 mod by_hand;
+mod caution;
 mod cold;
+mod cost;
 mod expressions;
 mod fusion;
 mod fusion_gpu;

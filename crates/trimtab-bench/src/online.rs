@@ -5,7 +5,8 @@ use crate::regret::Judged;
 use crate::times::Times;
 use anyhow::{Result, bail};
 use serde_json::json;
-use trimtab_model::learn::{Dice, Learned, Ledger, ModelKind, PROBLEM_SHARE, PROCESS_SHARE, Policy};
+use trimtab::core::RandomNumbers;
+use trimtab_model::learn::{Learned, Ledger, ModelKind, PROBLEM_SHARE, PROCESS_SHARE, Policy};
 
 /// Problems the prior is learned from.
 const MEASURED: usize = 100;
@@ -29,13 +30,13 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
         let (mut process, mut worst_problem, mut worst_process) = (Ledger::default(), 0.0f64, 0.0f64);
         let (mut calls, mut owing, mut most_owed) = (0u64, 0u64, 0.0f64);
         for split in 0..SPLITS {
-            let order = Dice::new(split).order(judged.table.len());
+            let order = RandomNumbers::new(split).order(judged.table.len());
             let (measured, others) = order.split_at(MEASURED);
             let Some(learned) = Learned::fit(ModelKind::Default, &judged.table.part(measured), split) else {
                 continue;
             };
             let mut buffers = learned.buffers();
-            let mut dice = Dice::new(split);
+            let mut dice = RandomNumbers::new(split);
             let mut ledger = Ledger::default();
             for &row in others.iter().take(UNSEEN) {
                 let ns = &judged.times[row];

@@ -4,10 +4,9 @@
 use crate::Printer;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
-use trimtab::core::{Bytes, Device};
+use trimtab::core::{Bytes, Device, RandomNumbers};
 use trimtab::plan::place::{Graph, Limits, Moves, NodeId, cost, place};
 use trimtab::tune::Stopwatch;
-use trimtab::tune::search::RandomNumbers;
 use trimtab_replay::machine::{Drawn, Machine, draw};
 
 /// Expressions a machine, of one to [`MOST`] operations, each tried on every placement.

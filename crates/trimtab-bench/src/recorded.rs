@@ -1,14 +1,16 @@
 //! The models on published recordings of devices we do not have: where to run, and how long a matrix product takes.
 
 use crate::Printer;
+use crate::caution::Cautious;
+use crate::cost::{Cost, Sample, tiles};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use trimtab::core::{Bytes, Flops, Nanos, Problem, Rates, Work};
+use trimtab::core::{Bytes, Flops, Nanos, Problem, RandomNumbers, Rates, Work};
 use trimtab::tune::median;
-use trimtab_model::learn::{Axes, Cost, Dice, Learned, Sample, Table, tiles};
+use trimtab_model::learn::{Axes, Table};
 use trimtab_model::roofline;
 
 /// Parts the kernels, or the shapes, are split into; each is predicted from the others.
@@ -152,7 +154,7 @@ fn offload(printer: &Printer, name: &str, by: &str, runs: &[Run], group: impl Fn
     let Some(first) = runs.first() else { return };
     let names = first.at.iter().map(|(name, _)| name.to_string()).collect();
     // The eight counts are coordinates; what is made of them is not.
-    let axes = Axes { names, near: 8, prior: 0 };
+    let axes = Axes { names, near: 8 };
     let places: Vec<Vec<f64>> =
         runs.iter().map(|run| run.at.iter().map(|(_, value)| *value).collect()).collect();
     let mut groups: Vec<String> = runs.iter().map(&group).collect();
@@ -164,28 +166,30 @@ fn offload(printer: &Printer, name: &str, by: &str, runs: &[Run], group: impl Fn
     // With caution, as devices are chosen, and by the prediction alone.
     let mut all: [Vec<Tally>; 2] = [Vec::new(), Vec::new()];
     for split in 0..SPLITS {
-        let order = Dice::new(split).order(groups.len());
+        let order = RandomNumbers::new(split).order(groups.len());
         let fold_of: BTreeMap<&str, usize> =
             groups.iter().zip(&order).map(|(group, at)| (group.as_str(), at % FOLDS)).collect();
         let folds: Vec<usize> =
             runs.iter().map(|run| fold_of.get(group(run).as_str()).copied().unwrap_or(0)).collect();
         let mut tallies = [Tally::default(); 2];
         for fold in 0..FOLDS {
+            let (left_out, others): (Vec<usize>, Vec<usize>) =
+                (0..runs.len()).partition(|at| folds[*at] == fold);
             let mut table = Table::new(axes.clone(), 2);
-            for (at, run) in runs.iter().enumerate().filter(|(at, _)| folds[*at] != fold) {
-                let kin = groups.binary_search(&group(run)).unwrap_or(0) as u64;
-                table.push_kin(&places[at], &run.ns, 1.0, kin);
+            let (mut ns, mut kin) = (Vec::new(), Vec::new());
+            for at in others {
+                let run = &runs[at];
+                if table.push(&places[at], &run.ns, 1.0) {
+                    ns.push(run.ns.to_vec());
+                    kin.push(groups.binary_search(&group(run)).unwrap_or(0));
+                }
             }
-            let Some(learned) = Learned::cautious(&table, split) else { continue };
-            let mut buffers = learned.buffers();
-            for (at, run) in runs.iter().enumerate().filter(|(at, _)| folds[*at] == fold) {
-                let best = run.ns[0].min(run.ns[1]);
-                let Some(bold) = learned.choose(&places[at], |_| true, &mut buffers) else { continue };
-                let Some(wary) = learned.choose_with_caution(&places[at], |_| true, &mut buffers) else {
-                    continue;
-                };
-                for (tally, choice) in tallies.iter_mut().zip([wary, bold]) {
-                    tally.enter(best, run.ns[choice.rival]);
+            let learned = Cautious::fit(&table, &ns, &kin, split);
+            for at in left_out {
+                let ns = &runs[at].ns;
+                let choices = learned.choose(&places[at], 2);
+                for (tally, choice) in tallies.iter_mut().zip(choices) {
+                    tally.enter(ns[0].min(ns[1]), ns[choice]);
                 }
             }
         }
@@ -280,7 +284,7 @@ fn gemm(printer: &Printer, sheet: &Sheet) -> Result<()> {
         let folds = if all.len() < 5 * FOLDS { all.len() } else { FOLDS };
         let mut errors = [Vec::new(), Vec::new()];
         for (split, fold) in (0..GEMM_SPLITS).flat_map(|split| (0..folds).map(move |fold| (split, fold))) {
-            let order = Dice::new(split).order(all.len());
+            let order = RandomNumbers::new(split).order(all.len());
             let of = |mine: bool| -> Vec<&Timed> {
                 let chosen = order.iter().enumerate().filter(|(nth, _)| (nth % folds == fold) == mine);
                 chosen.map(|(_, &at)| &all[at]).collect()

@@ -4,9 +4,9 @@ use crate::Printer;
 use crate::times::Times;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
-use trimtab::core::{DType, Matmul, Problem};
+use trimtab::core::{DType, Matmul, Problem, RandomNumbers};
 use trimtab::tune::Stopwatch;
-use trimtab_model::learn::{Dice, FEWEST_PROBLEMS, Learned, ModelKind, Table, axes, shape};
+use trimtab_model::learn::{FEWEST_PROBLEMS, Learned, ModelKind, Table, axes, shape};
 
 /// Numbers of measured shapes.
 const MEASURED: [usize; 5] = [20, 50, 100, 200, 400];
@@ -37,10 +37,8 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
         );
     }
     for model in ModelKind::ALL.map(Some).into_iter().chain([None]) {
-        if model.is_none_or(|kind| kind.fits(&judged.table)) {
-            for &count in &measured {
-                printer.line(&judged.line(model, count));
-            }
+        for &count in &measured {
+            printer.line(&judged.line(model, count));
         }
     }
     printer.line(&json!({ "refit_rows": REFIT_ROWS, "refit_ms_1000": judged.refit_ms() }));
@@ -130,7 +128,7 @@ impl Judged {
         let (mut picked, mut allocations) = (Vec::new(), 0);
         let splits = if model == Some(ModelKind::Default) { SPLITS_OF_DEFAULT } else { SPLITS };
         for split in 0..splits {
-            let order = Dice::new(split).order(self.table.len());
+            let order = RandomNumbers::new(split).order(self.table.len());
             let (measured, others) = order.split_at(count);
             let (Some(learned), ms) = fit(measured, split) else { continue };
             let (ns, allocated) = self.judge(&learned, measured, others, &mut losses);
@@ -142,7 +140,7 @@ impl Judged {
         }
         let mut extrapolated = Losses::new();
         for (nth, decade) in DECADES.into_iter().enumerate() {
-            let order = Dice::new(nth as u64).order(self.table.len());
+            let order = RandomNumbers::new(nth as u64).order(self.table.len());
             let of = |low: f64, high: f64| -> Vec<usize> {
                 order.iter().copied().filter(|&row| self.work[row] > low && self.work[row] <= high).collect()
             };
@@ -175,7 +173,7 @@ impl Judged {
     /// Milliseconds of fitting the default to a thousand rows, its cross-validation included: the rows at hand over and over, each moved a
     /// little, so that no two are alike.
     fn refit_ms(&self) -> f64 {
-        let mut dice = Dice::new(0);
+        let mut dice = RandomNumbers::new(0);
         let mut table = Table::new(self.table.axes().clone(), self.table.rivals());
         for nth in 0..REFIT_ROWS {
             let row = nth % self.table.len();
@@ -196,7 +194,7 @@ impl Judged {
     fn best_single(&self, count: usize) -> (f64, f64) {
         let mut losses = Vec::new();
         for split in 0..SPLITS {
-            let order = Dice::new(split).order(self.table.len());
+            let order = RandomNumbers::new(split).order(self.table.len());
             let (measured, others) = order.split_at(count);
             let total = |variant: usize| -> f64 {
                 measured.iter().map(|&row| self.loss(row, variant, |_| true)).sum()

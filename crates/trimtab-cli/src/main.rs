@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod failure;
 mod interrupt;
+mod markup;
 mod output;
 mod plot;
 mod progress;

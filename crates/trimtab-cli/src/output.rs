@@ -174,11 +174,6 @@ impl Speed {
         };
         (amount > 0 && ns > 0.0).then(|| Speed { value: amount as f64 / ns, unit })
     }
-
-    /// The key of this unit in JSON.
-    pub fn entry(self) -> (&'static str, f64) {
-        (if self.unit == "GFLOP/s" { "gflops" } else { "gb_per_s" }, self.value)
-    }
 }
 
 impl std::fmt::Display for Speed {

@@ -1,6 +1,6 @@
 //! A chart as SVG text: curves over one, two, … steps, markers, axes, a legend. Knows nothing of what it shows.
 
-use std::fmt::Write;
+use crate::markup::{Markup, label, line, polyline, rectangle, turned};
 
 /// What to draw.
 pub struct Plot {
@@ -28,7 +28,10 @@ pub struct Marker {
 const COLOURS: [&str; 9] =
     ["#332288", "#CC6677", "#117733", "#88CCEE", "#AA4499", "#999933", "#882255", "#44AA99", "#DDCC77"];
 /// After the colours are used up they come again dashed.
-const DASHES: [&str; 3] = ["", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 3\""];
+const DASHES: [&str; 3] = ["none", "6 3", "2 3"];
+/// How the rest looks.
+const STYLE: &str = "svg{font:13px system-ui,'DejaVu Sans',Arial,sans-serif;fill:#333}.page,.other{fill:#fff}.title{font-size:15px;\
+    font-weight:600}.grid{stroke:#e4e4e4}.axis{stroke:#888}polyline{fill:none;stroke-linejoin:round}.other{stroke:#222;stroke-width:1.6}";
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 520.0;
@@ -61,44 +64,48 @@ impl Scale {
 pub fn svg(plot: &Plot) -> String {
     let scale = scale(plot);
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
-         font-family=\"system-ui, 'DejaVu Sans', Arial, sans-serif\" font-size=\"13\" fill=\"#333\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
-         <clipPath id=\"inside\"><rect x=\"{LEFT}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/></clipPath>\n",
-        TOP - 4.0,
-        right - LEFT,
-        bottom - TOP + 4.0
-    );
-    label(&mut text, (LEFT, 26.0), "start", " font-size=\"15\" font-weight=\"600\"", &plot.title);
-    grid(&mut text, &scale);
-    label(&mut text, ((LEFT + right) / 2.0, HEIGHT - 14.0), "middle", "", &plot.x);
-    let turned = format!(" transform=\"rotate(-90 18 {:.1})\"", (TOP + bottom) / 2.0);
-    label(&mut text, (18.0, (TOP + bottom) / 2.0), "middle", &turned, &plot.y);
-    text.push_str("<g clip-path=\"url(#inside)\" fill=\"none\" stroke-linejoin=\"round\">\n");
-    // The first is drawn last, above the others.
-    for (at, curve) in plot.curves.iter().enumerate().rev() {
-        // Places on a level line between others say nothing.
-        let turns = |step: &usize| {
-            let value = |at: Option<usize>| at.and_then(|at| curve.values.get(at));
-            let here = value(Some(*step));
-            here != value(step.checked_sub(1)) || here != value(Some(*step + 1))
-        };
-        let points: Vec<String> = (0..curve.values.len())
-            .filter(turns)
-            .map(|step| format!("{:.1},{:.1}", scale.x(step as f64 + 1.0), scale.y(curve.values[step])))
-            .collect();
-        let style = stroke(at);
-        // Writing to a string never fails.
-        let _ = writeln!(text, "<polyline {style} points=\"{}\"/>", points.join(" "));
-    }
-    text.push_str("</g>\n");
-    for marker in &plot.markers {
-        diamond(&mut text, (scale.x(marker.x), scale.y(marker.y.clamp(scale.lowest, 1.0))));
-    }
-    legend(&mut text, plot);
-    text.push_str("</svg>\n");
-    text
+    let (width, height) = (WIDTH.to_string(), HEIGHT.to_string());
+    let size = format!("0 0 {width} {height}");
+    let attributes = [
+        ("xmlns", "http://www.w3.org/2000/svg"),
+        ("viewBox", &*size),
+        ("width", &*width),
+        ("height", &*height),
+    ];
+    let mut file = Markup::default();
+    file.within("svg", &attributes, |svg| {
+        svg.open("style", &[]);
+        svg.own(STYLE);
+        (0..plot.curves.len()).for_each(|at| svg.words(&stroke(at)));
+        svg.close();
+        rectangle(svg, (0.0, 0.0), (WIDTH, HEIGHT), "page");
+        svg.within("clipPath", &[("id", "inside")], |svg| {
+            rectangle(svg, (LEFT, TOP - 4.0), (right - LEFT, bottom - TOP + 4.0), "");
+        });
+        label(svg, (LEFT, 26.0), "title", "start", &plot.title);
+        grid(svg, &scale);
+        label(svg, ((LEFT + right) / 2.0, HEIGHT - 14.0), "name", "middle", &plot.x);
+        turned(svg, (18.0, (TOP + bottom) / 2.0), &plot.y);
+        svg.within("g", &[("clip-path", "url(#inside)")], |svg| {
+            // The first is drawn last, above the others.
+            for (at, curve) in plot.curves.iter().enumerate().rev() {
+                // Places on a level line between others say nothing.
+                let turns = |step: &usize| {
+                    let value = |at: Option<usize>| at.and_then(|at| curve.values.get(at));
+                    let here = value(Some(*step));
+                    here != value(step.checked_sub(1)) || here != value(Some(*step + 1))
+                };
+                let steps = (0..curve.values.len()).filter(turns);
+                let places = steps.map(|step| (scale.x(step as f64 + 1.0), scale.y(curve.values[step])));
+                polyline(svg, places, &format!("c{at}"));
+            }
+        });
+        for marker in &plot.markers {
+            diamond(svg, (scale.x(marker.x), scale.y(marker.y.clamp(scale.lowest, 1.0))));
+        }
+        legend(svg, plot);
+    });
+    file.finish()
 }
 
 fn scale(plot: &Plot) -> Scale {
@@ -118,70 +125,56 @@ fn tick(steps: f64) -> f64 {
     nice.unwrap_or(10.0) * power
 }
 
-fn grid(text: &mut String, scale: &Scale) {
+fn grid(svg: &mut Markup, scale: &Scale) {
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    let line = |text: &mut String, from: (f64, f64), to: (f64, f64), colour: &str| {
-        let _ = writeln!(
-            text,
-            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\"/>",
-            from.0, from.1, to.0, to.1
-        );
-    };
     let step = if scale.lowest < 0.75 { 0.1 } else { 0.05 };
     let lines = ((1.0 - scale.lowest) / step).round() as u32;
     for at in 0..=lines {
         let value = 1.0 - f64::from(at) * step;
         let y = scale.y(value);
-        line(text, (LEFT, y), (right, y), "#e4e4e4");
-        label(text, (LEFT - 8.0, y + 4.0), "end", "", &format!("{value:.2}"));
+        line(svg, (LEFT, y), (right, y), "grid");
+        label(svg, (LEFT - 8.0, y + 4.0), "tick", "end", &format!("{value:.2}"));
     }
     let step = tick(scale.steps);
     let mut at = 0.0;
     while at <= scale.steps {
         let shown = f64::max(at, 1.0);
         let x = scale.x(shown);
-        line(text, (x, TOP), (x, bottom), "#e4e4e4");
-        label(text, (x, bottom + 18.0), "middle", "", &format!("{shown}"));
+        line(svg, (x, TOP), (x, bottom), "grid");
+        label(svg, (x, bottom + 18.0), "tick", "middle", &format!("{shown}"));
         at += step;
     }
-    line(text, (LEFT, bottom), (right, bottom), "#888");
-    line(text, (LEFT, TOP), (LEFT, bottom), "#888");
+    line(svg, (LEFT, bottom), (right, bottom), "axis");
+    line(svg, (LEFT, TOP), (LEFT, bottom), "axis");
 }
 
+/// How a curve looks.
 fn stroke(at: usize) -> String {
     let (colour, dash) = (COLOURS[at % COLOURS.len()], DASHES[at / COLOURS.len() % DASHES.len()]);
     let width = if at == 0 { 3.0 } else { 1.8 };
-    format!("stroke=\"{colour}\" stroke-width=\"{width}\"{dash}")
+    format!(".c{at}{{stroke:{colour};stroke-width:{width};stroke-dasharray:{dash}}}")
 }
 
 /// The names, best at the end first, so that they stand in the order of the curves' ends.
-fn legend(text: &mut String, plot: &Plot) {
+fn legend(svg: &mut Markup, plot: &Plot) {
     let mut order: Vec<usize> = (0..plot.curves.len()).collect();
     let last = |at: &usize| plot.curves[*at].values.last().copied().unwrap_or(0.0);
     order.sort_by(|a, b| last(b).total_cmp(&last(a)));
     let (x, mut y) = (WIDTH - RIGHT + 16.0, TOP + 6.0);
     for at in order {
-        let _ = writeln!(text, "<line x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\" {}/>", x + 24.0, stroke(at));
-        label(text, (x + 31.0, y + 4.5), "start", "", &plot.curves[at].name);
+        line(svg, (x, y), (x + 24.0, y), &format!("c{at}"));
+        label(svg, (x + 31.0, y + 4.5), "key", "start", &plot.curves[at].name);
         y += 21.0;
     }
     if !plot.markers.is_empty() {
-        diamond(text, (x + 12.0, y));
-        label(text, (x + 31.0, y + 4.5), "start", "", &plot.markers_name);
+        diamond(svg, (x + 12.0, y));
+        label(svg, (x + 31.0, y + 4.5), "key", "start", &plot.markers_name);
     }
 }
 
-fn diamond(text: &mut String, (x, y): (f64, f64)) {
-    let _ = writeln!(
-        text,
-        "<path d=\"M{x:.1} {:.1}l5.5 5.5l-5.5 5.5l-5.5 -5.5z\" fill=\"#fff\" stroke=\"#222\" stroke-width=\"1.6\"/>",
-        y - 5.5
-    );
-}
-
-fn label(text: &mut String, (x, y): (f64, f64), anchor: &str, style: &str, words: &str) {
-    let words = words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\"{style}>{words}</text>");
+fn diamond(svg: &mut Markup, (x, y): (f64, f64)) {
+    let path = format!("M{x:.1} {:.1}l5.5 5.5l-5.5 5.5l-5.5 -5.5z", y - 5.5);
+    svg.empty("path", &[("d", &path), ("class", "other")]);
 }
 
 #[cfg(test)]

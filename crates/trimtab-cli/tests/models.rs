@@ -23,6 +23,15 @@ fn without_measurements_it_says_what_to_do() {
 }
 
 #[test]
+fn an_unknown_model_is_an_error_that_lists_the_known_ones() {
+    let machine = Machine::new();
+    let output = machine.command(&["models"]).env("TRIMTAB_MODEL", "clever").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("TRIMTAB_MODEL") && told.contains("clever"), "{told}");
+    assert!(told.contains("auto, default, linear, tree, forest, extra, mlp, svm, nearest"), "{told}");
+}
+
+#[test]
 fn every_kind_is_judged_on_what_was_tuned_and_drawn() {
     let wisdom = Machine::new();
     let sizes = ["2x3x4", "4x4x4", "5x6x7", "8x8x8", "9x4x16", "16x16x16", "3x20x5", "24x24x24", "32x8x8"];

@@ -11,6 +11,7 @@ mod estimate;
 mod kernel;
 mod measurement;
 mod problem;
+mod random_numbers;
 mod space;
 mod state;
 mod table;
@@ -30,6 +31,7 @@ pub use problem::{
     MAX_NUMBERS, MAX_RANK, MAX_SIZES, MAX_STEPS, MAX_WAITING, Matmul, Operand, Operation, Over, Problem,
     ProblemError, Product, Reduce, ReduceOp, Step, Transpose, TypedProblem, UnaryOp, Varies,
 };
+pub use random_numbers::RandomNumbers;
 pub use space::{Config, MAX_AXES, Point, Space};
 pub use state::{Condition, State};
 pub use table::{AnyKernel, KernelTable, erase, panic_message};

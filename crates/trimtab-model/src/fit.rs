@@ -83,7 +83,7 @@ impl Fit {
         };
         let first = used.len().saturating_sub(MAX_NEIGHBOURS);
         for o in &used[first..] {
-            let residual = (o.measured_ns / fit.base(&o.roofline)).log2();
+            let residual = (o.measured_ns / fit.sum_ns(&o.roofline)).log2();
             fit.neighbours.push(Neighbour { row: row(&o.work, &o.sizes), residual });
         }
         fit.spread_log2 = fit.left_out_spread(&left_out[first..]);
@@ -103,7 +103,7 @@ impl Fit {
     /// The expected time of a launch. Allocates nothing.
     pub fn predict(&self, work: &Work, roofline: &Roofline, sizes: &[f64; FEATURES]) -> Estimate {
         let (correction, distance) = self.correction(&row(work, sizes), |_| true);
-        let ns = self.base(roofline) * correction.exp2();
+        let ns = self.sum_ns(roofline) * correction.exp2();
         let far = SPREAD_PER_DOUBLING * distance;
         let spread = (self.spread_log2 * self.spread_log2 + far * far).sqrt();
         Estimate {
@@ -113,8 +113,8 @@ impl Fit {
         }
     }
 
-    /// The sum of terms, in bounds.
-    fn base(&self, roofline: &Roofline) -> f64 {
+    /// The sum of terms alone, in nanoseconds, without what the nearest observations say.
+    pub fn sum_ns(&self, roofline: &Roofline) -> f64 {
         let least = self.best_ratio / MOST_EFFICIENT * roofline.total_ns();
         let sum = self.linear.at(&terms(roofline));
         if sum.is_finite() { sum.max(least).clamp(0.5, LONGEST_NS) } else { LONGEST_NS }
@@ -160,7 +160,7 @@ impl Fit {
     }
 }
 
-pub(crate) fn terms(roofline: &Roofline) -> [f64; TERMS] {
+fn terms(roofline: &Roofline) -> [f64; TERMS] {
     let bounded = |ns: f64| if ns > 0.0 { ns.min(LONGEST_NS) } else { 0.0 };
     [
         1.0,

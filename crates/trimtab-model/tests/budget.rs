@@ -3,13 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
 use proptest::prelude::*;
-use trimtab_model::learn::{Dice, Ledger, PROBLEM_SHARE, PROCESS_SHARE, Pick, Policy};
+use trimtab_core::RandomNumbers;
+use trimtab_model::learn::{Ledger, PROBLEM_SHARE, PROCESS_SHARE, Pick, Policy};
 
 /// Rounding of sums, in nanoseconds.
 const ROUNDING: f64 = 1e-3;
 
-fn policies(count: usize, dice: &mut Dice) -> Vec<Policy> {
-    let one = |dice: &mut Dice| {
+fn policies(count: usize, dice: &mut RandomNumbers) -> Vec<Policy> {
+    let one = |dice: &mut RandomNumbers| {
         let prior: Vec<f64> = (0..2 + dice.below(6)).map(|_| 1.5 * dice.unit()).collect();
         Policy::new(&prior, 0.02 + 0.5 * dice.unit(), true, dice.bits()).unwrap()
     };
@@ -17,7 +18,7 @@ fn policies(count: usize, dice: &mut Dice) -> Vec<Policy> {
 }
 
 /// Times that change without reason, mostly within a factor of ten, at times by `wild`.
-fn any_time(dice: &mut Dice, wild: f64) -> f64 {
+fn any_time(dice: &mut RandomNumbers, wild: f64) -> f64 {
     let wild = if dice.below(7) == 0 { 1.0 + wild * dice.unit() } else { 1.0 };
     1e3 * (1.0 + 9.0 * dice.unit()) * wild
 }
@@ -29,7 +30,7 @@ proptest! {
     fn times_within_their_bounds_never_exceed_a_budget_even_with_calls_under_way_at_once(
         seed in any::<u64>(), problems in 1usize..6, slowest in 0.0f64..1.0,
     ) {
-        let mut dice = Dice::new(seed);
+        let mut dice = RandomNumbers::new(seed);
         let mut policies = policies(problems, &mut dice);
         let mut process = Ledger::default();
         let mut explored = 0u64;
@@ -56,7 +57,7 @@ proptest! {
     fn whatever_times_come_one_call_is_owed_at_most_and_is_earned_back_before_the_next(
         seed in any::<u64>(), wild in 1.0f64..1e5,
     ) {
-        let mut dice = Dice::new(seed);
+        let mut dice = RandomNumbers::new(seed);
         let mut policy = policies(1, &mut dice).remove(0);
         let mut process = Ledger::default();
         // What the last explored call took beyond what was expected.
@@ -80,7 +81,7 @@ fn rivals_are_tried_within_the_budget_and_a_trial_that_never_comes_back_holds_no
     let truth = [110.0, 100.0, 130.0];
     let mut policy = Policy::new(&[0.0, 0.1, 0.2], 0.2, true, 1).unwrap();
     let mut process = Ledger::default();
-    let mut dice = Dice::new(2);
+    let mut dice = RandomNumbers::new(2);
     let mut given_up = 0;
     for call in 0..3000 {
         let pick = policy.pick_held(&mut process);

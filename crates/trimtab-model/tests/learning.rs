@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
-use trimtab_core::{DType, Matmul, Problem};
+use trimtab_core::{DType, Matmul, Problem, RandomNumbers};
 use trimtab_model::learn::{
-    Axes, Dice, ENOUGH_LOSS, FIRST, Learned, Model, ModelKind, SLOWEST_LOG2, Table, axes, k_centre, next,
-    relative, shape,
+    Axes, ENOUGH_LOSS, FIRST, Learned, Model, ModelChoice, ModelKind, SLOWEST_LOG2, Table, axes, k_centre,
+    next, relative, shape,
 };
 
 const SEED: u64 = 1;
@@ -63,7 +63,7 @@ fn geomean(losses: &[(f64, f64)]) -> f64 {
 fn judged(times: &Times, kind: ModelKind, count: usize, draws: u64) -> Vec<(f64, f64)> {
     let mut all = Vec::new();
     for draw in 0..draws {
-        let order = Dice::new(draw).order(times.table.len());
+        let order = RandomNumbers::new(draw).order(times.table.len());
         let (measured, others) = order.split_at(count);
         let learned = Learned::fit(kind, &times.table.part(measured), draw).unwrap();
         all.extend(losses(times, &learned, others));
@@ -95,7 +95,7 @@ fn every_kind_beats_the_best_single_variant_by_far() {
         geomean(&rows.collect::<Vec<_>>())
     };
     let single = (0..times.variants.len()).filter(always).map(lost).fold(f64::INFINITY, f64::min);
-    for kind in ModelKind::ALL.into_iter().filter(|kind| kind.fits(&times.table)) {
+    for kind in ModelKind::ALL {
         let mean = geomean(&judged(&times, kind, 150, 1));
         assert!(mean - 1.0 < 0.25 * (single - 1.0), "{}: {mean}, best single {single}", kind.name());
     }
@@ -142,7 +142,7 @@ fn one_decade_beyond_what_was_measured_is_still_chosen_well() {
 fn the_same_table_and_seed_give_the_same_predictions_bit_for_bit() {
     let times = times();
     let part = times.table.part(&(0..80).collect::<Vec<_>>());
-    for kind in ModelKind::ALL.into_iter().filter(|kind| kind.fits(&part)) {
+    for kind in ModelKind::ALL {
         let predict = || {
             let mut model = kind.make(SEED);
             model.fit(&part);
@@ -162,7 +162,6 @@ fn the_same_table_and_seed_give_the_same_predictions_bit_for_bit() {
             seen
         };
         assert_eq!(predict(), predict(), "{}", kind.name());
-        assert_eq!(ModelKind::named(kind.name()), Some(kind));
         assert_eq!(kind.make(SEED).name(), kind.name());
     }
 }
@@ -170,7 +169,7 @@ fn the_same_table_and_seed_give_the_same_predictions_bit_for_bit() {
 #[test]
 fn every_kind_says_what_a_choice_rests_on() {
     let times = times();
-    for kind in ModelKind::ALL.into_iter().filter(|kind| kind.fits(&times.table)) {
+    for kind in ModelKind::ALL {
         let mut model = kind.make(SEED);
         model.fit(&times.table);
         let at = shape(&product([500, 300, 200]));
@@ -193,7 +192,7 @@ fn what_is_observed_counts_at_once_where_the_model_says_so() {
     let mut told = vec![0.0; part.rivals()];
     assert!(relative(&ns, &mut told));
     let mut counted = Vec::new();
-    for kind in ModelKind::ALL.into_iter().filter(|kind| kind.fits(&part)) {
+    for kind in ModelKind::ALL {
         let mut model = kind.make(SEED);
         model.fit(&part);
         let predict = |model: &dyn Model| {
@@ -237,7 +236,7 @@ fn linear_updates_end_where_a_fit_of_all_rows_does() {
 
 #[test]
 fn rows_that_count_little_say_little() {
-    let axes = Axes { names: vec!["log2 m".to_string()], near: 1, prior: 0 };
+    let axes = Axes { names: vec!["log2 m".to_string()], near: 1 };
     let mut table = Table::new(axes, 2);
     for step in 0..40 {
         // Old measurements say the second is twice as slow, fresh ones the first.
@@ -258,23 +257,6 @@ fn rows_that_count_little_say_little() {
         model.predict(&[7.0], &mut log2, &mut spread, &mut []);
         assert!(log2[1] + 0.5 < log2[0], "{}: {log2:?}", kind.name());
     }
-}
-
-#[test]
-fn the_analytic_prior_is_told_among_the_numbers_and_judged_like_a_model() {
-    let names = ["log2 m", "a", "b"].map(str::to_string).to_vec();
-    let mut table = Table::new(Axes { names, near: 1, prior: 2 }, 2);
-    for step in 0..30 {
-        let size = f64::from(step) / 3.0;
-        // The truth crosses over at five; the prior says so too.
-        assert!(table.push(&[size, size, 5.0], &[size.exp2(), 32.0], 1.0));
-    }
-    let learned = Learned::fit(ModelKind::Analytic, &table, SEED).unwrap();
-    let mut buffers = learned.buffers();
-    assert_eq!(learned.choose(&[2.0, 2.0, 5.0], |_| true, &mut buffers).unwrap().rival, 0);
-    assert_eq!(learned.choose(&[8.0, 8.0, 5.0], |_| true, &mut buffers).unwrap().rival, 1);
-    assert!(learned.regret() < 1.001);
-    assert!(Learned::fit(ModelKind::Analytic, &times().table, SEED).is_none());
 }
 
 /// A model of the caller's own: always the same.
@@ -299,17 +281,50 @@ impl Model for Stubborn {
 }
 
 #[test]
-fn a_model_of_the_callers_own_is_judged_like_the_others_and_auto_does_not_pick_the_worse() {
+fn a_model_of_the_callers_own_is_judged_like_the_others() {
     let times = times();
     let part = times.table.part(&(0..100).collect::<Vec<_>>());
-    let own = Learned::with(&|| Box::new(Stubborn), &part, SEED).unwrap();
+    let own = Learned::with(&|_| Box::new(Stubborn), &part, SEED).unwrap();
     let default = Learned::fit(ModelKind::Default, &part, SEED).unwrap();
-    let auto = Learned::auto(&part, SEED).unwrap();
     assert!(own.regret() > 1.2 && default.regret() < 1.1, "{} {}", own.regret(), default.regret());
-    assert!(auto.regret() <= default.regret() && auto.regret_p95() >= 1.0);
     let mut buffers = own.buffers();
     let choice = own.choose(part.at(0), |_| true, &mut buffers).unwrap();
     assert!(choice.rival == 2 && choice.expected_loss() > 0.05, "{choice:?}");
+}
+
+#[test]
+fn auto_takes_the_kind_with_the_least_cross_validated_loss_and_the_same_one_again() {
+    let times = times();
+    let mut taken = Vec::new();
+    for rows in [0..30, 30..90, 100..300] {
+        let part = times.table.part(&rows.collect::<Vec<_>>());
+        let judged = ModelKind::ALL.map(|kind| Learned::fit(kind, &part, SEED).unwrap());
+        let least = judged.iter().min_by(|a, b| a.regret().total_cmp(&b.regret())).unwrap();
+        let again = || ModelChoice::Auto.learn(&part, SEED).unwrap();
+        let (one, other) = (again(), again());
+        assert_eq!((one.model().name(), one.losses()), (least.model().name(), least.losses()));
+        assert_eq!((one.model().name(), one.losses()), (other.model().name(), other.losses()));
+        assert!(one.regret_p95() >= one.regret() && one.losses().len() == part.len());
+        taken.push(one.model().name());
+    }
+    // Were it always the default, nothing would be shown.
+    assert!(taken.iter().any(|name| *name != "default"), "{taken:?}");
+}
+
+#[test]
+fn a_model_is_chosen_by_its_name_and_an_unknown_one_lists_the_names() {
+    let part = times().table.part(&(0..40).collect::<Vec<_>>());
+    for kind in ModelKind::ALL {
+        let choice: ModelChoice = kind.name().to_ascii_uppercase().parse().unwrap();
+        assert!(matches!(choice, ModelChoice::Kind(named) if named == kind), "{choice:?}");
+        let learned = choice.learn(&part, SEED).unwrap();
+        assert_eq!(learned.model().name(), kind.name());
+    }
+    assert!(matches!("auto".parse(), Ok(ModelChoice::Auto)));
+    let error = "clever".parse::<ModelChoice>().unwrap_err().to_string();
+    assert!(error.contains("`clever`") && error.contains("auto, default, linear, tree, forest"), "{error}");
+    let own = ModelChoice::custom(|_| Box::new(Stubborn));
+    assert_eq!(own.learn(&part, SEED).unwrap().model().name(), "stubborn");
 }
 
 #[test]
@@ -322,12 +337,6 @@ fn only_what_may_run_is_chosen_and_too_few_problems_give_no_model() {
     }
     assert!(learned.choose(times.table.at(0), |_| false, &mut buffers).is_none());
     assert!(Learned::fit(ModelKind::Default, &times.table.part(&[0, 1, 2]), SEED).is_none());
-    let shapes: Vec<Vec<f64>> = (2..11).map(|log| shape(&product([1 << log; 3]))).collect();
-    let turns = learned.turns(shapes.iter().map(Vec::as_slice));
-    assert!(
-        turns[0].0 == 0 && turns.len() > 1 && turns.windows(2).all(|pair| pair[0].1 != pair[1].1),
-        "{turns:?}"
-    );
 }
 
 #[test]
@@ -342,7 +351,7 @@ fn covering_rows_lie_farther_apart_than_random_ones() {
     };
     let covering = k_centre(&times.table, &[], 30);
     assert_eq!(covering.len(), 30);
-    assert!(closest(&covering) > 4.0 * closest(&Dice::new(1).order(times.table.len())[..30]));
+    assert!(closest(&covering) > 4.0 * closest(&RandomNumbers::new(1).order(times.table.len())[..30]));
     // What is taken already is not taken again.
     let more = k_centre(&times.table, &covering, 300);
     assert_eq!(more.len(), 300);
@@ -354,7 +363,7 @@ fn measuring_where_the_model_doubts_is_worth_more_than_measuring_anywhere() {
     let times = times();
     let (mut active, mut random) = (0.0, 0.0);
     for seed in 0..3 {
-        let wanted_rows = &Dice::new(seed).order(times.table.len())[..300];
+        let wanted_rows = &RandomNumbers::new(seed).order(times.table.len())[..300];
         let mut wanted = Table::new(times.table.axes().clone(), times.variants.len());
         wanted_rows.iter().for_each(|&row| assert!(wanted.want(times.table.at(row))));
         let takes = |row: usize, rival: usize| times.ns[wanted_rows[row]][rival].is_finite();
@@ -388,7 +397,7 @@ fn measuring_where_the_model_doubts_is_worth_more_than_measuring_anywhere() {
 fn measuring_ends_when_little_is_left_to_lose() {
     // One rival is always twice as fast: after the first rows there is nothing to learn.
     let mut table = Table::new(axes(&product([1; 3])), 2);
-    let mut dice = Dice::new(1);
+    let mut dice = RandomNumbers::new(1);
     while table.len() < 60 {
         let [m, n, k] = [0; 3].map(|_: i32| 4 + dice.below(1000) as u64);
         table.push(&shape(&product([m, n, k])), &[100.0, 200.0], 1.0);
@@ -398,30 +407,4 @@ fn measuring_ends_when_little_is_left_to_lose() {
     let learned = Learned::fit(ModelKind::Default, &table.part(&measured), SEED).unwrap();
     let done = next(&table, &measured, Some(&learned), |_, _| true, 10);
     assert!(done.rows.is_empty() && done.expected_loss.is_some_and(|loss| loss < ENOUGH_LOSS), "{done:?}");
-}
-
-#[test]
-fn with_caution_the_steady_rival_is_kept_where_the_other_may_be_a_disaster_and_nowhere_else() {
-    let axes = Axes { names: vec!["size".to_string(), "noise".to_string()], near: 1, prior: 0 };
-    let mut table = Table::new(axes, 2);
-    let mut dice = Dice::new(7);
-    for nth in 0..400u64 {
-        let size = 8.0 * dice.unit();
-        // A little faster, but one in three of the largest takes eight times as long.
-        let other = if size > 7.8 && dice.below(3) == 0 { 800.0 } else { 80.0 };
-        assert!(table.push_kin(&[size, dice.unit()], &[100.0, other], 1.0, nth / 4));
-    }
-    // What is at stake is summed time: the rival that is usually slower is the steady one.
-    for _ in 0..5 {
-        assert!(table.push(&[7.9, dice.unit()], &[100.0, 80_000.0], 1.0));
-    }
-    let learned = Learned::cautious(&table, SEED).unwrap();
-    assert_eq!(learned.steady(), Some(0));
-    let mut buffers = learned.buffers();
-    let mut chosen =
-        |size: f64| learned.choose_with_caution(&[size, 0.5], |_| true, &mut buffers).unwrap().rival;
-    assert_eq!([1.0, 3.0, 6.0].map(&mut chosen), [1, 1, 1]);
-    assert_eq!(chosen(7.9), 0);
-    let mut barred = learned.buffers();
-    assert_eq!(learned.choose_with_caution(&[7.9, 0.5], |rival| rival == 1, &mut barred).unwrap().rival, 1);
 }

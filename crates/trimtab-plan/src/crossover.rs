@@ -1,7 +1,7 @@
 //! From which size on one device is faster than another, and how sure that is.
 
 use std::fmt;
-use trimtab_model::learn::Dice;
+use trimtab_core::RandomNumbers;
 use trimtab_model::{Profile, Rung};
 
 /// Places looked at per step of a ladder.
@@ -76,7 +76,7 @@ pub fn crossover(host: &[Rung], other: &[Rung], step: f64) -> Option<Crossover> 
     let (hosts, others): (Vec<Rung>, Vec<Rung>) =
         shared.iter().map(|&(host, other)| (host.clone(), other.clone())).unzip();
     let seen = crossing(&hosts, &others, &places, step)?;
-    let mut dice = Dice::new(SEED);
+    let mut dice = RandomNumbers::new(SEED);
     let mut drawn: Vec<f64> = Vec::with_capacity(DRAWS);
     for _ in 0..DRAWS {
         let (host, other) = (draw(&hosts, &mut dice), draw(&others, &mut dice));
@@ -132,7 +132,7 @@ fn crossing(host: &[Rung], other: &[Rung], places: &[f64], step: f64) -> Option<
 }
 
 /// The same ladder with as many repeats of each size, drawn from those that were made.
-fn draw(steps: &[Rung], dice: &mut Dice) -> Vec<Rung> {
+fn draw(steps: &[Rung], dice: &mut RandomNumbers) -> Vec<Rung> {
     let one = |step: &Rung| {
         let count = step.ns.len();
         let ns = (0..count).filter_map(|_| step.ns.get(dice.below(count)).copied()).collect();
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn ladder(start: f64, unit: f64, noise: f64, seed: u64) -> Vec<Rung> {
-        let mut dice = Dice::new(seed);
+        let mut dice = RandomNumbers::new(seed);
         let sizes = (0..8).map(|nth| 1024u64 << (2 * nth));
         let mut time = |size: u64| (start + unit * size as f64) * (1.0 + noise * dice.normal().abs());
         sizes.map(|size| Rung { size, ns: (0..4).map(|_| time(size)).collect() }).collect()

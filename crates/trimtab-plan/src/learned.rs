@@ -7,11 +7,11 @@ use crate::offload::is_open;
 use crate::plan::{Decision, Reason, Rival};
 use crate::planner::Planner;
 use crate::table::TermsId;
-use crate::training::{self, Collected, FEWEST_ROWS, Trained};
+use crate::training::{Collected, FEWEST_ROWS, Trained};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use trimtab_core::{Basis, Estimate, KernelId, Matmul, Nanos, Objective, Patience, Point, Problem};
-use trimtab_model::learn::{Learned, Table};
+use trimtab_model::learn::{Learned, ModelChoice, ModelKind, Table};
 
 /// A choice expected to lose no more than this is not measured.
 const SURE: f64 = 0.02;
@@ -63,12 +63,30 @@ pub struct TrainingTable {
     at: Vec<(KernelId, Point)>,
     /// The times with ties, as calls learn them.
     tied: Table,
+    model: ModelChoice,
 }
 
 impl TrainingTable {
-    /// What calls go by once there is enough: a model fitted to these times, rivals within the noise of the best as fast as it.
+    /// A model fitted to these times, rivals within the noise of the best as fast as it: the one chosen if that is quick, else the
+    /// default.
     pub fn learn(&self) -> Option<Learned> {
-        training::learn(&self.tied, field::seed(&[&self.family]))
+        self.judge(self.model.at_once().0)
+    }
+
+    /// A model of that kind, as calls would learn it.
+    pub fn judge(&self, kind: ModelKind) -> Option<Learned> {
+        Learned::fit(kind, &self.tied, field::seed(&[&self.family]))
+    }
+
+    /// Which of these calls go by, once [`ENOUGH_PROBLEMS`] were measured and there was time to compare: a position, if it is one of them.
+    pub fn in_use(&self, judged: &[Learned]) -> Option<usize> {
+        let of = |name: &str| judged.iter().position(|learned| learned.model().name() == name);
+        match &self.model {
+            _ if self.problems.len() < ENOUGH_PROBLEMS => None,
+            ModelChoice::Auto => Learned::least(judged),
+            ModelChoice::Kind(kind) => of(kind.name()),
+            ModelChoice::Custom(_) => None,
+        }
     }
 }
 
@@ -87,9 +105,20 @@ impl Planner {
                     rivals.iter().map(|rival| decider.label(device, problem, rival)).collect()
                 };
                 let names = problems.first().map(names).unwrap_or_default();
-                TrainingTable { device, family, problems, rivals: names, table, at: rivals, tied }
+                let model = decider.experience.training.model.clone();
+                TrainingTable { device, family, problems, rivals: names, table, at: rivals, tied, model }
             })
             .collect()
+    }
+
+    /// Fits the model that decides about problems of this family, as the background does after a call: for whoever would rather wait
+    /// than see what decides until then.
+    pub fn learn_now(&self, problem: &Problem) {
+        let decider = self.decider();
+        for device in 0..decider.devices.own().len() as u16 {
+            decider.experience.load(&decider.devices, device, &decider.wisdom);
+            decider.experience.training.catch_up_now(device, problem);
+        }
     }
 
     /// Which of the rivals take a problem, under the terms of a call that says nothing else: those whose kernel does not decline
@@ -280,15 +309,8 @@ impl Decider {
         let labels: Vec<String> =
             trained.rivals.iter().map(|rival| self.label(device, &problem, rival)).collect();
         let names: Vec<&str> = labels.iter().map(String::as_str).collect();
-        let learned = &trained.learned;
-        let mut grounds = vec![format!(
-            "{} problems of this family and {} rivals, cross-validated {:.1} % slower than the best of them (differences \
-             within the noise left aside)",
-            learned.problems(),
-            names.len(),
-            (learned.regret() - 1.0) * 100.0
-        )];
-        grounds.extend(learned.model().explain(&trained.at(&problem), &names));
+        let mut grounds = vec![trained.grounds()];
+        grounds.extend(trained.learned.model().explain(&trained.at(&problem), &names));
         grounds.extend(self.turns(&trained, &problem, at, &labels));
         decision.grounds = grounds;
     }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use trimtab_core::{
     Device, Estimate, Failure, FailureKind, LaunchError, Lookup, Nanos, Operation, Patience, Problem, Terms,
 };
-use trimtab_model::learn::Ledger;
+use trimtab_model::learn::{Ledger, ModelChoice};
 use trimtab_tune::{Progress, Rules, Stopwatch};
 use trimtab_wisdom::{FactKey, Filter, ImportReport, Wisdom, WisdomError};
 
@@ -54,6 +54,8 @@ pub struct Settings {
     pub switch_margin: f64,
     /// The strategy for settings that are searched. With one named, kernels with few settings are searched too.
     pub strategy: Option<StrategyName>,
+    /// The model that decides about problems nobody has measured.
+    pub model: ModelChoice,
     /// What the user says about which device to use.
     pub offload: Offload,
     /// Whether a plan that rests on no measurement learns the width of its kernel from live calls. Never with
@@ -76,6 +78,7 @@ impl Default for Settings {
             rules: Rules::default(),
             switch_margin: DEFAULT_SWITCH_MARGIN,
             strategy: None,
+            model: ModelChoice::Auto,
             offload: Offload::default(),
             live_resize: true,
             explore: true,
@@ -177,7 +180,8 @@ impl Planner {
         terms: Terms,
     ) -> Planner {
         let devices = Devices::new(devices, usable);
-        let decider = Decider::new(devices, wisdom, settings.switch_margin, settings.offload.clone());
+        let mut decider = Decider::new(devices, wisdom, settings.switch_margin, settings.offload.clone());
+        decider.experience.training.model = settings.model.clone();
         let inner = Inner {
             decider,
             settings,

@@ -3,10 +3,11 @@
 use crate::experience::estimate_of;
 use crate::field;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{KernelId, Point, Problem};
 use trimtab_model::learn::{
-    FEWEST_PROBLEMS, Learned, ModelKind, SLOWEST_LOG2, Table, axes, recency, relative, shape as describe,
+    FEWEST_PROBLEMS, Learned, ModelChoice, SLOWEST_LOG2, Table, axes, recency, relative, shape as describe,
 };
 use trimtab_wisdom::Stats;
 
@@ -23,8 +24,10 @@ const WORTH: f64 = 0.002;
 const TIED: f64 = 0.02;
 /// … this share.
 const MOST_NOISE: f64 = 0.1;
-/// A model is fitted again when there are so many times more measurements.
+/// A model is fitted again when there are so many times more measurements; one that takes longer, as comparing all kinds, …
 const GROWN: f64 = 1.1;
+/// … when there are so many: of 256 problems that takes half a second, in which a core is not there for measuring.
+const GROWN_MUCH: f64 = 1.25;
 /// Problems times rivals that are fitted within a few milliseconds: a call does not wait for more.
 const QUICK: usize = 200;
 /// How far outside the measured sizes a model is believed, in doublings.
@@ -110,6 +113,10 @@ struct Family {
     told: usize,
     fitted_at: usize,
     trained: Option<Arc<Trained>>,
+    /// Whether that is only what could be had at once, and what was chosen is still to be fitted.
+    provisional: bool,
+    /// Whether a thread is at it.
+    learning: bool,
 }
 
 impl Family {
@@ -149,9 +156,19 @@ impl Family {
         }
     }
 
-    /// Whether there is enough to learn from, and a tenth more than when that was last done.
-    fn is_due(&self) -> bool {
-        self.seen.len() >= FEWEST_ROWS && self.told as f64 >= self.fitted_at as f64 * GROWN
+    /// Whether there is enough to learn from, and so much more than when that was last done that it is worth it again.
+    fn is_due(&self, model: &ModelChoice) -> bool {
+        let grown = if model.at_once().1 { GROWN } else { GROWN_MUCH };
+        self.seen.len() >= FEWEST_ROWS && self.told as f64 >= self.fitted_at as f64 * grown
+    }
+
+    /// What is to be learned, if anything is; from now on it counts as learned.
+    fn due(&mut self, model: &ModelChoice) -> Option<Collected> {
+        if !self.provisional && !self.is_due(model) {
+            return None;
+        }
+        (self.fitted_at, self.provisional) = (self.told, false);
+        self.table()
     }
 
     /// The measured problems as a table of the rivals that matter; `None` without two problems or a rival.
@@ -192,7 +209,7 @@ impl Family {
         }
         let kernels = known.iter().map(|&number| self.rivals[number].0).collect();
         let rivals = picked.iter().map(|&number| self.rivals[number]).collect();
-        Some(Collected { table, tied, problems, rivals, kernels, missed_log2 })
+        Some(Collected { table, tied, problems, rivals, kernels, missed_log2, told: self.told })
     }
 }
 
@@ -222,6 +239,7 @@ fn pick(told: &[Vec<f64>], known: &[usize]) -> (Vec<usize>, f64) {
 }
 
 /// A table with what its rows and columns are.
+#[derive(Clone)]
 pub(crate) struct Collected {
     pub table: Table,
     /// The same with rivals that are within the noise of the best as fast as it: what models are fitted to, so that what they are
@@ -232,6 +250,7 @@ pub(crate) struct Collected {
     /// Kernels measured on enough problems, at any point.
     kernels: FxHashSet<KernelId>,
     missed_log2: f64,
+    told: usize,
 }
 
 /// What was learned of one family of problems on one device.
@@ -245,6 +264,8 @@ pub(crate) struct Trained {
     spans: Vec<(f64, f64)>,
     /// What the rivals it tells apart lose against all that were measured, in doublings a problem.
     missed_log2: f64,
+    /// Measurements there were, and whether this is the model chosen: what is put in the place of what.
+    rank: (usize, bool),
 }
 
 /// What a trained says about one problem.
@@ -258,23 +279,38 @@ pub(crate) struct Advice {
 }
 
 impl Trained {
-    fn new(collected: Collected, seed: u64) -> Option<Trained> {
-        let Collected { tied: table, rivals, kernels, missed_log2, .. } = collected;
-        let learned =
-            Some(&table).filter(|table| table.len() >= FEWEST_ROWS).and_then(|table| learn(table, seed))?;
+    fn new(collected: Collected, seed: u64, (model, is_chosen): (&ModelChoice, bool)) -> Option<Trained> {
+        let Collected { tied: table, rivals, kernels, missed_log2, told, .. } = collected;
+        let learned = Some(&table).filter(|table| table.len() >= FEWEST_ROWS).and_then(|table| {
+            // Whatever a user's model does, calls go on without it.
+            catch_unwind(AssertUnwindSafe(|| model.learn(table, seed))).ok()?
+        })?;
         let span = |axis: usize| {
             (0..table.len())
                 .map(|row| table.at(row)[axis])
                 .fold((f64::INFINITY, f64::NEG_INFINITY), |span, at| (span.0.min(at), span.1.max(at)))
         };
         let spans = (0..table.axes().near).map(span).collect();
-        Some(Trained { learned, rivals, kernels, spans, missed_log2 })
+        Some(Trained { learned, rivals, kernels, spans, missed_log2, rank: (told, is_chosen) })
+    }
+
+    /// In words: which model this is, what it rests on, how good it is.
+    pub(crate) fn grounds(&self) -> String {
+        format!(
+            "model `{}`: {} problems of this family and {} rivals, cross-validated {:.1} % slower than the best of them \
+             (differences within the noise left aside)",
+            self.learned.model().name(),
+            self.learned.problems(),
+            self.rivals.len(),
+            (self.learned.regret() - 1.0) * 100.0
+        )
     }
 
     /// The rival expected to be fastest of those that are `eligible`.
     pub(crate) fn advise(&self, problem: &Problem, eligible: impl Fn(usize) -> bool) -> Option<Advice> {
         let mut buffers = self.learned.buffers();
-        let choice = self.learned.choose(&describe(problem), eligible, &mut buffers)?;
+        let choose = || self.learned.choose(&describe(problem), eligible, &mut buffers);
+        let choice = catch_unwind(AssertUnwindSafe(choose)).ok()??;
         let loss = (choice.expected_log2 + self.missed_log2).exp2() - 1.0;
         loss.is_finite().then_some(Advice { rival: choice.rival, loss, log2: buffers.log2 })
     }
@@ -297,6 +333,8 @@ type Families = FxHashMap<(u16, String), Family>;
 #[derive(Default)]
 pub(crate) struct TrainingTables {
     families: Arc<Mutex<Families>>,
+    /// The model that decides.
+    pub model: ModelChoice,
 }
 
 impl TrainingTables {
@@ -323,37 +361,60 @@ impl TrainingTables {
     }
 
     /// What was learned about problems of this family, if enough of them were measured. The first model is fitted here and now
-    /// if that is quick or the caller `waits`, else and ever after by [`catch_up`](TrainingTables::catch_up).
+    /// if that is quick or the caller `waits`, else and ever after by [`catch_up`](TrainingTables::catch_up); what takes longer
+    /// than the default, as comparing all kinds, is left to it in any case.
     pub(crate) fn about(&self, device: u16, problem: &Problem, waits: bool) -> Option<Arc<Trained>> {
         let key = (device, field::family_of(problem));
+        let (kind, is_chosen) = self.model.at_once();
         let collected = {
             let mut families = self.families.lock().ok()?;
             let family = families.get_mut(&key)?;
-            if family.trained.is_some() || !family.is_due() {
+            if family.trained.is_some() || !family.is_due(&self.model) {
                 return family.trained.clone();
             }
             let collected = family.table()?;
             if !waits && collected.table.len() * collected.table.rivals() > QUICK {
                 return None;
             }
-            family.fitted_at = family.told;
+            (family.fitted_at, family.provisional) = (family.told, !is_chosen);
             collected
         };
-        fit(&self.families, &key, collected)
+        fit(&self.families, &key, collected, (&ModelChoice::Kind(kind), is_chosen))
     }
 
-    /// Learns again what there is a tenth more of, by a thread of its own. Called when a decision is made: during a race it would
-    /// take a core away from what is measured.
+    /// Learns again what there is enough more of, by a thread of its own, one a family. Called when a decision is made: during a race it
+    /// would take a core away from what is measured.
     pub(crate) fn catch_up(&self, device: u16, problem: &Problem) {
         let key = (device, field::family_of(problem));
         let Ok(mut families) = self.families.lock() else { return };
-        let Some(family) = families.get_mut(&key).filter(|family| family.is_due()) else { return };
-        family.fitted_at = family.told;
-        if let Some(collected) = family.table() {
-            let families = Arc::clone(&self.families);
-            let body = move || drop(fit(&families, &key, collected));
-            // Without a thread what there is must do until there is more to learn from.
-            let _ = std::thread::Builder::new().name("trimtab-learns".to_string()).spawn(body);
+        let Some(family) = families.get_mut(&key).filter(|family| !family.learning) else { return };
+        let Some(mut collected) = family.due(&self.model) else { return };
+        let ((kind, is_chosen), is_first) = (self.model.at_once(), family.trained.is_none());
+        let (families, model) = (Arc::clone(&self.families), self.model.clone());
+        let body = move || {
+            if is_first && !is_chosen {
+                fit(&families, &key, collected.clone(), (&ModelChoice::Kind(kind), false));
+            }
+            loop {
+                fit(&families, &key, collected, (&model, true));
+                // What was measured meanwhile.
+                let Ok(mut families) = families.lock() else { return };
+                let Some(family) = families.get_mut(&key) else { return };
+                let Some(more) = family.due(&model) else { return family.learning = false };
+                collected = more;
+            }
+        };
+        // Without a thread what there is must do until there is more to learn from.
+        family.learning = std::thread::Builder::new().name("trimtab-learns".to_string()).spawn(body).is_ok();
+    }
+
+    /// The same here and now, for whoever has the time.
+    pub(crate) fn catch_up_now(&self, device: u16, problem: &Problem) {
+        let key = (device, field::family_of(problem));
+        let due = |families: &mut Families| families.get_mut(&key)?.due(&self.model);
+        let collected = self.families.lock().ok().and_then(|mut families| due(&mut families));
+        if let Some(collected) = collected {
+            fit(&self.families, &key, collected, (&self.model, true));
         }
     }
 
@@ -370,16 +431,17 @@ impl TrainingTables {
     }
 }
 
-/// The model that calls go by.
-pub(crate) fn learn(table: &Table, seed: u64) -> Option<Learned> {
-    Learned::fit(ModelKind::Default, table, seed)
-}
-
-/// Fits a model and puts it in the place of the one there, if it can be fitted.
-fn fit(families: &Mutex<Families>, key: &(u16, String), collected: Collected) -> Option<Arc<Trained>> {
-    let trained = Arc::new(Trained::new(collected, field::seed(&[&key.1]))?);
+/// Fits a model and puts it in the place of the one there, if it can be fitted and does not rank below.
+fn fit(
+    families: &Mutex<Families>,
+    key: &(u16, String),
+    collected: Collected,
+    model: (&ModelChoice, bool),
+) -> Option<Arc<Trained>> {
+    let trained = Arc::new(Trained::new(collected, field::seed(&[&key.1]), model)?);
     if let Ok(mut families) = families.lock()
         && let Some(family) = families.get_mut(key)
+        && family.trained.as_ref().is_none_or(|known| known.rank <= trained.rank)
     {
         family.trained = Some(Arc::clone(&trained));
     }

@@ -2,9 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
 use std::sync::Arc;
-use trimtab_core::{Basis, Device, Nanos, Patience, Problem, Terms};
+use trimtab_core::{Basis, Device, Nanos, Patience, Problem, RandomNumbers, Terms};
 use trimtab_plan::calibration::{Before, Calibration, DeviceTimes, Ladder, Origin, measure};
-use trimtab_plan::learn::Dice;
 use trimtab_plan::{Class, Crossover, Decision, Offload, Planner, Reason, Settings, Standing, TermsId, Why};
 use trimtab_replay::machine::Machine;
 use trimtab_wisdom::Wisdom;
@@ -16,7 +15,7 @@ fn call(machine: &Machine, device: usize, problem: &Problem) -> f64 {
 }
 
 fn calibrated(machine: &Machine, noise: f64, seed: u64) -> Calibration {
-    let mut dice = Dice::new(seed);
+    let mut dice = RandomNumbers::new(seed);
     let mut time = |device: usize, problem: &Problem| {
         Some(Nanos((call(machine, device, problem) * (1.0 + noise * dice.normal().abs())) as u64))
     };

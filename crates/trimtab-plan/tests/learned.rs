@@ -7,7 +7,9 @@ use scripted::{Script, Scripted, kernel, reference};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use trimtab_core::{Basis, Constraints, Custom, Device, Nanos, Objective, Patience, Problem, Terms};
+use trimtab_plan::learn::{Learned, Model, ModelChoice, ModelKind, Table};
 use trimtab_plan::{Decision, ENOUGH_PROBLEMS, Planner, Reason, Settings, TermsId, TuneRequest};
+use trimtab_tune::Stopwatch;
 use trimtab_wisdom::{FactKey, Outcome, Stats, Wisdom};
 
 fn problem(size: u64) -> Problem {
@@ -19,7 +21,13 @@ fn kernels() -> Vec<Script> {
 }
 
 fn planner(device: &Arc<Scripted>, wisdom: &Arc<Wisdom>, patience: Patience) -> Planner {
-    let settings = Settings { patience, ..Settings::default() };
+    going_by(device, wisdom, patience, ModelChoice::Auto)
+}
+
+fn going_by(device: &Arc<Scripted>, wisdom: &Arc<Wisdom>, patience: Patience, model: ModelChoice) -> Planner {
+    // A scripted run takes no time; a busy machine must not make it look too long.
+    let budget = Nanos::from_millis(2_000);
+    let settings = Settings { patience, model, budget, ..Settings::default() };
     Planner::new(vec![Arc::clone(device) as Arc<dyn Device>], Arc::clone(wisdom), settings, Terms::default())
 }
 
@@ -35,20 +43,27 @@ fn times(size: u64) -> [(&'static str, &'static str, f64); 4] {
     ]
 }
 
-fn teach(device: &Scripted, wisdom: &Wisdom, sizes: impl IntoIterator<Item = u64>) {
-    for size in sizes {
-        for (name, point, ns) in times(size) {
-            let key = FactKey {
-                device: device.facts().fingerprint.0.clone(),
-                kernel: name.to_string(),
-                version: "1".to_string(),
-                problem: problem(size).to_string(),
-                point: point.to_string(),
-                condition: "quiet".into(),
-            };
-            wisdom.record(key, Outcome::Timed(Stats::single(ns)));
-        }
+fn record<const N: usize>(
+    device: &Scripted,
+    wisdom: &Wisdom,
+    size: u64,
+    times: [(&'static str, &'static str, f64); N],
+) {
+    for (name, point, ns) in times {
+        let key = FactKey {
+            device: device.facts().fingerprint.0.clone(),
+            kernel: name.to_string(),
+            version: "1".to_string(),
+            problem: problem(size).to_string(),
+            point: point.to_string(),
+            condition: "quiet".into(),
+        };
+        wisdom.record(key, Outcome::Timed(Stats::single(ns)));
     }
+}
+
+fn teach(device: &Scripted, wisdom: &Wisdom, sizes: impl IntoIterator<Item = u64>) {
+    sizes.into_iter().for_each(|size| record(device, wisdom, size, times(size)));
 }
 
 /// Sizes from 8 to about 130,000, none of them a power of two.
@@ -93,6 +108,7 @@ fn the_same_wisdom_gives_the_same_learned_plans() {
     let (device, wisdom) = training_table(60);
     let plans = |patience: Patience| -> Vec<String> {
         let planner = planner(&device, &wisdom, patience);
+        planner.learn_now(&problem(50));
         let of = |size| {
             let decision = decided(&planner, size);
             let winner = decision.winner().unwrap();
@@ -128,19 +144,9 @@ fn where_the_model_is_not_sure_its_best_are_raced_and_tuning_races_all() {
     // Which is faster follows no rule a model could find.
     for (nth, size) in sizes(60).enumerate() {
         let (small, large) = if nth * nth % 7 < 3 { (1.0, 1.8) } else { (1.8, 1.0) };
-        for (name, point, factor) in
-            [("small", "tile=1", small), ("large", "tile=1", large), ("reference", "tile=1", 60.0)]
-        {
-            let key = FactKey {
-                device: device.facts().fingerprint.0.clone(),
-                kernel: name.to_string(),
-                version: "1".to_string(),
-                problem: problem(size).to_string(),
-                point: point.to_string(),
-                condition: "quiet".into(),
-            };
-            wisdom.record(key, Outcome::Timed(Stats::single(size as f64 * 10.0 * factor)));
-        }
+        let factors = [("small", "tile=1", small), ("large", "tile=1", large), ("reference", "tile=1", 60.0)];
+        let times = factors.map(|(name, point, factor)| (name, point, size as f64 * 10.0 * factor));
+        record(&device, &wisdom, size, times);
     }
     let planner = planner(&device, &wisdom, Patience::Measure);
     let decision = decided(&planner, 5_000);
@@ -176,6 +182,7 @@ fn mode_off_other_objectives_and_tuning_do_not_go_by_the_model() {
 fn an_explanation_foresees_the_learned_choice_and_says_what_it_rests_on() {
     let (device, wisdom) = training_table(60);
     let planner = planner(&device, &wisdom, Patience::Measure);
+    planner.learn_now(&problem(50));
     let foreseen = planner.explain(&problem(50), TermsId::default()).unwrap();
     let decision = decided(&planner, 50);
     let after = planner.explain(&problem(50), TermsId::default()).unwrap();
@@ -238,6 +245,7 @@ fn most_problems_never_seen_are_answered_without_measuring_for_next_to_no_loss()
     for nth in 0..60 {
         planner.tune(&drawn(nth), TermsId::default(), &request, &mut |_| ()).unwrap();
     }
+    planner.learn_now(&drawn(0));
     let runs = device.runs.load(Ordering::Relaxed);
     let (mut learned, mut lost, mut expected) = (0, 0.0, 0.0);
     for nth in 60..100 {
@@ -283,4 +291,101 @@ fn a_rival_that_declines_a_problem_or_has_no_such_setting_does_not_take_it() {
     let mut fewer = kernels();
     fewer[1].points = vec![(2, 1), (3, 1)];
     assert_eq!(of(fewer), told(true, false));
+}
+
+/// Takes the rival that was slowest in the mean: nobody else would.
+#[derive(Default)]
+struct Contrary {
+    slowest: usize,
+    panics: bool,
+}
+
+impl Model for Contrary {
+    fn name(&self) -> &'static str {
+        "contrary"
+    }
+
+    fn fit(&mut self, table: &Table) {
+        assert!(!self.panics, "a model that cannot be fitted");
+        let sum = |rival: usize| (0..table.len()).map(|row| table.told(row)[rival]).sum::<f64>();
+        self.slowest = (0..table.rivals()).max_by(|&a, &b| sum(a).total_cmp(&sum(b))).unwrap();
+    }
+
+    fn predict(&self, _: &[f64], log2: &mut [f64], spread: &mut [f64], _: &mut [f64]) {
+        log2.fill(1.0);
+        spread.fill(0.1);
+        log2[self.slowest] = 0.0;
+    }
+
+    fn explain(&self, _: &[f64], rivals: &[&str]) -> Vec<String> {
+        vec![format!("{} was slowest", rivals[self.slowest])]
+    }
+}
+
+#[test]
+fn a_model_of_the_users_own_decides_once_the_background_has_fitted_it() {
+    // Of these sizes most are small, so that `large` is the slowest in the mean.
+    let (device, wisdom) = (Scripted::new(kernels()), Arc::new(Wisdom::in_memory()));
+    teach(&device, &wisdom, (0..60).map(|nth| 20 + 20 * nth));
+    let own = ModelChoice::custom(|_| Box::new(Contrary::default()));
+    let planner = going_by(&device, &wisdom, Patience::Estimate, own);
+    let first = decided(&planner, 51);
+    assert_eq!((first.reason, &*first.winner().unwrap().name), (Reason::Learned, "small"));
+    let says = |size: u64| planner.explain(&problem(size), TermsId::default()).unwrap().grounds.join("\n");
+    let watch = Stopwatch::start();
+    while !says(52).contains("model `contrary`") {
+        assert!(watch.elapsed().duration().as_secs() < 60, "never fitted: {}", says(52));
+        std::thread::yield_now();
+    }
+    let decision = decided(&planner, 53);
+    assert_eq!((decision.reason, &*decision.winner().unwrap().name), (Reason::Learned, "large"));
+    assert!(
+        says(53).contains("large@tile=1 was slowest") && says(53).contains("cross-validated"),
+        "{}",
+        says(53)
+    );
+}
+
+#[test]
+fn a_model_that_panics_is_survived_by_the_default() {
+    let (device, wisdom) = training_table(60);
+    let own = ModelChoice::custom(|_| Box::new(Contrary { panics: true, slowest: 0 }));
+    let planner = going_by(&device, &wisdom, Patience::Estimate, own);
+    assert_eq!(decided(&planner, 50).reason, Reason::Learned);
+    planner.learn_now(&problem(51));
+    let decision = decided(&planner, 52);
+    assert_eq!((decision.reason, &*decision.winner().unwrap().name), (Reason::Learned, "small"));
+}
+
+#[test]
+fn auto_goes_by_the_kind_that_loses_least_and_a_named_kind_is_obeyed() {
+    let (device, wisdom) = training_table(0);
+    // Every other hundred is for the other kernel: a tree finds some of the edges, and a smooth function none.
+    for nth in 0..60u64 {
+        let size = 20 + 37 * nth + nth * nth % 7;
+        let as_if = if (size / 100) % 2 == 1 { 10 } else { 10_000 };
+        let times = times(as_if).map(|(name, point, ns)| (name, point, ns * size as f64 / as_if as f64));
+        record(&device, &wisdom, size, times);
+    }
+    let planner = |model: ModelChoice| {
+        let planner = going_by(&device, &wisdom, Patience::Measure, model);
+        planner.learn_now(&problem(50));
+        planner
+    };
+    let auto = planner(ModelChoice::Auto);
+    let [training_table] = &auto.training_tables(1)[..] else { panic!("one family") };
+    let judged: Vec<Learned> =
+        ModelKind::ALL.into_iter().filter_map(|kind| training_table.judge(kind)).collect();
+    let used = &judged[training_table.in_use(&judged).unwrap()];
+    assert!(judged.iter().all(|other| used.regret() <= other.regret()), "{used:?}");
+    assert!(judged[0].regret() > used.regret(), "{used:?}: the default is as good");
+    let says =
+        |planner: &Planner| planner.explain(&problem(50), TermsId::default()).unwrap().grounds[0].clone();
+    let said = says(&auto);
+    assert!(said.starts_with(&format!("model `{}`: 60 problems", used.model().name())), "{said}");
+    assert_eq!(says(&planner(ModelChoice::Auto)), said);
+    for kind in [ModelKind::Default, ModelKind::Svm, ModelKind::Mlp] {
+        let said = says(&planner(ModelChoice::Kind(kind)));
+        assert!(said.starts_with(&format!("model `{}`", kind.name())), "{said}");
+    }
 }

@@ -5,11 +5,10 @@ mod plain;
 
 use plain::{Plain, PlainNode, moves};
 use proptest::prelude::*;
-use trimtab_core::{Bytes, Device, Nanos, Problem, Terms, Transfers};
+use trimtab_core::{Bytes, Device, Nanos, Problem, RandomNumbers, Terms, Transfers};
 use trimtab_plan::place::{Graph, Limits, NodeId, PlaceError, Placement, cost, place};
 use trimtab_plan::{Planner, Settings, TermsId};
 use trimtab_replay::machine::{Drawn, Machine, draw};
-use trimtab_tune::search::RandomNumbers;
 
 fn same(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())

@@ -2,12 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
 use serde_json::{Value, json};
-use trimtab_core::{FailureKind, Point};
+use trimtab_core::{FailureKind, Point, RandomNumbers};
 use trimtab_replay::{
     Axis, Completeness, Expression, Outcome, Recording, Row, T4Names, Timing, WriteError, list_recordings,
     read_recordings, read_t4, write_recordings, write_t4,
 };
-use trimtab_tune::search::RandomNumbers;
 
 /// A recording drawn by a seed: one to five axes, some points, failures of every kind, with and without repeats and
 /// compile times, times from nanoseconds to minutes.

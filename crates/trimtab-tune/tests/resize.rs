@@ -2,21 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a value that is not of its ladder has failed the test")]
 
 use proptest::prelude::*;
-use trimtab_core::Nanos;
+use trimtab_core::{Nanos, RandomNumbers};
 use trimtab_tune::{Margins, Observed, Resize};
-
-/// Random numbers that are the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 /// How throughput scatters around a curve.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +15,9 @@ struct Noise {
 }
 
 impl Noise {
-    fn of(&self, random: &mut Random) -> f64 {
-        let even = 1.0 + self.even * (2.0 * random.next() - 1.0);
-        let tail = if random.next() < self.tails { 1.0 + 3.0 * random.next() } else { 1.0 };
+    fn of(&self, random: &mut RandomNumbers) -> f64 {
+        let even = 1.0 + self.even * (2.0 * random.unit() - 1.0);
+        let tail = if random.unit() < self.tails { 1.0 + 3.0 * random.unit() } else { 1.0 };
         even / tail
     }
 }
@@ -44,7 +31,7 @@ fn ladder(rungs: usize) -> Vec<u32> {
 }
 
 /// Runs a controller against a curve; every value it had, in the order it had them.
-fn run(resize: &mut Resize, curve: &[f64], noise: Noise, random: &mut Random, launches: usize) -> Vec<u32> {
+fn run(resize: &mut Resize, curve: &[f64], noise: Noise, random: &mut RandomNumbers, launches: usize) -> Vec<u32> {
     let values = ladder(curve.len());
     let (mut had, before) = (vec![resize.value()], resize.changes() as usize);
     for _ in 0..launches {
@@ -64,9 +51,9 @@ fn swings(had: &[u32]) -> bool {
 }
 
 /// A curve with one or two peaks over a ladder.
-fn curve(rungs: usize, peaks: usize, slope: f64, random: &mut Random) -> Vec<f64> {
+fn curve(rungs: usize, peaks: usize, slope: f64, random: &mut RandomNumbers) -> Vec<f64> {
     let at: Vec<(f64, f64)> =
-        (0..peaks).map(|_| (random.next() * (rungs - 1) as f64, 0.5 + random.next())).collect();
+        (0..peaks).map(|_| (random.unit() * (rungs - 1) as f64, 0.5 + random.unit())).collect();
     (0..rungs)
         .map(|rung| {
             let height = |&(peak, height): &(f64, f64)| height * (-slope * (rung as f64 - peak).abs()).exp2();
@@ -100,9 +87,9 @@ fn a_default_that_is_twice_as_slow_is_left_within_8_launches_wherever_the_better
                     (curve[start], curve[best]) = (1.0, 2.0);
                     let values = ladder(rungs);
                     let mut resize = Resize::new(&values, values[start], Margins::default());
-                    run(&mut resize, &curve, NONE, &mut Random(1), 8);
+                    run(&mut resize, &curve, NONE, &mut RandomNumbers::new(1), 8);
                     assert_eq!(resize.value(), values[best], "{rungs} {start} {best} {beside}");
-                    run(&mut resize, &curve, NONE, &mut Random(1), 200);
+                    run(&mut resize, &curve, NONE, &mut RandomNumbers::new(1), 200);
                     assert!(resize.settled() && resize.value() == values[best]);
                     assert_eq!(resize.gain(), (values[start], 2.0));
                 }
@@ -132,13 +119,13 @@ fn on_any_stationary_curve_and_noise_it_ends_near_the_best_searches_once_and_nev
     for (even, tails, off) in
         [(0.0, 0.0, 0), (0.03, 0.0, 0), (0.02, 0.1, 10), (0.1, 0.1, 10), (0.2, 0.0, 10), (0.2, 0.1, 10)]
     {
-        let mut random = Random(11);
+        let mut random = RandomNumbers::new(11);
         let mut missed = 0;
         for case in 0..1_000 {
-            let rungs = 2 + (random.next() * 9.0) as usize;
-            let slope = random.next() * 0.9;
+            let rungs = 2 + (random.unit() * 9.0) as usize;
+            let slope = random.unit() * 0.9;
             let curve = curve(rungs, 1 + case % 2, slope, &mut random);
-            let start = (random.next() * rungs as f64) as usize;
+            let start = (random.unit() * rungs as f64) as usize;
             let values = ladder(rungs);
             let mut resize = Resize::new(&values, values[start], Margins::default());
             let had = run(&mut resize, &curve, Noise { even, tails }, &mut random, 1_500);
@@ -157,7 +144,7 @@ fn a_machine_that_becomes_slower_as_a_whole_keeps_its_value() {
     let curve = [1.0, 1.6, 2.0, 1.5, 1.0];
     let values = ladder(5);
     for even in [0.0, 0.1] {
-        let (mut random, noise) = (Random(3), Noise { even, tails: 0.05 });
+        let (mut random, noise) = (RandomNumbers::new(3), Noise { even, tails: 0.05 });
         let mut resize = Resize::new(&values, values[0], Margins::default());
         run(&mut resize, &curve, noise, &mut random, 1_000);
         assert_eq!(resize.value(), values[2]);
@@ -176,7 +163,7 @@ fn a_machine_that_becomes_slower_as_a_whole_keeps_its_value() {
 fn a_best_value_that_moves_is_followed_once() {
     let values = ladder(5);
     for even in [0.0, 0.1] {
-        let (mut random, noise) = (Random(5), Noise { even, tails: 0.05 });
+        let (mut random, noise) = (RandomNumbers::new(5), Noise { even, tails: 0.05 });
         let mut resize = Resize::new(&values, values[0], Margins::default());
         run(&mut resize, &[1.0, 1.6, 2.0, 1.5, 1.0], noise, &mut random, 1_000);
         let had = run(&mut resize, &[2.0, 1.5, 1.0, 0.9, 0.8], noise, &mut random, 3_000);
@@ -191,7 +178,7 @@ fn a_load_that_comes_and_goes_changes_it_less_and_less_often() {
     let values = ladder(4);
     let loads = [[1.0, 1.4, 2.0, 1.6], [2.0, 1.4, 0.9, 0.7]];
     for period in [5, 40, 100, 400] {
-        let mut random = Random(9);
+        let mut random = RandomNumbers::new(9);
         let mut resize = Resize::new(&values, values[0], Margins::default());
         let launches = 40_000;
         for round in 0..launches / period {
@@ -224,7 +211,7 @@ fn with_much_idle_time_growing_is_tried_first_and_else_what_helps() {
 fn what_is_far_worse_ends_the_way_in_its_direction() {
     let values = ladder(6);
     let mut resize = Resize::new(&values, values[2], Margins::default());
-    let had = run(&mut resize, &[1.1, 1.2, 1.0, 0.2, 0.1, 0.05], NONE, &mut Random(1), 300);
+    let had = run(&mut resize, &[1.1, 1.2, 1.0, 0.2, 0.1, 0.05], NONE, &mut RandomNumbers::new(1), 300);
     assert!(!had.contains(&values[4]) && !had.contains(&values[5]), "{had:?}");
     assert_eq!(resize.value(), values[1]);
 }
@@ -295,10 +282,10 @@ fn it_says_why() {
     let values = ladder(3);
     let mut resize = Resize::new(&values, values[0], Margins::default());
     assert_eq!(resize.why(), "8: measured before others are tried");
-    run(&mut resize, &[1.0, 2.0, 1.5], NONE, &mut Random(1), 100);
+    run(&mut resize, &[1.0, 2.0, 1.5], NONE, &mut RandomNumbers::new(1), 100);
     assert_eq!(resize.why(), "16: 2.0× the throughput of 8; doubted when throughput shifts for 32 launches");
     let mut resize = Resize::new(&values, values[1], Margins::default());
-    run(&mut resize, &[1.0, 2.0, 1.5], NONE, &mut Random(1), 100);
+    run(&mut resize, &[1.0, 2.0, 1.5], NONE, &mut RandomNumbers::new(1), 100);
     assert_eq!(resize.why(), "16: nothing is clearly better; doubted when throughput shifts for 32 launches");
 }
 

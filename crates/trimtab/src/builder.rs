@@ -13,6 +13,7 @@ use std::sync::Arc;
 use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
 use trimtab_operands::{Executor, Kept, Reference};
+use trimtab_plan::learn::ModelChoice;
 use trimtab_plan::{Offload, Planner, Settings, StrategyName, TermsId, Witness};
 use trimtab_tune::Rules;
 use trimtab_wisdom::Wisdom;
@@ -58,6 +59,38 @@ impl Builder {
     /// ```
     pub fn strategy(mut self, strategy: StrategyName) -> Self {
         self.environment.strategy = Some(strategy);
+        self
+    }
+
+    /// The model that decides about problems nobody has measured: `auto` (of all kinds the one with the least cross-validated loss on
+    /// what was measured here), a kind by name, or one of your own. What takes longer to fit than the default is fitted in the
+    /// background; until then the default decides.
+    ///
+    /// ```
+    /// use trimtab::plan::learn::{Model, ModelChoice, Table};
+    ///
+    /// /// Takes what was fastest in the mean, whatever the sizes.
+    /// #[derive(Default)]
+    /// struct Mean(Vec<f64>);
+    /// impl Model for Mean {
+    ///     fn name(&self) -> &'static str { "mean" }
+    ///     fn fit(&mut self, table: &Table) {
+    ///         let mean = |rival| (0..table.len()).map(|row| table.told(row)[rival]).filter(|log2| !log2.is_nan()).sum::<f64>();
+    ///         self.0 = (0..table.rivals()).map(mean).map(|sum| sum / table.len() as f64).collect();
+    ///     }
+    ///     fn predict(&self, _: &[f64], log2: &mut [f64], spread: &mut [f64], _: &mut [f64]) {
+    ///         log2.copy_from_slice(&self.0);
+    ///         spread.fill(1.0);
+    ///     }
+    ///     fn explain(&self, _: &[f64], _: &[&str]) -> Vec<String> { vec!["the fastest in the mean".to_string()] }
+    /// }
+    /// let own = ModelChoice::custom(|_seed| Box::new(Mean::default()));
+    /// let rt = trimtab::Runtime::builder().wisdom_in_memory().model(own).build()?;
+    /// let rt = trimtab::Runtime::builder().wisdom_in_memory().model("tree".parse()?).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn model(mut self, model: ModelChoice) -> Self {
+        self.environment.model = Some(model);
         self
     }
 
@@ -272,6 +305,7 @@ impl Builder {
         let mut settings = Settings::default();
         settings.patience = asked.patience.or(outside.patience).unwrap_or(settings.patience);
         settings.strategy = asked.strategy.or(outside.strategy);
+        settings.model = asked.model.or(outside.model).unwrap_or(settings.model);
         settings.budget = asked.budget.or(outside.budget).unwrap_or(settings.budget);
         settings.rules = self.rules.unwrap_or(settings.rules);
         settings.live_resize = self.live_resize.unwrap_or(settings.live_resize);

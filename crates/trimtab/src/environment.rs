@@ -3,11 +3,16 @@
 use crate::error::Error;
 use std::path::PathBuf;
 use trimtab_core::{Nanos, Patience};
+use trimtab_plan::learn::ModelChoice;
 use trimtab_plan::{Class, Offload, StrategyName, TuneMode};
 
 /// Every variable trimtab reads, with what it does.
-pub const VARIABLES: [(&str, &str); 15] = [
+pub const VARIABLES: [(&str, &str); 16] = [
     ("TRIMTAB_TUNE", "effort for a new problem: off, estimate, measure, exhaustive, or a search strategy"),
+    (
+        "TRIMTAB_MODEL",
+        "what decides about problems nobody measured: auto, or a model by name (`trimtab models` lists them)",
+    ),
     ("TRIMTAB_BUDGET", "foreground time a new problem may cost: 40ms, 2s"),
     ("TRIMTAB_DEVICE", "the device to use: cpu, gpu, gpu0, part of a name, or auto"),
     ("TRIMTAB_OFFLOAD", "whether GPUs are used at all: auto, or off, which looks for none"),
@@ -28,10 +33,11 @@ pub const VARIABLES: [(&str, &str); 15] = [
 ];
 
 /// What the environment asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
     pub patience: Option<Patience>,
     pub strategy: Option<StrategyName>,
+    pub model: Option<ModelChoice>,
     pub budget: Option<Nanos>,
     pub device: Option<String>,
     pub wisdom: Option<WisdomPlace>,
@@ -82,6 +88,10 @@ impl Environment {
             let valid = format!("use one of: {}", TuneMode::words());
             let mode: TuneMode = value.parse().map_err(|_| wrong("TRIMTAB_TUNE", value, valid))?;
             (environment.patience, environment.strategy) = (Some(mode.patience), mode.strategy);
+        }
+        if let Some(value) = lookup("TRIMTAB_MODEL") {
+            let valid = format!("use one of: {}", ModelChoice::words());
+            environment.model = Some(value.parse().map_err(|_| wrong("TRIMTAB_MODEL", value, valid))?);
         }
         if let Some(value) = lookup("TRIMTAB_BUDGET") {
             let budget = parse_duration(&value).ok_or_else(|| {
@@ -196,6 +206,7 @@ mod tests {
         for (name, value, part) in [
             ("TRIMTAB_TUNE", "fast", "off (also 0, false), estimate, measure, exhaustive"),
             ("TRIMTAB_TUNE", "fast", "auto, model, hill"),
+            ("TRIMTAB_MODEL", "clever", "auto, default, linear, tree"),
             ("TRIMTAB_BUDGET", "soon", "40ms"),
             ("TRIMTAB_BUDGET", "-1s", "40ms"),
             ("TRIMTAB_THREADS", "0", "1 to"),
@@ -217,6 +228,15 @@ mod tests {
         let read = with("TRIMTAB_TUNE", "race").unwrap();
         assert_eq!(read.strategy.map(StrategyName::name), Some("halving"));
         assert_eq!(with("TRIMTAB_TUNE", "measure").unwrap().strategy, None);
+    }
+
+    #[test]
+    fn a_model_is_chosen_by_its_name() {
+        use trimtab_plan::learn::ModelKind;
+        assert!(matches!(with("TRIMTAB_MODEL", "Auto").unwrap().model, Some(ModelChoice::Auto)));
+        let tree = with("TRIMTAB_MODEL", "tree").unwrap().model;
+        assert!(matches!(tree, Some(ModelChoice::Kind(ModelKind::Tree))), "{tree:?}");
+        assert!(with("TRIMTAB_LOG", "on").unwrap().model.is_none());
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::session::{Session, warn};
 use anyhow::Result;
 use serde::Serialize;
 use std::process::ExitCode;
-use trimtab::core::{Nanos, Patience, Problem};
-use trimtab::plan::learn::{Dice, ENOUGH_LOSS, FIRST, Learned, next};
+use trimtab::core::{Nanos, Patience, Problem, RandomNumbers};
+use trimtab::plan::learn::{ENOUGH_LOSS, FIRST, Learned, next};
 use trimtab::plan::{StrategyName, TrainingTable, TuneRequest, family_of, wanted};
 use trimtab::tune::Budget;
 
@@ -101,7 +101,7 @@ impl Family {
 
     /// Problems of all sizes, the same in every run.
     fn candidates(&self) -> Vec<Problem> {
-        let mut dice = Dice::new(0);
+        let mut dice = RandomNumbers::new(0);
         let mut problems: Vec<Problem> = Vec::new();
         // Most draws are small enough; the bound is for those families in which few are.
         for _ in 0..CANDIDATES * 8 {

@@ -1,51 +1,18 @@
 //! `trimtab bench`: every rival of a problem in one interleaved run. Chooses and remembers nothing.
 
-use super::KernelView;
+use super::{add_speed, kernel_view};
 use crate::args::Bench;
 use crate::failure::FAILED;
 use crate::output::{Speed, Table, spread, time, times};
 use crate::progress::Bar;
 use crate::session::Session;
 use anyhow::Result;
-use serde::Serialize;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use trimtab::Comparison;
 use trimtab::core::{Nanos, Problem};
-use trimtab::tune::{Budget, Rules};
-
-#[derive(Serialize)]
-struct BenchView {
-    problem: String,
-    rivals: Vec<RowView>,
-    out: Vec<OutView>,
-    chosen: Option<String>,
-    /// Best time over the chosen one's: 1 is as good as it gets.
-    chosen_vs_best: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct RowView {
-    #[serde(flatten)]
-    kernel: KernelView,
-    min_ns: Option<f64>,
-    median_ns: Option<f64>,
-    spread_log2: Option<f64>,
-    samples: usize,
-    interfered: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gflops: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gb_per_s: Option<f64>,
-    /// Its time over the best one's.
-    vs_best: Option<f64>,
-    chosen: bool,
-}
-
-#[derive(Serialize)]
-struct OutView {
-    kernel: String,
-    reason: String,
-}
+use trimtab::plan::Rival;
+use trimtab::tune::{Budget, Raced, Rules};
 
 pub fn run(session: &Session, problems: &[Problem], args: &Bench) -> Result<ExitCode> {
     let rules = Rules { min_samples: args.rounds, max_samples: args.rounds, ..Rules::thorough() };
@@ -70,38 +37,33 @@ fn best(comparison: &Comparison) -> Option<f64> {
     comparison.rows.first().and_then(|(_, raced)| raced.min()).filter(|&ns| ns > 0.0)
 }
 
-fn view(comparison: &Comparison) -> BenchView {
+fn view(comparison: &Comparison) -> Value {
     let best = best(comparison);
-    let row = |(index, (rival, raced)): (usize, &(trimtab::plan::Rival, trimtab::tune::Raced))| {
-        let min_ns = raced.min();
-        let speed = min_ns.and_then(|ns| Speed::of(&comparison.problem, ns)).map(Speed::entry);
-        let in_unit = |wanted: &str| speed.filter(|(unit, _)| *unit == wanted).map(|(_, value)| value);
-        RowView {
-            kernel: KernelView::from(rival),
-            min_ns,
-            median_ns: raced.median(),
-            spread_log2: raced.spread(),
-            samples: raced.samples.len(),
-            interfered: raced.interfered,
-            gflops: in_unit("gflops"),
-            gb_per_s: in_unit("gb_per_s"),
-            vs_best: min_ns.zip(best).map(|(ns, best)| ns / best),
-            chosen: comparison.chosen == Some(index),
-        }
+    let over = |raced: &Raced| raced.min().zip(best).map(|(ns, best)| ns / best);
+    let row = |(index, (rival, raced)): (usize, &(Rival, Raced))| {
+        let more = json!({
+            "min_ns": raced.min(),
+            "median_ns": raced.median(),
+            "spread_log2": raced.spread(),
+            "samples": raced.samples.len(),
+            "interfered": raced.interfered,
+            "vs_best": over(raced),
+            "chosen": comparison.chosen == Some(index),
+        });
+        let mut view = kernel_view(rival, more);
+        add_speed(&mut view, raced.min().and_then(|ns| Speed::of(&comparison.problem, ns)));
+        view
     };
-    let rivals: Vec<RowView> = comparison.rows.iter().enumerate().map(row).collect();
-    let chosen = rivals.iter().find(|row| row.chosen);
-    BenchView {
-        problem: comparison.problem.to_string(),
-        chosen: chosen.map(|row| row.kernel.kernel.clone()),
-        chosen_vs_best: chosen.and_then(|row| row.vs_best).map(|ratio| 1.0 / ratio),
-        rivals,
-        out: comparison
-            .out
-            .iter()
-            .map(|(kernel, reason)| OutView { kernel: kernel.clone(), reason: reason.clone() })
-            .collect(),
-    }
+    let chosen = comparison.chosen.and_then(|index| comparison.rows.get(index));
+    let out = comparison.out.iter().map(|(kernel, reason)| json!({ "kernel": kernel, "reason": reason }));
+    json!({
+        "problem": comparison.problem.to_string(),
+        "rivals": comparison.rows.iter().enumerate().map(row).collect::<Vec<_>>(),
+        "out": out.collect::<Vec<_>>(),
+        "chosen": chosen.map(|(rival, _)| rival.name.to_string()),
+        // Best time over the chosen one's: 1 is as good as it gets.
+        "chosen_vs_best": chosen.and_then(|(_, raced)| over(raced)).map(|ratio| 1.0 / ratio),
+    })
 }
 
 fn show_table(session: &Session, comparison: &Comparison, gap: bool) -> Result<()> {

@@ -6,9 +6,11 @@ use crate::output::{Table, percent, printable};
 use crate::session::Session;
 use anyhow::Result;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use trimtab::core::{
-    AdapterFacts, Bytes, Device, DeviceFacts, DeviceKind, KernelInfo, Operation, Rates, State, VariantClass,
+    AdapterFacts, Bytes, Cache, Device, DeviceFacts, DeviceKind, KernelInfo, Nanos, Operation, Rates, State,
+    VariantClass,
 };
 
 /// Names the CPU device gives BLAS libraries found on the machine; a second one of a kind is `openblas.2`.
@@ -29,7 +31,7 @@ pub(super) struct DeviceView {
     /// Discrete, integrated, software.
     pub class: Option<&'static str>,
     pub fingerprint: String,
-    pub limits: Option<LimitsView>,
+    pub limits: Option<Value>,
     /// All threads of a processor, by one thread's measured speed; a GPU as a whole.
     pub peak_gflops: f64,
     pub bandwidth_gb_s: f64,
@@ -39,87 +41,23 @@ pub(super) struct DeviceView {
     pub submit_ns: Option<u64>,
     pub cores: Option<u32>,
     pub threads: u32,
-    pub caches: Vec<CacheView>,
+    pub caches: Vec<Value>,
     pub vector_bytes: Option<u32>,
     pub features: Vec<String>,
     pub numa_nodes: Option<u32>,
     pub memory_bytes: Option<u64>,
     pub notes: Vec<(String, String)>,
-    pub state: StateView,
-    pub rates: RatesView,
-    pub kernels: Vec<KernelEntry>,
+    pub state: Value,
+    pub rates: Value,
+    pub kernels: Vec<Value>,
     pub blas: Vec<String>,
     pub problems: Vec<String>,
-}
-
-#[derive(Serialize)]
-pub(super) struct LimitsView {
-    pub max_invocations: u32,
-    pub max_workgroup: [u32; 3],
-    pub max_groups: u32,
-    pub workgroup_memory_bytes: u64,
-    pub max_binding_bytes: u64,
-    pub max_buffer_bytes: u64,
-    pub subgroup_min: Option<u32>,
-    pub subgroup_max: Option<u32>,
-    pub unified_memory: bool,
 }
 
 #[derive(Serialize)]
 pub(super) struct TransferView {
     pub latency_ns: u64,
     pub gb_s: f64,
-}
-
-/// A device that cannot be used.
-#[derive(Serialize)]
-struct UnusableView<'a> {
-    usable: bool,
-    kind: &'static str,
-    reason: &'a str,
-}
-
-#[derive(Serialize)]
-pub(super) struct CacheView {
-    pub level: u8,
-    pub size_bytes: u64,
-    pub shared_by: u32,
-    pub line_bytes: u32,
-}
-
-#[derive(Serialize)]
-pub(super) struct StateView {
-    pub load_1m: Option<f64>,
-    pub steal_share: Option<f64>,
-    pub cpu_pressure: Option<f64>,
-    pub memory_free_bytes: Option<u64>,
-    pub temperature_celsius: Option<f64>,
-    pub frequency_mhz: Option<f64>,
-    pub frequency_max_mhz: Option<f64>,
-    pub throttle_count: Option<u64>,
-    pub on_battery: Option<bool>,
-    pub battery_percent: Option<u32>,
-    pub power_profile: Option<String>,
-    pub energy_uj: Option<u64>,
-}
-
-#[derive(Serialize)]
-pub(super) struct RatesView {
-    pub gflops_one_thread: f64,
-    pub lanes: u32,
-    pub gb_per_s_one_thread: f64,
-    pub gb_per_s_all_threads: f64,
-    pub gb_per_s_cached: f64,
-    pub cached_up_to_bytes: u64,
-    pub launch_ns: u64,
-}
-
-#[derive(Serialize)]
-pub(super) struct KernelEntry {
-    pub operation: &'static str,
-    pub name: String,
-    pub version: String,
-    pub class: &'static str,
 }
 
 pub fn run(session: &Session) -> Result<ExitCode> {
@@ -135,7 +73,7 @@ pub fn run(session: &Session) -> Result<ExitCode> {
     }
     for reason in session.runtime.unusable() {
         if session.out.is_json() {
-            session.out.object(&UnusableView { usable: false, kind: "gpu", reason })?;
+            session.out.object(&json!({ "usable": false, "kind": "gpu", "reason": reason }))?;
         } else {
             session.out.line("")?;
             session.out.line(printable(reason))?;
@@ -146,20 +84,18 @@ pub fn run(session: &Session) -> Result<ExitCode> {
 
 pub(super) fn view(session: &Session, device: &dyn Device) -> DeviceView {
     let facts = device.facts().clone();
-    let cache = |cache: &trimtab::core::Cache| CacheView {
-        level: cache.level,
-        size_bytes: cache.size.0,
-        shared_by: cache.shared_by,
-        line_bytes: cache.line,
+    let cache = |cache: &Cache| {
+        let Cache { level, size, shared_by, line, .. } = cache;
+        json!({ "level": level, "size_bytes": size.0, "shared_by": shared_by, "line_bytes": line })
     };
-    let kernel = |info: &KernelInfo| KernelEntry {
-        operation: info.operation.name(),
-        name: info.name.clone(),
-        version: info.version.to_string(),
-        class: info.class.name(),
+    let kernel = |info: &KernelInfo| {
+        let (operation, class) = (info.operation.name(), info.class.name());
+        json!({ "operation": operation, "name": info.name, "version": info.version.to_string(), "class": class })
     };
     let adapter = facts.adapter.as_deref();
     let (rates, transfers) = (device.rates(), device.transfers());
+    let way =
+        |latency: Nanos, bytes_per_s: f64| TransferView { latency_ns: latency.0, gb_s: bytes_per_s * 1e-9 };
     DeviceView {
         usable: true,
         backend: adapter.map(|adapter| adapter.backend.clone()),
@@ -168,14 +104,8 @@ pub(super) fn view(session: &Session, device: &dyn Device) -> DeviceView {
         limits: adapter.map(limits_view),
         peak_gflops: peak(&facts, &rates) * 1e-9,
         bandwidth_gb_s: rates.bytes_per_s_all * 1e-9,
-        upload: transfers.map(|measured| TransferView {
-            latency_ns: measured.upload_latency.0,
-            gb_s: measured.upload_bytes_per_s * 1e-9,
-        }),
-        download: transfers.map(|measured| TransferView {
-            latency_ns: measured.download_latency.0,
-            gb_s: measured.download_bytes_per_s * 1e-9,
-        }),
+        upload: transfers.map(|moved| way(moved.upload_latency, moved.upload_bytes_per_s)),
+        download: transfers.map(|moved| way(moved.download_latency, moved.download_bytes_per_s)),
         submit_ns: transfers.map(|measured| measured.submit.0),
         kind: facts.kind.name(),
         fingerprint: facts.fingerprint.0,
@@ -187,7 +117,7 @@ pub(super) fn view(session: &Session, device: &dyn Device) -> DeviceView {
         numa_nodes: facts.numa_nodes,
         memory_bytes: facts.memory.map(|memory| memory.0),
         notes: facts.notes,
-        state: state_view(device.state()),
+        state: state_view(&device.state()),
         rates: rates_view(&rates),
         kernels: device.kernels().iter().map(kernel).collect(),
         blas: blas(device).map(|info| format!("{} {}", info.name, info.version)).collect(),
@@ -205,47 +135,47 @@ fn peak(facts: &DeviceFacts, rates: &Rates) -> f64 {
     }
 }
 
-fn limits_view(adapter: &AdapterFacts) -> LimitsView {
-    LimitsView {
-        max_invocations: adapter.max_invocations,
-        max_workgroup: adapter.max_workgroup,
-        max_groups: adapter.max_groups,
-        workgroup_memory_bytes: adapter.workgroup_memory.0,
-        max_binding_bytes: adapter.max_binding.0,
-        max_buffer_bytes: adapter.max_buffer.0,
-        subgroup_min: adapter.subgroup.map(|sizes| sizes.0),
-        subgroup_max: adapter.subgroup.map(|sizes| sizes.1),
-        unified_memory: adapter.unified_memory,
-    }
+fn limits_view(adapter: &AdapterFacts) -> Value {
+    json!({
+        "max_invocations": adapter.max_invocations,
+        "max_workgroup": adapter.max_workgroup,
+        "max_groups": adapter.max_groups,
+        "workgroup_memory_bytes": adapter.workgroup_memory.0,
+        "max_binding_bytes": adapter.max_binding.0,
+        "max_buffer_bytes": adapter.max_buffer.0,
+        "subgroup_min": adapter.subgroup.map(|sizes| sizes.0),
+        "subgroup_max": adapter.subgroup.map(|sizes| sizes.1),
+        "unified_memory": adapter.unified_memory,
+    })
 }
 
-fn state_view(state: State) -> StateView {
-    StateView {
-        load_1m: state.load_1m,
-        steal_share: state.steal_share,
-        cpu_pressure: state.cpu_pressure,
-        memory_free_bytes: state.memory_free.map(|free| free.0),
-        temperature_celsius: state.temperature_celsius,
-        frequency_mhz: state.frequency_mhz,
-        frequency_max_mhz: state.frequency_max_mhz,
-        throttle_count: state.throttle_count,
-        on_battery: state.on_battery,
-        battery_percent: state.battery_percent,
-        power_profile: state.power_profile,
-        energy_uj: state.energy_uj,
-    }
+fn state_view(state: &State) -> Value {
+    json!({
+        "load_1m": state.load_1m,
+        "steal_share": state.steal_share,
+        "cpu_pressure": state.cpu_pressure,
+        "memory_free_bytes": state.memory_free.map(|free| free.0),
+        "temperature_celsius": state.temperature_celsius,
+        "frequency_mhz": state.frequency_mhz,
+        "frequency_max_mhz": state.frequency_max_mhz,
+        "throttle_count": state.throttle_count,
+        "on_battery": state.on_battery,
+        "battery_percent": state.battery_percent,
+        "power_profile": state.power_profile,
+        "energy_uj": state.energy_uj,
+    })
 }
 
-fn rates_view(rates: &Rates) -> RatesView {
-    RatesView {
-        gflops_one_thread: rates.flops_per_s * 1e-9,
-        lanes: rates.lanes,
-        gb_per_s_one_thread: rates.bytes_per_s * 1e-9,
-        gb_per_s_all_threads: rates.bytes_per_s_all * 1e-9,
-        gb_per_s_cached: rates.cached_bytes_per_s * 1e-9,
-        cached_up_to_bytes: rates.cached_up_to.0,
-        launch_ns: rates.launch.0,
-    }
+fn rates_view(rates: &Rates) -> Value {
+    json!({
+        "gflops_one_thread": rates.flops_per_s * 1e-9,
+        "lanes": rates.lanes,
+        "gb_per_s_one_thread": rates.bytes_per_s * 1e-9,
+        "gb_per_s_all_threads": rates.bytes_per_s_all * 1e-9,
+        "gb_per_s_cached": rates.cached_bytes_per_s * 1e-9,
+        "cached_up_to_bytes": rates.cached_up_to.0,
+        "launch_ns": rates.launch.0,
+    })
 }
 
 /// Kernels made of a BLAS library that was found when the process started.

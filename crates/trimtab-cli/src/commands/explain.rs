@@ -1,58 +1,14 @@
 //! `trimtab explain`: the plan in force, why, every rival, and what would change it. Measures nothing.
 
-use super::{EstimateView, KernelView, any_measured, default_rival, device_name, is_unknown};
+use super::{EstimateView, any_measured, default_rival, device_name, is_unknown, kernel_view};
 use crate::failure::bad_input;
 use crate::output::{Speed, Table, axes, percent, printable, spread, time, times};
 use crate::session::Session;
 use anyhow::Result;
-use serde::Serialize;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use trimtab::core::{Basis, Estimate, Patience, Problem};
-use trimtab::plan::{Decision, Reason, Rival, Settings, Why};
-
-#[derive(Serialize)]
-struct Explanation<'a> {
-    problem: String,
-    device: String,
-    kernel: String,
-    point: BTreeMap<String, u32>,
-    estimate: Option<EstimateView>,
-    /// Moving operands and result, and handing the work over; nothing on the processor.
-    transfer_ns: u64,
-    rivals: Vec<RivalView>,
-    reason: &'static str,
-    /// Which of the user's rules about devices left rivals out: `threshold`, `small batch` or `disabled`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    overruled: Option<&'static str>,
-    /// What the choice is expected to lose against the best of all, as a share, where that can be said.
-    expected_loss: Option<f64>,
-    /// What a learned choice rests on, and where it would change.
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    grounds: &'a [String],
-    complete: bool,
-    notes: &'a [String],
-    /// What the first guesses of each device rest on.
-    reasoning: Vec<String>,
-    terms: String,
-    patience: &'static str,
-    default: Option<String>,
-}
-
-#[derive(Serialize)]
-struct RivalView {
-    #[serde(flatten)]
-    kernel: KernelView,
-    device: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    estimate: Option<EstimateView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    declined: Option<String>,
-    transfer_ns: u64,
-    threads: u32,
-    scratch_bytes: u64,
-    chosen: bool,
-}
+use trimtab::plan::{Decision, Reason, Rival, Settings};
 
 pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> {
     if matches!(problem, Problem::Custom(_)) {
@@ -61,6 +17,8 @@ pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> 
     }
     let runtime = &session.runtime;
     let settings = runtime.planner().settings();
+    // What a program that goes on would decide by, not what decides until it has compared models.
+    runtime.planner().learn_now(problem);
     let mut decision = runtime.explain(problem)?;
     let default = default_rival(runtime, &decision, |rival| rival.estimate().is_none());
     let fresh = !any_measured(&decision);
@@ -128,43 +86,53 @@ fn standing_note(
     }
 }
 
-fn view<'a>(
-    session: &Session,
-    decision: &'a Decision,
-    default: Option<String>,
-    all: bool,
-) -> Explanation<'a> {
+fn view(session: &Session, decision: &Decision, default: Option<String>, all: bool) -> Value {
     let winner = decision.winner();
     let rivals = if all { decision.rivals.iter().collect() } else { decision.best_per_kernel() };
-    let rivals = rivals.into_iter().map(|rival| RivalView {
-        kernel: KernelView::from(rival),
-        device: rival.device_id.to_string(),
-        estimate: rival.estimate().map(EstimateView::from),
-        declined: rival.out_because(),
-        transfer_ns: rival.transfer.0,
-        threads: rival.work.threads,
-        scratch_bytes: rival.work.scratch.0,
-        chosen: winner.is_some_and(|winner| std::ptr::eq(winner, rival)),
+    let rivals = rivals.into_iter().map(|rival| {
+        let more = json!({
+            "device": &*rival.device_id,
+            "transfer_ns": rival.transfer.0,
+            "threads": rival.work.threads,
+            "scratch_bytes": rival.work.scratch.0,
+            "chosen": winner.is_some_and(|winner| std::ptr::eq(winner, rival)),
+        });
+        let mut view = kernel_view(rival, more);
+        if let Some(estimate) = rival.estimate() {
+            view["estimate"] = json!(EstimateView::from(estimate));
+        }
+        if let Some(reason) = rival.out_because() {
+            view["declined"] = json!(reason);
+        }
+        view
     });
-    Explanation {
-        problem: decision.problem.to_string(),
-        device: winner.map(|winner| winner.device_id.to_string()).unwrap_or_default(),
-        kernel: winner.map(|winner| winner.name.to_string()).unwrap_or_default(),
-        point: winner.map(|winner| axes(&winner.point_name)).unwrap_or_default(),
-        estimate: winner.and_then(Rival::estimate).map(EstimateView::from),
-        transfer_ns: winner.map_or(0, |winner| winner.transfer.0),
-        rivals: rivals.collect(),
-        reason: decision.reason.name(),
-        overruled: decision.overruled.map(Why::name),
-        expected_loss: decision.expected_loss,
-        grounds: grounds(decision),
-        complete: decision.complete,
-        notes: &decision.notes,
-        reasoning: reasoning(session, decision),
-        terms: decision.terms.to_string(),
-        patience: decision.patience.name(),
-        default,
+    let mut view = json!({
+        "problem": decision.problem.to_string(),
+        "device": winner.map(|winner| winner.device_id.to_string()).unwrap_or_default(),
+        "kernel": winner.map(|winner| winner.name.to_string()).unwrap_or_default(),
+        "point": winner.map(|winner| axes(&winner.point_name)).unwrap_or_default(),
+        "estimate": winner.and_then(Rival::estimate).map(EstimateView::from),
+        // Moving operands and result, and handing the work over; nothing on the processor.
+        "transfer_ns": winner.map_or(0, |winner| winner.transfer.0),
+        "rivals": rivals.collect::<Vec<_>>(),
+        "reason": decision.reason.name(),
+        "expected_loss": decision.expected_loss,
+        "complete": decision.complete,
+        "notes": decision.notes,
+        // What the first guesses of each device rest on.
+        "reasoning": reasoning(session, decision),
+        "terms": decision.terms.to_string(),
+        "patience": decision.patience.name(),
+        "default": default,
+    });
+    // Which of the user's rules about devices left rivals out: `threshold`, `small batch` or `disabled`.
+    if let Some(rule) = decision.overruled {
+        view["overruled"] = json!(rule.name());
     }
+    if !grounds(decision).is_empty() {
+        view["grounds"] = json!(grounds(decision));
+    }
+    view
 }
 
 fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {

@@ -16,11 +16,11 @@ mod tune;
 mod wisdom;
 
 use crate::args::{Cli, Command, problem};
-use crate::output::axes;
+use crate::output::{Speed, axes};
 use crate::session::Session;
 use anyhow::Result;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use trimtab::Runtime;
 use trimtab::core::{Basis, Condition, Estimate, Problem};
@@ -129,23 +129,22 @@ impl From<Estimate> for EstimateView {
     }
 }
 
-/// A kernel at a point as JSON.
-#[derive(Serialize)]
-struct KernelView {
-    kernel: String,
-    point: BTreeMap<String, u32>,
-    version: String,
-    class: &'static str,
+/// A kernel at a point as JSON, with what else there is to say.
+fn kernel_view(rival: &Rival, more: Value) -> Value {
+    let (kernel, class) = (rival.name.to_string(), rival.class.name());
+    let point = axes(&rival.point_name);
+    let mut view =
+        json!({ "kernel": kernel, "point": point, "version": rival.version.to_string(), "class": class });
+    if let (Some(view), Value::Object(more)) = (view.as_object_mut(), more) {
+        view.extend(more);
+    }
+    view
 }
 
-impl From<&Rival> for KernelView {
-    fn from(rival: &Rival) -> KernelView {
-        KernelView {
-            kernel: rival.name.to_string(),
-            point: axes(&rival.point_name),
-            version: rival.version.to_string(),
-            class: rival.class.name(),
-        }
+/// Adds a speed under the name of its unit, where there is one.
+fn add_speed(view: &mut Value, speed: Option<Speed>) {
+    if let Some(Speed { value, unit }) = speed {
+        view[if unit == "GFLOP/s" { "gflops" } else { "gb_per_s" }] = json!(value);
     }
 }
 

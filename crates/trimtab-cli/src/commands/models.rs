@@ -11,14 +11,10 @@ use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
 use trimtab::core::Operation;
-use trimtab::plan::learn::{self, Dice, ModelKind};
-use trimtab::plan::{ENOUGH_PROBLEMS, TrainingTable};
+use trimtab::plan::TrainingTable;
+use trimtab::plan::learn::{self, Learned, ModelKind};
 use trimtab::tune::Stopwatch;
 
-/// Parts the problems are split into: each is predicted by a model of the others.
-const FOLDS: usize = 4;
-/// A choice within this share of the best counts as right.
-const TIED: f64 = 0.02;
 /// Fewer problems than this are not judged.
 const FEWEST: usize = 8;
 /// Predictions timed at least.
@@ -37,12 +33,12 @@ struct Judged {
     geomean: f64,
     /// … and 95th percentile.
     p95: f64,
-    /// Share of problems whose choice was within two per cent of the best.
+    /// Share of problems whose choice was the best or within the noise of it.
     accuracy: f64,
     fit_ms: f64,
     /// Time to predict all rivals of one problem.
     predict_ns: f64,
-    /// Whether so many problems were measured that calls go by what was learned.
+    /// Whether calls go by it: so many problems were measured, and it is the model asked for, or of all the one that loses least.
     used: bool,
     /// The choice's speed as a share of the best's, the worst first.
     #[serde(skip)]
@@ -87,53 +83,30 @@ fn judge(session: &Session, training_table: &TrainingTable) -> Vec<Judged> {
     let device = session.runtime.devices().get(training_table.device as usize);
     let device = device.map(|device| device.facts().id.clone()).unwrap_or_default();
     let middle = training_table.problems.get(training_table.problems.len() / 2);
-    let kinds = ModelKind::ALL.into_iter().filter(|kind| kind.fits(&training_table.table));
-    kinds
-        .filter_map(|kind| {
-            let mut losses = losses(kind, &training_table.table);
-            losses.sort_by(|a, b| b.total_cmp(a));
-            let count = losses.len();
-            let worst = *losses.get(count - 1 - (count.checked_sub(1)?) * 95 / 100)?;
-            let (fit_ms, predict_ns) = speeds(kind, &training_table.table);
-            let right = losses.iter().filter(|loss| **loss <= (1.0 + TIED).log2()).count();
-            Some(Judged {
-                device: device.clone(),
-                like: middle.map(ToString::to_string).unwrap_or_default(),
-                model: kind.name(),
-                problems: training_table.problems.len(),
-                rivals: training_table.rivals.len(),
-                geomean: (losses.iter().sum::<f64>() / count as f64).exp2(),
-                p95: worst.exp2(),
-                accuracy: right as f64 / count as f64,
-                fit_ms,
-                predict_ns,
-                used: kind == ModelKind::Default && training_table.problems.len() >= ENOUGH_PROBLEMS,
-                shares: losses.iter().map(|loss| (-loss).exp2()).collect(),
-            })
-        })
-        .collect()
-}
-
-/// What each problem's choice loses, in doublings, by a model of the other parts.
-fn losses(kind: ModelKind, table: &learn::Table) -> Vec<f64> {
-    let order = Dice::new(0).order(table.len());
-    let mut losses = Vec::new();
-    let (mut log2, mut spread) = (vec![0.0; table.rivals()], vec![0.0; table.rivals()]);
-    for fold in 0..FOLDS {
-        let part = |own: bool| -> Vec<usize> {
-            let rows = order.iter().enumerate().filter(|(nth, _)| (nth % FOLDS == fold) == own);
-            rows.map(|(_, row)| *row).collect()
-        };
-        let mut model = kind.make(0);
-        model.fit(&table.part(&part(false)));
-        for row in part(true) {
-            model.predict(table.at(row), &mut log2, &mut spread, &mut []);
-            let told = table.told(row);
-            let known = (0..told.len()).filter(|&rival| !told[rival].is_nan());
-            losses.extend(known.min_by(|&a, &b| log2[a].total_cmp(&log2[b])).map(|choice| told[choice]));
+    let (kinds, all): (Vec<ModelKind>, Vec<Learned>) =
+        ModelKind::ALL.into_iter().filter_map(|kind| Some((kind, training_table.judge(kind)?))).unzip();
+    let used = training_table.in_use(&all);
+    let judged = kinds.into_iter().zip(&all).enumerate().map(|(at, (kind, learned))| {
+        let losses = learned.losses();
+        let (fit_ms, predict_ns) = speeds(kind, &training_table.table);
+        // Whoever is within the noise of the best is told to be as fast.
+        let right = losses.iter().filter(|loss| **loss == 0.0).count();
+        Judged {
+            device: device.clone(),
+            like: middle.map(ToString::to_string).unwrap_or_default(),
+            model: kind.name(),
+            problems: training_table.problems.len(),
+            rivals: training_table.rivals.len(),
+            geomean: learned.regret(),
+            p95: learned.regret_p95(),
+            accuracy: right as f64 / losses.len() as f64,
+            fit_ms,
+            predict_ns,
+            used: used == Some(at),
+            shares: losses.iter().rev().map(|loss| (-loss).exp2()).collect(),
         }
-    }
-    losses
+    });
+    judged.collect()
 }
 
 /// Milliseconds to fit everything, nanoseconds to predict one problem.

@@ -2,7 +2,6 @@
 
 mod bars;
 mod chart;
-mod markup;
 mod page;
 mod text;
 mod view;

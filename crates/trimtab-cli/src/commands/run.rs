@@ -1,35 +1,16 @@
 //! `trimtab run`: computes a problem on generated data, checks it against the reference, shows plan and time.
 
-use super::{KernelView, device_name};
+use super::{add_speed, device_name, kernel_view};
 use crate::failure::{FAILED, bad_input};
 use crate::output::{Speed, printable};
 use crate::session::Session;
 use anyhow::{Result, anyhow};
-use serde::Serialize;
+use serde_json::json;
 use std::process::ExitCode;
 use trimtab::core::{Bytes, Device, Problem};
 
 /// Memory a checked run needs, as a multiple of its operands: the operands and the reference's result, with room.
 const MEMORY_FACTOR: u64 = 2;
-
-#[derive(Serialize)]
-struct RunView {
-    problem: String,
-    device: String,
-    #[serde(flatten)]
-    kernel: KernelView,
-    reason: &'static str,
-    first_ns: u64,
-    warm_ns: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gflops: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gb_per_s: Option<f64>,
-    agrees: bool,
-    tolerance: f64,
-    disagreement: Option<String>,
-    runs: u32,
-}
 
 pub fn run(session: &Session, problem: &Problem) -> Result<ExitCode> {
     let runtime = &session.runtime;
@@ -50,23 +31,20 @@ pub fn run(session: &Session, problem: &Problem) -> Result<ExitCode> {
     let speed = Speed::of(problem, warm_ns);
     let code = ExitCode::from(if trial.check.is_ok() { 0 } else { FAILED });
     if session.out.is_json() {
-        let in_unit = |wanted: &str| {
-            speed.map(Speed::entry).filter(|(unit, _)| *unit == wanted).map(|(_, value)| value)
-        };
-        session.out.object(&RunView {
-            problem: problem.to_string(),
-            device: winner.device_id.to_string(),
-            kernel: KernelView::from(winner),
-            reason: decision.reason.name(),
-            first_ns: trial.first.0,
-            warm_ns: trial.warm.0,
-            gflops: in_unit("gflops"),
-            gb_per_s: in_unit("gb_per_s"),
-            agrees: trial.check.is_ok(),
-            tolerance: trial.tolerance,
-            disagreement: trial.check.err(),
-            runs: decision.runs,
-        })?;
+        let more = json!({
+            "problem": problem.to_string(),
+            "device": &*winner.device_id,
+            "reason": decision.reason.name(),
+            "first_ns": trial.first.0,
+            "warm_ns": trial.warm.0,
+            "agrees": trial.check.is_ok(),
+            "tolerance": trial.tolerance,
+            "disagreement": trial.check.err(),
+            "runs": decision.runs,
+        });
+        let mut view = kernel_view(winner, more);
+        add_speed(&mut view, speed);
+        session.out.object(&view)?;
         return Ok(code);
     }
     let field = |name: &str, text: String| session.out.line(format!("{name:<9} {}", printable(&text)));

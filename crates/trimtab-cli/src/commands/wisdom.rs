@@ -6,13 +6,12 @@ use crate::output::{Table, axes, printable, time, times};
 use crate::representative::is_of;
 use crate::session::{Session, warn};
 use anyhow::{Context, Result, anyhow};
-use serde::Serialize;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use trimtab::core::{Bytes, Problem};
-use trimtab::wisdom::{Best, Fact, Filter, ImportReport, MAX_IMPORT_BYTES, Outcome};
+use trimtab::wisdom::{Best, BestChange, Fact, Filter, ImportReport, MAX_IMPORT_BYTES, Outcome, Rejected};
 
 /// Rejected lines told one by one; the count is always told.
 const REJECTED_SHOWN: usize = 10;
@@ -66,40 +65,10 @@ fn read_filter(session: &Session, args: &FilterArgs, device: Option<&str>, all: 
 fn path(session: &Session) -> Result<()> {
     let dir = session.runtime.wisdom().dir();
     if session.out.is_json() {
-        return session.out.object(&PathView { path: dir.map(|dir| dir.display().to_string()) });
+        return session.out.object(&json!({ "path": dir.map(|dir| dir.display().to_string()) }));
     }
     let dir = dir.ok_or_else(|| anyhow!("wisdom is off; give --wisdom-dir DIR or set TRIMTAB_WISDOM_DIR"))?;
     session.out.line(dir.display().to_string())
-}
-
-#[derive(Serialize)]
-struct PathView {
-    path: Option<String>,
-}
-
-#[derive(Serialize)]
-struct FactView<'a> {
-    device: &'a str,
-    kernel: &'a str,
-    version: &'a str,
-    problem: &'a str,
-    point: BTreeMap<String, u32>,
-    condition: &'a str,
-    n: u64,
-    min_ns: Option<f64>,
-    mean_ns: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    energy_uj: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<FailureView<'a>>,
-    origin: &'a str,
-    last_seen_ms: u64,
-}
-
-#[derive(Serialize)]
-struct FailureView<'a> {
-    kind: &'static str,
-    message: &'a str,
 }
 
 fn matches(filter: &Filter, fact: &Fact) -> bool {
@@ -158,27 +127,28 @@ fn list(session: &Session, filter: &Filter) -> Result<()> {
     session.out.line(format!("{}, {}", count(facts.len(), "fact"), session.wisdom_place()))
 }
 
-fn fact_view(fact: &Fact) -> FactView<'_> {
-    let stats = fact.outcome.stats();
-    let failure = match &fact.outcome {
-        Outcome::Failed { kind, message } => Some(FailureView { kind: kind.name(), message }),
-        Outcome::Timed(_) => None,
-    };
-    FactView {
-        device: &fact.key.device,
-        kernel: &fact.key.kernel,
-        version: &fact.key.version,
-        problem: &fact.key.problem,
-        point: axes(&fact.key.point),
-        condition: fact.key.condition.name(),
-        n: stats.map_or(0, |stats| stats.n),
-        min_ns: stats.map(|stats| stats.min_ns),
-        mean_ns: stats.map(|stats| stats.mean()),
-        energy_uj: stats.and_then(|stats| stats.energy_uj),
-        failure,
-        origin: &fact.origin,
-        last_seen_ms: fact.last_seen_ms,
+fn fact_view(fact: &Fact) -> Value {
+    let (key, stats) = (&fact.key, fact.outcome.stats());
+    let mut view = json!({
+        "device": key.device,
+        "kernel": key.kernel,
+        "version": key.version,
+        "problem": key.problem,
+        "point": axes(&key.point),
+        "condition": key.condition.name(),
+        "n": stats.map_or(0, |stats| stats.n),
+        "min_ns": stats.map(|stats| stats.min_ns),
+        "mean_ns": stats.map(|stats| stats.mean()),
+        "origin": fact.origin,
+        "last_seen_ms": fact.last_seen_ms,
+    });
+    if let Some(energy) = stats.and_then(|stats| stats.energy_uj) {
+        view["energy_uj"] = json!(energy);
     }
+    if let Outcome::Failed { kind, message } = &fact.outcome {
+        view["failure"] = json!({ "kind": kind.name(), "message": message });
+    }
+    view
 }
 
 fn count(count: usize, noun: &str) -> String {
@@ -203,22 +173,13 @@ fn export(session: &Session, filter: &Filter, file: Option<&Path>) -> Result<()>
         Some(file) => {
             std::fs::write(file, &text)
                 .with_context(|| format!("{} could not be written", file.display()))?;
-            let lines = count(text.lines().count().saturating_sub(1), "line");
+            let lines = text.lines().count().saturating_sub(1);
             if session.out.is_json() {
-                return session.out.object(&ExportView {
-                    file: file.display().to_string(),
-                    lines: text.lines().count() - 1,
-                });
+                return session.out.object(&json!({ "file": file.display().to_string(), "lines": lines }));
             }
-            session.out.line(format!("wrote {lines} to {}", file.display()))
+            session.out.line(format!("wrote {} to {}", count(lines, "line"), file.display()))
         }
     }
-}
-
-#[derive(Serialize)]
-struct ExportView {
-    file: String,
-    lines: usize,
 }
 
 fn read_text(file: &Path) -> Result<String> {
@@ -233,51 +194,6 @@ fn read_text(file: &Path) -> Result<String> {
     outcome.with_context(|| format!("{} could not be read", file.display()))?;
     // Lines that are not text are rejected one by one by the import.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-#[derive(Serialize)]
-struct ImportView {
-    committed: bool,
-    new: usize,
-    updated: usize,
-    unchanged: usize,
-    rejected: usize,
-    rejections: Vec<RejectedView>,
-    changes: Vec<ChangeView>,
-}
-
-#[derive(Serialize)]
-struct RejectedView {
-    line: usize,
-    reason: String,
-}
-
-#[derive(Serialize)]
-struct ChangeView {
-    device: String,
-    problem: String,
-    before: Option<BestView>,
-    after: Option<BestView>,
-    ratio: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct BestView {
-    kernel: String,
-    version: String,
-    point: BTreeMap<String, u32>,
-    mean_ns: f64,
-}
-
-impl From<&Best> for BestView {
-    fn from(best: &Best) -> BestView {
-        BestView {
-            kernel: best.kernel.clone(),
-            version: best.version.clone(),
-            point: axes(&best.point),
-            mean_ns: best.mean_ns,
-        }
-    }
 }
 
 fn import(session: &Session, file: &Path, commit: bool) -> Result<()> {
@@ -299,27 +215,30 @@ fn import(session: &Session, file: &Path, commit: bool) -> Result<()> {
     }
 }
 
-fn import_view(report: &ImportReport) -> ImportView {
-    let rejection = |rejected: &trimtab::wisdom::Rejected| RejectedView {
-        line: rejected.line,
-        reason: rejected.reason.clone(),
+fn import_view(report: &ImportReport) -> Value {
+    let best = |best: &Best| {
+        let Best { kernel, version, point, mean_ns, .. } = best;
+        json!({ "kernel": kernel, "version": version, "point": axes(point), "mean_ns": mean_ns })
     };
-    let change = |change: &trimtab::wisdom::BestChange| ChangeView {
-        device: change.device.clone(),
-        problem: change.problem.clone(),
-        before: change.before.as_ref().map(BestView::from),
-        after: change.after.as_ref().map(BestView::from),
-        ratio: change.ratio,
+    let change = |change: &BestChange| {
+        json!({
+            "device": change.device,
+            "problem": change.problem,
+            "before": change.before.as_ref().map(best),
+            "after": change.after.as_ref().map(best),
+            "ratio": change.ratio,
+        })
     };
-    ImportView {
-        committed: report.committed,
-        new: report.new,
-        updated: report.updated,
-        unchanged: report.unchanged,
-        rejected: report.rejected_count,
-        rejections: report.rejected.iter().map(rejection).collect(),
-        changes: report.changes.iter().map(change).collect(),
-    }
+    let rejection = |rejected: &Rejected| json!({ "line": rejected.line, "reason": rejected.reason });
+    json!({
+        "committed": report.committed,
+        "new": report.new,
+        "updated": report.updated,
+        "unchanged": report.unchanged,
+        "rejected": report.rejected_count,
+        "rejections": report.rejected.iter().map(rejection).collect::<Vec<_>>(),
+        "changes": report.changes.iter().map(change).collect::<Vec<_>>(),
+    })
 }
 
 fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<()> {
@@ -362,15 +281,10 @@ fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<
     })
 }
 
-#[derive(Serialize)]
-struct ForgetView {
-    forgotten: usize,
-}
-
 fn forget(session: &Session, filter: &Filter) -> Result<()> {
     let forgotten = session.runtime.forget(filter);
     if session.out.is_json() {
-        return session.out.object(&ForgetView { forgotten });
+        return session.out.object(&json!({ "forgotten": forgotten }));
     }
     session.out.line(match forgotten {
         0 => "nothing matched; `trimtab wisdom list` shows what there is".to_string(),
@@ -381,32 +295,20 @@ fn forget(session: &Session, filter: &Filter) -> Result<()> {
     })
 }
 
-#[derive(Serialize)]
-struct CompactView {
-    segments_merged: usize,
-    segments_written: usize,
-    segments_kept: usize,
-    bytes_before: u64,
-    bytes_after: u64,
-    facts: usize,
-    facts_dropped: usize,
-    error: Option<String>,
-}
-
 fn compact(session: &Session) -> Result<ExitCode> {
     let report = session.runtime.wisdom().compact();
     let failed = report.error.is_some();
     if session.out.is_json() {
-        session.out.object(&CompactView {
-            segments_merged: report.segments_merged,
-            segments_written: report.segments_written,
-            segments_kept: report.segments_kept,
-            bytes_before: report.bytes_before,
-            bytes_after: report.bytes_after,
-            facts: report.facts,
-            facts_dropped: report.facts_dropped,
-            error: report.error,
-        })?;
+        session.out.object(&json!({
+            "segments_merged": report.segments_merged,
+            "segments_written": report.segments_written,
+            "segments_kept": report.segments_kept,
+            "bytes_before": report.bytes_before,
+            "bytes_after": report.bytes_after,
+            "facts": report.facts,
+            "facts_dropped": report.facts_dropped,
+            "error": report.error,
+        }))?;
     } else if let Some(error) = report.error {
         return Err(anyhow!("wisdom was not compacted: {error}"));
     } else {

@@ -65,11 +65,11 @@ impl Calibration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learn::Dice;
+    use trimtab_core::RandomNumbers;
 
     #[test]
     fn doubts_that_are_too_large_by_half_are_put_right() {
-        let mut dice = Dice::new(1);
+        let mut dice = RandomNumbers::new(1);
         let mut pair = || {
             let doubt = dice.unit();
             (doubt, -0.5 * doubt * (1.0 - dice.unit()).ln())

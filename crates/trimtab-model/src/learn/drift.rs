@@ -140,10 +140,10 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learn::Dice;
+    use trimtab_core::RandomNumbers;
 
     /// A run of about a microsecond: up to a fifth longer than its best, one in 25 disturbed by up to three times.
-    fn sample(dice: &mut Dice) -> f64 {
+    fn sample(dice: &mut RandomNumbers) -> f64 {
         let disturbed = dice.below(25) == 0;
         1000.0 * (1.0 + dice.unit() * if disturbed { 2.0 } else { 0.2 })
     }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_step_of_half_in_one_kernel_is_noticed_within_twenty_runs_and_only_there() {
         for seed in 0..500 {
-            let (mut watch, mut dice) = (watch(6), Dice::new(seed));
+            let (mut watch, mut dice) = (watch(6), RandomNumbers::new(seed));
             for run in 0..600 {
                 assert_eq!(watch.ran(run % 6, sample(&mut dice)), None, "seed {seed}");
             }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn false_alarms_are_rarer_than_one_in_a_hundred_thousand_runs() {
-        let (mut watch, mut dice) = (watch(10), Dice::new(7));
+        let (mut watch, mut dice) = (watch(10), RandomNumbers::new(7));
         let alarms = (0..1_000_000).filter(|run| watch.ran(run % 10, sample(&mut dice)).is_some()).count();
         assert!(alarms < 10, "{alarms}");
     }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_machine_that_is_slow_for_a_while_changes_nothing_and_all_is_as_before() {
         for keys in [3, 12, 100] {
-            let (mut watch, mut dice) = (watch(keys), Dice::new(keys as u64));
+            let (mut watch, mut dice) = (watch(keys), RandomNumbers::new(keys as u64));
             for (rounds, slow) in [(40, 1.0), (60, 2.0), (40, 1.0)] {
                 for round in 0..rounds {
                     for key in 0..keys {
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_again_while_the_machine_was_slow_holds_when_it_no_longer_is() {
-        let (mut watch, mut dice) = (watch(5), Dice::new(1));
+        let (mut watch, mut dice) = (watch(5), RandomNumbers::new(1));
         for run in 0..200 {
             watch.ran(run % 5, 2.0 * sample(&mut dice));
         }

@@ -1,7 +1,8 @@
 //! `forest` and `extra`: many trees that differ by chance, and their mean.
 
 use super::tree::{Grower, Grown, Growth};
-use super::{Axes, Dice, Model, Table, words};
+use super::{Axes, Model, Table, words};
+use trimtab_core::RandomNumbers;
 
 /// Trees of a forest of its own.
 const TREES: usize = 24;
@@ -57,7 +58,7 @@ impl Model for Forest {
     }
 
     fn fit(&mut self, table: &Table) {
-        let mut dice = Dice::new(self.seed);
+        let mut dice = RandomNumbers::new(self.seed);
         let tried = (table.width() / TRIED_ONE_IN).max(FEWEST_TRIED);
         let random = self.way == Way::Extra;
         let leaf = if random { 1 } else { 2 } + (table.len() / ROWS_A_LARGER_LEAF).min(MOST_LARGER);

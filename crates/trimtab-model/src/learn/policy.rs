@@ -7,7 +7,7 @@
 //! to take, its **bound**; so the budget is never exceeded while times stay within their bounds. A call that takes longer still is charged in
 //! full; that one call is then owed, and nothing is explored until later calls have earned it back.
 
-use super::Dice;
+use trimtab_core::RandomNumbers;
 
 /// What exploring may cost of the time all calls take: of one problem, and of the process.
 pub const PROBLEM_SHARE: f64 = 0.02;
@@ -116,7 +116,7 @@ pub struct Policy {
     width: f64,
     incumbent: usize,
     ledger: Ledger,
-    dice: Dice,
+    dice: RandomNumbers,
     exploring: bool,
     /// What the process holds back for a call of this problem.
     held_ns: f64,
@@ -141,7 +141,7 @@ impl Policy {
             width,
             incumbent,
             ledger: Ledger::default(),
-            dice: Dice::new(seed),
+            dice: RandomNumbers::new(seed),
             exploring,
             held_ns: 0.0,
             believed,
@@ -303,7 +303,7 @@ mod tests {
     fn a_wrong_prediction_is_put_right_by_live_calls_within_the_budget() {
         let truth = [110.0, 100.0, 300.0];
         let mut policy = Policy::new(&[0.0, 0.1, 0.2], 0.2, true, 1).unwrap();
-        let mut dice = Dice::new(2);
+        let mut dice = RandomNumbers::new(2);
         let process = live(&mut policy, 3000, |_, rival| truth[rival] * (1.0 + 0.05 * dice.unit()));
         assert_eq!(policy.incumbent(), 1);
         assert!(process.explored > 3 && process.share() <= PROCESS_SHARE, "{process:?}");

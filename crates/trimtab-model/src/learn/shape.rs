@@ -27,7 +27,7 @@ pub fn shape(problem: &Problem) -> Vec<f64> {
 pub fn axes(problem: &Problem) -> Axes {
     let mut names = Vec::new();
     describe(problem, |name, _| names.push(name.to_string()));
-    Axes { names, near: SIZES, prior: 0 }
+    Axes { names, near: SIZES }
 }
 
 /// Names of sizes and the sizes, elements moved, bytes of one, and what else tells problems of the operation apart.

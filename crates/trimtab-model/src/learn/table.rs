@@ -13,8 +13,6 @@ pub struct Axes {
     pub names: Vec<String>,
     /// So many of the first are coordinates: log2 of sizes, between which distances make sense.
     pub near: usize,
-    /// So many of the last are an analytic model's log2 time of each rival: as many as there are rivals, or none.
-    pub prior: usize,
 }
 
 /// Problems with the times of their rivals.
@@ -24,10 +22,7 @@ pub struct Table {
     rivals: usize,
     at: Vec<f64>,
     told: Vec<f64>,
-    ns: Vec<f64>,
     weights: Vec<f64>,
-    /// Problems of one number are alike and are left out together when a model is judged.
-    kin: Vec<u64>,
 }
 
 impl Table {
@@ -40,13 +35,6 @@ impl Table {
     /// much it counts, one for a fresh measurement. False, and nothing is added, if there is no usable time or a number
     /// that describes the problem is not finite.
     pub fn push(&mut self, at: &[f64], ns: &[f64], weight: f64) -> bool {
-        self.push_kin(at, ns, weight, self.len() as u64)
-    }
-
-    /// The same for problems that are alike, as one kernel at several sizes: those with the same `kin` are left out together
-    /// when a model is judged, so that it is judged by what it says of kernels it has not seen. All problems of a table should be
-    /// added in this way, or none.
-    pub fn push_kin(&mut self, at: &[f64], ns: &[f64], weight: f64, kin: u64) -> bool {
         let mut told = vec![f64::NAN; self.rivals];
         let fits = at.len() == self.width() && ns.len() == self.rivals && weight > 0.0 && weight.is_finite();
         if !fits || !at.iter().all(|value| value.is_finite()) || !relative(ns, &mut told) {
@@ -54,9 +42,7 @@ impl Table {
         }
         self.at.extend_from_slice(at);
         self.told.extend_from_slice(&told);
-        self.ns.extend(ns.iter().zip(&told).map(|(ns, told)| if told.is_nan() { f64::NAN } else { *ns }));
         self.weights.push(weight);
-        self.kin.push(kin);
         true
     }
 
@@ -66,8 +52,6 @@ impl Table {
         if fits {
             self.at.extend_from_slice(at);
             self.told.resize(self.told.len() + self.rivals, f64::NAN);
-            self.ns.resize(self.told.len(), f64::NAN);
-            self.kin.push(self.len() as u64);
             self.weights.push(1.0);
         }
         fits
@@ -108,16 +92,6 @@ impl Table {
         &self.told[row * self.rivals..(row + 1) * self.rivals]
     }
 
-    /// Each rival's time in nanoseconds; not a number where it was not measured.
-    pub fn ns(&self, row: usize) -> &[f64] {
-        &self.ns[row * self.rivals..(row + 1) * self.rivals]
-    }
-
-    /// The number a problem shares with those that are alike.
-    pub(super) fn kin(&self, row: usize) -> u64 {
-        self.kin[row]
-    }
-
     /// How much a problem counts.
     pub fn weight(&self, row: usize) -> f64 {
         self.weights[row]
@@ -129,8 +103,6 @@ impl Table {
         for &row in rows {
             part.at.extend_from_slice(self.at(row));
             part.told.extend_from_slice(self.told(row));
-            part.ns.extend_from_slice(self.ns(row));
-            part.kin.push(self.kin[row]);
             part.weights.push(self.weights[row]);
         }
         part
@@ -153,7 +125,7 @@ mod tests {
 
     #[test]
     fn times_become_doublings_over_the_best_and_unusable_rows_are_refused() {
-        let axes = Axes { names: vec!["m".to_string()], near: 1, prior: 0 };
+        let axes = Axes { names: vec!["m".to_string()], near: 1 };
         let mut table = Table::new(axes, 4);
         assert!(table.push(&[3.0], &[40.0, 10.0, f64::NAN, 1e6], 1.0));
         assert_eq!(table.told(0)[..2], [2.0, 0.0]);

@@ -1,6 +1,7 @@
 //! `tree`: a regression tree for all rivals at once, and the growing that forests share.
 
-use super::{Axes, Dice, Model, SLOWEST_LOG2, Table, words};
+use super::{Axes, Model, SLOWEST_LOG2, Table, words};
+use trimtab_core::RandomNumbers;
 
 /// How a tree is grown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -135,7 +136,7 @@ impl<'a> Grower<'a> {
 
     /// A tree over these problems, which are put in another order. Deep trees are cut where they have one problem a leaf, so
     /// that the recursion is as deep as there are problems at worst, and a few dozen calls in practice.
-    pub(super) fn grow(&mut self, rows: &mut [usize], dice: &mut Dice) -> Grown {
+    pub(super) fn grow(&mut self, rows: &mut [usize], dice: &mut RandomNumbers) -> Grown {
         let rivals = self.table.rivals();
         let mut grown = Grown { nodes: Vec::new(), leaves: Vec::new(), rivals };
         // A rival that was never measured is taken to be as slow as can be.
@@ -144,7 +145,7 @@ impl<'a> Grower<'a> {
         grown
     }
 
-    fn branch(&mut self, rows: &mut [usize], fallback: &[f64], dice: &mut Dice, grown: &mut Grown) {
+    fn branch(&mut self, rows: &mut [usize], fallback: &[f64], dice: &mut RandomNumbers, grown: &mut Grown) {
         let rivals = self.table.rivals();
         let mut all = Sums::default();
         all.clear(rivals);
@@ -185,7 +186,7 @@ impl<'a> Grower<'a> {
     }
 
     /// The best of the splits tried; `None` where the problems stay together.
-    fn split(&mut self, rows: &[usize], all: &Sums, dice: &mut Dice) -> Option<(usize, f32)> {
+    fn split(&mut self, rows: &[usize], all: &Sums, dice: &mut RandomNumbers) -> Option<(usize, f32)> {
         if rows.len() < 2 * self.growth.leaf.max(1) {
             return None;
         }
@@ -288,7 +289,7 @@ impl Model for Tree {
     fn fit(&mut self, table: &Table) {
         let growth = Growth { tried: table.width(), random: false, leaf: 3 };
         let mut rows: Vec<usize> = (0..table.len()).collect();
-        self.grown = Grower::new(table, growth).grow(&mut rows, &mut Dice::new(0));
+        self.grown = Grower::new(table, growth).grow(&mut rows, &mut RandomNumbers::new(0));
         self.axes = table.axes().clone();
         let mut sums = vec![(0.0, 0.0); table.rivals()];
         for row in 0..table.len() {

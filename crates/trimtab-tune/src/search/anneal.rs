@@ -1,7 +1,8 @@
 //! `anneal`: walks to neighbours, also to slower ones while it is hot, and cools with every measurement.
 
 use super::tried::Tried;
-use super::{RandomNumbers, SearchSpace, Seen, Strategy, exact_math};
+use super::{SearchSpace, Seen, Strategy, exact_math};
+use trimtab_core::RandomNumbers;
 use std::sync::Arc;
 
 /// A step to a point this many doublings slower is taken one time in e at the start …

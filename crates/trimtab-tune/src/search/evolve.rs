@@ -1,7 +1,8 @@
 //! `evolve`: a population of points; children take each axis from one of two good parents, and sometimes mutate.
 
 use super::tried::Tried;
-use super::{RandomNumbers, SearchSpace, Seen, Strategy};
+use super::{SearchSpace, Seen, Strategy};
+use trimtab_core::RandomNumbers;
 use std::sync::Arc;
 
 /// Points that live at a time.

@@ -1,8 +1,8 @@
 //! `halving`: many local searches at once; after each round the slower half is given up and the rest get more steps.
 
-use super::hill::shuffle;
 use super::tried::Tried;
-use super::{RandomNumbers, SearchSpace, Seen, Strategy};
+use super::{SearchSpace, Seen, Strategy};
+use trimtab_core::RandomNumbers;
 use std::sync::Arc;
 
 /// Local searches at the start of a bracket.
@@ -108,7 +108,7 @@ impl Strategy for Halving {
         }
         let mut around = Vec::new();
         self.space.neighbours(at, &mut around);
-        shuffle(&mut around, &mut self.numbers);
+        self.numbers.shuffle(&mut around);
         let runner = Runner { at, time, around };
         match turn.and_then(|turn| self.runners.get_mut(turn)) {
             Some(known) => *known = runner,

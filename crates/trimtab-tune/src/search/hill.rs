@@ -1,7 +1,8 @@
 //! `hill`: iterated local search. Climbs to where no neighbour is better, then jumps a little way off and climbs again.
 
 use super::tried::Tried;
-use super::{RandomNumbers, SearchSpace, Seen, Strategy};
+use super::{SearchSpace, Seen, Strategy};
+use trimtab_core::RandomNumbers;
 use std::sync::Arc;
 
 /// Points looked at before the first climb: climbing from the best of a few beats climbing from anywhere.
@@ -49,7 +50,7 @@ impl Hill {
         self.here = Some((at, time));
         self.around.clear();
         self.space.neighbours(at, &mut self.around);
-        shuffle(&mut self.around, &mut self.numbers);
+        self.numbers.shuffle(&mut self.around);
     }
 
     /// A point a few axes away from the best.
@@ -72,13 +73,6 @@ impl Hill {
             }
         }
         None
-    }
-}
-
-/// Puts points in random order.
-pub(super) fn shuffle(points: &mut [usize], numbers: &mut RandomNumbers) {
-    for last in (1..points.len()).rev() {
-        points.swap(last, numbers.below(last + 1));
     }
 }
 

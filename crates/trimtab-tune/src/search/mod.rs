@@ -14,7 +14,6 @@ mod model;
 mod natural;
 mod policy;
 mod random;
-mod random_numbers;
 mod space;
 mod subspace;
 mod sweep;
@@ -32,7 +31,6 @@ pub use model::Model;
 pub use natural::Natural;
 pub use policy::{ONE, Policy, reward};
 pub use random::Random;
-pub use random_numbers::RandomNumbers;
 pub use space::{SearchAxis, SearchSpace};
 pub use sweep::Sweep;
 

@@ -12,7 +12,8 @@ use super::donors::{Advice, Donor};
 use super::gaussian::Shape;
 use super::told::{Subspace, Told};
 use super::view::{Sight, View};
-use super::{RandomNumbers, SearchSpace, Seen, Strategy, subspace};
+use super::{SearchSpace, Seen, Strategy, subspace};
+use trimtab_core::RandomNumbers;
 use std::sync::Arc;
 
 /// Points measured before the model is asked; each the farthest from the others of [`SPREAD_DRAWS`] drawn.

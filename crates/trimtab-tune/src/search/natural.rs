@@ -4,7 +4,8 @@
 
 use super::policy::{ONE, Policy, reward};
 use super::tried::Tried;
-use super::{RandomNumbers, SearchSpace, Seen, Strategy};
+use super::{SearchSpace, Seen, Strategy};
+use trimtab_core::RandomNumbers;
 use std::sync::Arc;
 
 /// Points drawn without the policy: rewards of fewer say nothing.

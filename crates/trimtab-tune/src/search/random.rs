@@ -1,7 +1,8 @@
 //! `random`: any point, none twice. What every other strategy must beat.
 
 use super::tried::Tried;
-use super::{RandomNumbers, SearchSpace, Seen, Strategy};
+use super::{SearchSpace, Seen, Strategy};
+use trimtab_core::RandomNumbers;
 
 /// Random search without repeats.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! The best point often needs the opposite value of a switch whose first trials were bad.
 
-use super::RandomNumbers;
+use trimtab_core::RandomNumbers;
 use super::told::{Subspace, Told};
 
 /// How many doublings behind the best a part that was never tried is assumed to be.

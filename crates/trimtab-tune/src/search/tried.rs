@@ -1,6 +1,6 @@
 //! Which points were tried, and drawing one that was not.
 
-use super::RandomNumbers;
+use trimtab_core::RandomNumbers;
 
 /// Draws before the rest is looked through in order: enough until nine of ten points are tried.
 const DRAWS: u32 = 20;

@@ -2,7 +2,8 @@
 
 use super::gaussian::{Gaussian, Shape, Weights};
 use super::told::{Subspace, Told};
-use super::{RandomNumbers, exact_math};
+use super::exact_math;
+use trimtab_core::RandomNumbers;
 use std::sync::Arc;
 
 /// What an axis is expected to matter, and how surely: weights a factor of four off are one deviation off.

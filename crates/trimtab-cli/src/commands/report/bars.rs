@@ -1,8 +1,8 @@
 //! Regret as bars: what choices took over the best that calls tried beside them, by operation.
 
-use super::chart::{drawing, label, line, place};
-use super::markup::Markup;
+use super::chart::drawing;
 use crate::commands::stats::RegretView;
+use crate::markup::{Markup, label, line, rectangle};
 use crate::output::{percent, times};
 
 const WIDTH: f64 = 460.0;
@@ -49,9 +49,7 @@ pub(super) fn regrets(markup: &mut Markup, regrets: &[RegretView]) -> Option<()>
             label(svg, (LEFT - 9.0, middle + 4.0), "key", "end", &regret.operation);
             // A bar of no length is still to be seen.
             let width = (at(regret.geomean) - LEFT).max(1.5);
-            let (x, y, width) = (place(LEFT), place(middle - 7.0), place(width));
-            let attributes = [("x", &*x), ("y", &*y), ("width", &*width), ("height", "14"), ("class", "bar")];
-            svg.empty("rect", &attributes);
+            rectangle(svg, (LEFT, middle - 7.0), (width, 14.0), "bar");
             let p95 = at(regret.p95);
             line(svg, (LEFT, middle), (p95, middle), "whisker");
             line(svg, (p95, middle - 5.0), (p95, middle + 5.0), "whisker");

@@ -1,9 +1,9 @@
 //! Plots over two logarithmic axes as SVG within the page: times by size with crossovers, and one device against another.
 
-use super::markup::Markup;
 use super::page::crossed;
 use super::view::{Curve, Curves, DecisionView};
 use crate::commands::calibrate::{CrossoverView, count};
+use crate::markup::{Markup, label, line, place, polyline, rectangle, turned};
 use crate::output::{time, times};
 
 const WIDTH: f64 = 460.0;
@@ -62,23 +62,6 @@ impl Axis {
     }
 }
 
-/// A number of a drawing, to a tenth.
-pub(super) fn place(value: f64) -> String {
-    format!("{:.1}", if value.is_finite() { value } else { 0.0 })
-}
-
-/// Words at a place.
-pub(super) fn label(svg: &mut Markup, (x, y): (f64, f64), class: &str, anchor: &str, words: &str) {
-    let attributes = [("x", &*place(x)), ("y", &*place(y)), ("class", class), ("text-anchor", anchor)];
-    svg.leaf("text", &attributes, words);
-}
-
-/// A line between two places.
-pub(super) fn line(svg: &mut Markup, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
-    let (x1, y1, x2, y2) = (place(x1), place(y1), place(x2), place(y2));
-    svg.empty("line", &[("x1", &x1), ("y1", &y1), ("x2", &x2), ("y2", &y2), ("class", class)]);
-}
-
 /// A drawing with its title and what it shows in words, for those who do not see it.
 pub(super) fn drawing(
     markup: &mut Markup,
@@ -116,11 +99,7 @@ fn frame(
     }
     line(svg, (LEFT, bottom), (right, bottom), "axis");
     label(svg, ((LEFT + right) / 2.0, HEIGHT - 8.0), "name", "middle", x.1);
-    let turned = format!("rotate(-90 13 {})", place((TOP + bottom) / 2.0));
-    let middle = place((TOP + bottom) / 2.0);
-    let attributes =
-        [("x", "13"), ("y", &*middle), ("class", "name"), ("text-anchor", "middle"), ("transform", &*turned)];
-    svg.leaf("text", &attributes, y.1);
+    turned(svg, (13.0, (TOP + bottom) / 2.0), y.1);
 }
 
 /// A round or square mark: shapes tell devices apart where colours do not.
@@ -128,9 +107,7 @@ fn mark(svg: &mut Markup, (x, y): (f64, f64), size: f64, round: bool, class: &st
     if round {
         svg.empty("circle", &[("cx", &place(x)), ("cy", &place(y)), ("r", &place(size)), ("class", class)]);
     } else {
-        let side = place(2.0 * size);
-        let (x, y) = (place(x - size), place(y - size));
-        svg.empty("rect", &[("x", &x), ("y", &y), ("width", &side), ("height", &side), ("class", class)]);
+        rectangle(svg, (x - size, y - size), (2.0 * size, 2.0 * size), class);
     }
 }
 
@@ -223,9 +200,8 @@ fn band(svg: &mut Markup, x: &Axis, view: &CrossoverView) {
     let (Some(low), Some(high)) = (view.low, view.high) else { return };
     let class = if view.size.is_some() { "band" } else { "band unstable" };
     let (from, to) = (x.at(low as f64), x.at(high as f64));
-    let (left, width) = (place(from.min(to - 1.0)), place((to - from).max(2.0)));
-    let (top, height) = (place(TOP), place(HEIGHT - BOTTOM - TOP));
-    svg.empty("rect", &[("x", &left), ("y", &top), ("width", &width), ("height", &height), ("class", class)]);
+    let size = ((to - from).max(2.0), HEIGHT - BOTTOM - TOP);
+    rectangle(svg, (from.min(to - 1.0), TOP), size, class);
 }
 
 /// Where the crossover is.
@@ -245,16 +221,8 @@ fn crossing(svg: &mut Markup, x: &Axis, view: &CrossoverView) {
 
 fn curve(svg: &mut Markup, (x, y): (&Axis, &Axis), line: &Curve, colour: usize) {
     let at = |point: &(f64, f64)| (x.at(point.0), y.at(point.1));
-    let places: Vec<String> = line
-        .fit
-        .iter()
-        .map(|point| {
-            let (x, y) = at(point);
-            format!("{},{}", place(x), place(y))
-        })
-        .collect();
     let class = format!("fit c{colour}{}", if line.seen { "" } else { " expected" });
-    svg.empty("polyline", &[("points", &places.join(" ")), ("class", &class)]);
+    polyline(svg, line.fit.iter().map(at), &class);
     for repeat in &line.repeats {
         mark(svg, at(repeat), 1.6, line.is_host, &format!("repeat c{colour}"));
     }

@@ -1,11 +1,11 @@
 //! A report as a page: one file with style and drawings in it, readable without a script, light or dark, wide or narrow.
 
-use super::markup::Markup;
 use super::text::{date, expected, one, other, rules, source, standing, tally, transfer, wisdom};
 use super::view::{DecisionView, View};
 use super::{bars, chart};
 use crate::commands::calibrate::{CrossoverView, count, unit_time, words};
 use crate::commands::devices::DeviceView;
+use crate::markup::Markup;
 use crate::output::{percent, time, times};
 use trimtab::core::{Bytes, Nanos};
 use trimtab::plan::regret::COVERED_SPREADS;

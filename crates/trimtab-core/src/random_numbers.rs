@@ -1,4 +1,4 @@
-//! Random numbers of our own, so that the same seed gives the same search on every machine and with every version.
+//! Random numbers of our own, so that the same seed gives the same search and the same model on every machine and with every version.
 
 /// The golden ratio in 64 bits: the step of the generator that spreads a seed.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -52,6 +52,20 @@ impl RandomNumbers {
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
+
+    /// Puts these in random order.
+    pub fn shuffle<T>(&mut self, values: &mut [T]) {
+        for last in (1..values.len()).rev() {
+            values.swap(last, self.below(last + 1));
+        }
+    }
+
+    /// The numbers below `count` in random order.
+    pub fn order(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        self.shuffle(&mut order);
+        order
+    }
 }
 
 #[cfg(test)]
@@ -80,5 +94,9 @@ mod tests {
         assert_eq!(numbers.below(0), 0);
         let mean = (0..2000).map(|_| numbers.normal()).sum::<f64>() / 2000.0;
         assert!(mean.abs() < 0.1, "{mean}");
+        let mut order = numbers.order(50);
+        assert_ne!(order, (0..50).collect::<Vec<_>>());
+        order.sort_unstable();
+        assert_eq!(order, (0..50).collect::<Vec<_>>());
     }
 }

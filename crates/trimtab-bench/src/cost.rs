@@ -5,11 +5,11 @@
 //! truth over start; how far it reaches, and whether steps by tile sizes matter, is what would have predicted each measurement best from all others.
 //! Measurements that no smooth curve explains count less, so that a few kernels that went wrong do not spoil their surroundings.
 
-use crate::Roofline;
-use crate::fit::terms;
-use crate::linear::{self, Linear};
-use crate::roofline::LONGEST_NS;
-use trimtab_core::Matmul;
+use trimtab::core::{Matmul, Work};
+use trimtab_model::{FEATURES, Fit, Observation, Roofline};
+
+/// The longest time that is believed, in nanoseconds.
+const LONGEST_NS: f64 = 1e18;
 
 /// Most measurements used, the last ones: what fitting takes grows with the third power.
 const MOST: usize = 200;
@@ -28,22 +28,22 @@ const TRUST_ONE_IN: f64 = 6.0;
 
 /// A measured problem, or one to predict.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// What it takes by the device's rates.
-    pub roofline: Roofline,
+    pub(crate) roofline: Roofline,
     /// Where it lies: see [`tiles`].
-    pub at: Vec<f64>,
+    pub(crate) at: Vec<f64>,
     /// What the same problem took on another machine; not a number where nobody knows.
-    pub elsewhere_ns: f64,
+    pub(crate) elsewhere_ns: f64,
     /// What it took; not looked at when predicting.
-    pub ns: f64,
+    pub(crate) ns: f64,
 }
 
 /// Coordinates of [`tiles`] that are sizes; those after them are fine.
 const SIZES: usize = 5;
 
 /// A product as [`Sample::at`] has it: its sizes and layouts, and how much of the last tile of usual sizes is wasted.
-pub fn tiles(product: &Matmul) -> Vec<f64> {
+pub(crate) fn tiles(product: &Matmul) -> Vec<f64> {
     let [m, n, k] = [product.m, product.n, product.k].map(|size| size.max(1) as f64);
     let wasted = |size: f64, tile: f64| ((size / tile).ceil() * tile / size).log2();
     let layout = |transposed: bool| if transposed { 2.0 } else { 0.0 };
@@ -59,13 +59,13 @@ pub fn tiles(product: &Matmul) -> Vec<f64> {
 
 /// A fitted cost model of one kernel on one device.
 #[derive(Clone, Debug)]
-pub struct Cost {
+pub(crate) struct Cost {
     starts: Vec<(Start, Smooth)>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Start {
-    Sum(Linear),
+    Sum(Fit),
     /// log2 of the time here over the time elsewhere.
     Elsewhere(f64),
 }
@@ -73,7 +73,7 @@ enum Start {
 impl Start {
     fn log2(&self, sample: &Sample) -> Option<f64> {
         let log2 = match self {
-            Start::Sum(linear) => linear.at(&terms(&sample.roofline)).log2(),
+            Start::Sum(fit) => fit.sum_ns(&sample.roofline).log2(),
             Start::Elsewhere(proportion) => sample.elsewhere_ns.log2() + proportion,
         };
         log2.is_finite().then_some(log2)
@@ -83,7 +83,7 @@ impl Start {
 impl Cost {
     /// From these measurements; `None` without a usable one. What is not a positive time, or lies elsewhere than the first by the number of its
     /// coordinates, is left out.
-    pub fn fit(samples: &[Sample]) -> Option<Cost> {
+    pub(crate) fn fit(samples: &[Sample]) -> Option<Cost> {
         let width = samples.first()?.at.len();
         let usable = |sample: &&Sample| {
             let finite = sample.at.len() == width && sample.at.iter().all(|value| value.is_finite());
@@ -91,15 +91,20 @@ impl Cost {
         };
         let used: Vec<&Sample> = samples.iter().filter(usable).collect();
         let used = &used[used.len().saturating_sub(MOST)..];
-        let rows: Vec<_> = used.iter().map(|sample| terms(&sample.roofline)).collect();
-        let times: Vec<f64> = used.iter().map(|sample| sample.ns).collect();
+        let observed = |sample: &&Sample| Observation {
+            work: Work::default(),
+            roofline: sample.roofline,
+            measured_ns: sample.ns,
+            sizes: [0.0; FEATURES],
+        };
+        let sum = Fit::new(&used.iter().map(observed).collect::<Vec<_>>())?;
         let mut proportions: Vec<f64> = used
             .iter()
             .map(|sample| (sample.ns / sample.elsewhere_ns).log2())
             .filter(|proportion| proportion.is_finite())
             .collect();
-        let mut starts = vec![Start::Sum(linear::fit(&rows, &times).0)];
-        if !used.is_empty() && proportions.len() >= FEWEST {
+        let mut starts = vec![Start::Sum(sum)];
+        if proportions.len() >= FEWEST {
             starts.push(Start::Elsewhere(middle(&mut proportions)));
         }
         let corrected = |start: Start| {
@@ -113,7 +118,7 @@ impl Cost {
     }
 
     /// What a problem is expected to take, in nanoseconds; `None` for one whose numbers make no sense.
-    pub fn predict(&self, sample: &Sample) -> Option<f64> {
+    pub(crate) fn predict(&self, sample: &Sample) -> Option<f64> {
         let (mut weights, mut sum) = (0.0, 0.0);
         let least = self.starts.iter().fold(f64::INFINITY, |least, (_, smooth)| least.min(smooth.error));
         for (start, smooth) in &self.starts {
@@ -125,11 +130,6 @@ impl Cost {
         }
         let ns = (sum / weights).exp2();
         (weights > 0.0 && ns.is_finite()).then_some(ns.min(LONGEST_NS))
-    }
-
-    /// The typical error on a problem that was not measured, in doublings: from leaving each measurement out.
-    pub fn error_log2(&self) -> f64 {
-        self.starts.iter().fold(f64::INFINITY, |least, (_, smooth)| least.min(smooth.error))
     }
 }
 
@@ -253,7 +253,7 @@ fn solve(at: &[&[f64]], told: &[f64], reach: &Reach, doubted: &[f64]) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trimtab_core::DType;
+    use trimtab::core::{DType, RandomNumbers};
 
     fn sample(m: u64, ns: f64) -> Sample {
         let product = Matmul::new(DType::F32, m, 64, 64).unwrap();
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn what_another_machine_took_helps_where_the_sum_is_blind_and_its_absence_is_borne() {
-        let mut dice = crate::learn::Dice::new(4);
+        let mut dice = RandomNumbers::new(4);
         let mut wild = |m: u64| {
             let ns = 100.0 * (1.0 + 30.0 * dice.unit());
             Sample { elsewhere_ns: 3.0 * ns, ..sample(m, ns) }

@@ -1,16 +1,16 @@
-//! Writes HTML and SVG: tags are closed in order, and every word from outside is escaped because there is no other way in.
+//! Writes HTML and SVG, every page and every drawing: tags are closed in order, and every word from outside is escaped because there is no other way in.
 
 use crate::output::printable;
 
 /// A text that grows tag by tag. Every element is written closed, so that it is well-formed XML too.
 #[derive(Default)]
-pub(super) struct Markup {
+pub struct Markup {
     text: String,
     open: Vec<&'static str>,
 }
 
 /// Names and values of attributes.
-pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
+pub type Attributes<'a> = &'a [(&'a str, &'a str)];
 
 impl Markup {
     /// Opens an element.
@@ -84,6 +84,44 @@ impl Markup {
             self.text.push('"');
         }
     }
+}
+
+/// A number of a drawing, to a tenth.
+pub fn place(value: f64) -> String {
+    format!("{:.1}", if value.is_finite() { value } else { 0.0 })
+}
+
+/// Words at a place of a drawing.
+pub fn label(svg: &mut Markup, (x, y): (f64, f64), class: &str, anchor: &str, words: &str) {
+    let attributes = [("x", &*place(x)), ("y", &*place(y)), ("class", class), ("text-anchor", anchor)];
+    svg.leaf("text", &attributes, words);
+}
+
+/// Words beside a drawing, from below to above.
+pub fn turned(svg: &mut Markup, (x, y): (f64, f64), words: &str) {
+    let (x, y) = (place(x), place(y));
+    let turn = format!("rotate(-90 {x} {y})");
+    let attributes =
+        [("x", &*x), ("y", &*y), ("class", "name"), ("text-anchor", "middle"), ("transform", &*turn)];
+    svg.leaf("text", &attributes, words);
+}
+
+/// A line between two places of a drawing.
+pub fn line(svg: &mut Markup, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
+    let (x1, y1, x2, y2) = (place(x1), place(y1), place(x2), place(y2));
+    svg.empty("line", &[("x1", &x1), ("y1", &y1), ("x2", &x2), ("y2", &y2), ("class", class)]);
+}
+
+/// A line through places of a drawing.
+pub fn polyline(svg: &mut Markup, places: impl Iterator<Item = (f64, f64)>, class: &str) {
+    let places: Vec<String> = places.map(|(x, y)| format!("{},{}", place(x), place(y))).collect();
+    svg.empty("polyline", &[("points", &places.join(" ")), ("class", class)]);
+}
+
+/// A rectangle of a drawing: its upper left corner and its size.
+pub fn rectangle(svg: &mut Markup, (x, y): (f64, f64), (width, height): (f64, f64), class: &str) {
+    let (x, y, width, height) = (place(x), place(y), place(width), place(height));
+    svg.empty("rect", &[("x", &x), ("y", &y), ("width", &width), ("height", &height), ("class", class)]);
 }
 
 /// Elements after which a line ends, so that people can read the source.
