@@ -74,7 +74,7 @@ fn a_problem_between_measured_ones_is_not_measured_and_nothing_is_written() {
     let planner = planner(&device, &wisdom, Patience::Measure);
     for (size, expected) in [(50, "small"), (100_000, "large")] {
         let decision = decided(&planner, size);
-        assert_eq!(decision.reason, Reason::Learned, "{size}: {:?}", decision.notes);
+        assert_eq!(decision.reason, Reason::Learned, "{size}: {:?}", decision.notes());
         assert_eq!(&*decision.winner().unwrap().name, expected);
         assert!(decision.expected_loss.unwrap() <= 0.02, "{:?}", decision.expected_loss);
         let estimate = decision.winner().unwrap().estimate().unwrap();
@@ -145,11 +145,11 @@ fn where_the_model_is_not_sure_its_best_are_raced_and_tuning_races_all() {
     let planner = planner(&device, &wisdom, Patience::Measure);
     let decision = decided(&planner, 5_000);
     assert_eq!(decision.reason, Reason::Raced);
-    assert!(!decision.complete && decision.notes.iter().any(|note| note.contains("only the 2 rivals")));
+    assert!(!decision.complete && decision.notes().iter().any(|note| note.contains("only the 2 rivals")));
     assert_eq!(device.count("reference"), 0);
     let request = TuneRequest::new(Patience::Measure, Nanos::from_millis(10_000));
     let tuned = planner.tune(&problem(5_000), TermsId::default(), &request, &mut |_| ()).unwrap();
-    assert!(tuned.complete && tuned.expected_loss.is_some(), "{:?}", tuned.notes);
+    assert!(tuned.complete && tuned.expected_loss.is_some(), "{:?}", tuned.notes());
     assert!(tuned.rivals.iter().all(|rival| rival.estimate().is_some()));
 }
 
@@ -183,7 +183,8 @@ fn an_explanation_foresees_the_learned_choice_and_says_what_it_rests_on() {
         assert_eq!(explained.reason, Reason::Learned);
         assert_eq!(explained.winner().unwrap().name, decision.winner().unwrap().name);
         assert_eq!(explained.expected_loss, decision.expected_loss);
-        assert!(explained.grounds[0].contains("60 problems of this family"), "{:?}", explained.grounds);
+        let grounds = planner.grounds(explained);
+        assert!(grounds[0].contains("60 problems of this family"), "{grounds:?}");
     }
     assert_eq!(device.runs.load(Ordering::Relaxed), 0);
 }

@@ -8,11 +8,12 @@ use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 use trimtab::core::{Basis, Estimate, Patience, Problem};
 use trimtab::plan::{Decision, Reason, Rival, Settings, Why};
 
 #[derive(Serialize)]
-struct Explanation<'a> {
+struct Explanation {
     problem: String,
     device: String,
     kernel: String,
@@ -29,9 +30,9 @@ struct Explanation<'a> {
     expected_loss: Option<f64>,
     /// What a learned choice rests on, and where it would change.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    grounds: &'a [String],
+    grounds: Vec<String>,
     complete: bool,
-    notes: &'a [String],
+    notes: Vec<String>,
     /// What the first guesses of each device rest on.
     reasoning: Vec<String>,
     terms: String,
@@ -48,10 +49,35 @@ struct RivalView {
     estimate: Option<EstimateView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     declined: Option<String>,
+    /// The decision did not look at it: this is how it stands now.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    looked_up_now: bool,
     transfer_ns: u64,
     threads: u32,
     scratch_bytes: u64,
     chosen: bool,
+}
+
+/// A record, and its rivals as they are shown: where it looked at its choice alone, as they stand now.
+struct Shown {
+    record: Arc<Decision>,
+    decision: Decision,
+    notes: Vec<String>,
+}
+
+impl Shown {
+    /// Whether the decision did not look at a rival that has a time now.
+    fn is_new(&self, rival: &Rival) -> bool {
+        let same = |other: &&Rival| {
+            (other.device, other.kernel, other.point) == (rival.device, rival.kernel, rival.point)
+        };
+        let before = self.record.rivals.iter().find(same).and_then(Rival::estimate);
+        rival.estimate().is_some() && before.is_none_or(|before| is_unknown(&before))
+    }
+
+    fn rivals(&self, all: bool) -> Vec<&Rival> {
+        if all { self.decision.ranked() } else { self.decision.best_per_kernel() }
+    }
 }
 
 pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> {
@@ -61,26 +87,21 @@ pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> 
     }
     let runtime = &session.runtime;
     let settings = runtime.planner().settings();
-    let mut decision = runtime.explain(problem)?;
+    let record = runtime.explain(problem)?;
+    let decision = match record.is_narrow() {
+        true => runtime.planner().survey(&record),
+        false => Decision::clone(&record),
+    };
     let default = default_rival(runtime, &decision, |rival| rival.estimate().is_none());
     let fresh = !any_measured(&decision);
-    decision.notes.dedup();
-    let unraced = [
-        Reason::Learned,
-        Reason::Estimated,
-        Reason::DefaultOrder,
-        Reason::NextBest,
-        Reason::Resized,
-        Reason::Explored,
-    ];
-    let raced = !unraced.contains(&decision.reason);
-    decision.complete &= raced;
     let default = default.and_then(|index| decision.rivals.get(index)).map(label);
-    decision.notes.splice(0..0, standing_note(&decision, settings, fresh, default.as_deref()));
+    let first = standing_note(&decision, settings, fresh, default.as_deref());
+    let notes = first.into_iter().chain(record.notes()).collect();
+    let shown = Shown { record, decision, notes };
     if session.out.is_json() {
-        session.out.object(&view(session, &decision, default, all))?;
+        session.out.object(&view(session, shown, default, all))?;
     } else {
-        show(session, &decision, all)?;
+        show(session, &shown, all)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -128,19 +149,16 @@ fn standing_note(
     }
 }
 
-fn view<'a>(
-    session: &Session,
-    decision: &'a Decision,
-    default: Option<String>,
-    all: bool,
-) -> Explanation<'a> {
+fn view(session: &Session, shown: Shown, default: Option<String>, all: bool) -> Explanation {
+    let decision = &shown.decision;
     let winner = decision.winner();
-    let rivals = if all { decision.rivals.iter().collect() } else { decision.best_per_kernel() };
-    let rivals = rivals.into_iter().map(|rival| RivalView {
+    let raced = matches!(decision.reason, Reason::Raced | Reason::KeptIncumbent | Reason::Remembered);
+    let rivals = shown.rivals(all).into_iter().map(|rival| RivalView {
         kernel: KernelView::from(rival),
         device: rival.device_id.to_string(),
         estimate: rival.estimate().map(EstimateView::from),
         declined: rival.out_because(),
+        looked_up_now: shown.is_new(rival),
         transfer_ns: rival.transfer.0,
         threads: rival.work.threads,
         scratch_bytes: rival.work.scratch.0,
@@ -157,9 +175,9 @@ fn view<'a>(
         reason: decision.reason.name(),
         overruled: decision.overruled.map(Why::name),
         expected_loss: decision.expected_loss,
-        grounds: grounds(decision),
-        complete: decision.complete,
-        notes: &decision.notes,
+        grounds: session.runtime.planner().grounds(decision),
+        complete: decision.complete && raced,
+        notes: shown.notes.clone(),
         reasoning: reasoning(session, decision),
         terms: decision.terms.to_string(),
         patience: decision.patience.name(),
@@ -167,8 +185,8 @@ fn view<'a>(
     }
 }
 
-fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
-    let out = &session.out;
+fn show(session: &Session, shown: &Shown, all: bool) -> Result<()> {
+    let (out, decision) = (&session.out, &shown.decision);
     let Some(winner) = decision.winner() else { return Ok(()) };
     let field = |name: &str, text: String| out.line(format!("{name:<9} {}", printable(&text)));
     field("problem", decision.problem.to_string())?;
@@ -189,19 +207,19 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
     if let Some(loss) = decision.expected_loss {
         field("loss", format!("expected ≤ {} against the best of all rivals", percent(loss)))?;
     }
-    for line in grounds(decision) {
-        field("learned", line.clone())?;
+    for line in session.runtime.planner().grounds(decision) {
+        field("learned", line)?;
     }
     field("terms", decision.terms.to_string())?;
     field("effort", effort(decision))?;
-    for note in &decision.notes {
+    for note in &shown.notes {
         field("note", note.clone())?;
     }
     for line in reasoning(session, decision) {
         field("strategy", line)?;
     }
     out.line("")?;
-    let (racing, declined) = rivals(decision, winner, all);
+    let (racing, declined) = rivals(shown, winner, all);
     for table in [racing, declined].iter().filter(|table| !table.is_empty()) {
         out.table(table)?;
         out.line("")?;
@@ -210,11 +228,6 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
         out.line(format!("Best setting of each kernel; --all shows all {} rivals.", decision.rivals.len()))?;
     }
     out.line(what_would_change(decision, winner, session.runtime.planner().settings()))
-}
-
-/// What a learned choice rests on; nothing for others.
-fn grounds(decision: &Decision) -> &[String] {
-    if decision.reason == Reason::Learned { &decision.grounds } else { &[] }
 }
 
 /// What the first guesses rest on, of every device with a rival in the running.
@@ -256,8 +269,8 @@ fn effort(decision: &Decision) -> String {
 }
 
 /// Those in the running with their times, and those out of it with the reason.
-fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
-    let several = decision.rivals.iter().any(|rival| rival.device != winner.device);
+fn rivals(shown: &Shown, winner: &Rival, all: bool) -> (Table, Table) {
+    let several = shown.decision.rivals.iter().any(|rival| rival.device != winner.device);
     let mut columns = vec!["rival", "point", ">time", ">ratio", "basis", ">scratch", ">threads"];
     if several {
         columns.splice(3..3, [">transfer"]);
@@ -265,8 +278,7 @@ fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
     let mut racing = Table::new(&columns);
     let mut out = Table::new(&["out of the running", "point", "because"]);
     let chosen_ns = winner.call_time().map(|time| time.0 as f64).filter(|&ns| ns > 0.0);
-    let shown = if all { decision.rivals.iter().collect() } else { decision.best_per_kernel() };
-    for rival in shown {
+    for rival in shown.rivals(all) {
         let device = if several { format!("{} ", rival.device_id) } else { String::new() };
         let mut cells = vec![format!("{device}{}", rival.name), rival.point_name.clone()];
         let Some(estimate) = rival.estimate() else {
@@ -284,7 +296,8 @@ fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
             let transfer = rival.transfer.0 as f64;
             cells.push(if transfer > 0.0 { time(transfer) } else { "–".to_string() });
         }
-        cells.extend([ratio, estimate.basis.to_string(), scratch, rival.work.threads.to_string()]);
+        let now = if shown.is_new(rival) { ", looked up now" } else { "" };
+        cells.extend([ratio, format!("{}{now}", estimate.basis), scratch, rival.work.threads.to_string()]);
         racing.marked_row(std::ptr::eq(rival, winner), cells);
     }
     (racing, out)
