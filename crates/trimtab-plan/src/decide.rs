@@ -1,13 +1,14 @@
-//! The cold path: from the field of rivals to a decision. Remembered, else raced, else estimated, else the default.
+//! Deciding: one pipeline of stages over one record. Each stage is a fallback for what those before could not settle.
 
 use crate::calibration::Calibration;
 use crate::devices::{Devices, Scope};
+use crate::event::Event;
 use crate::experience::{Effort, Experience};
 use crate::field;
-use crate::goal::{PARTIAL, SearchGoal, found_by, how_found, remembered_as, satisfies};
+use crate::goal::{SearchGoal, satisfies};
 use crate::guard::with_intent;
-use crate::learned::Foreseen;
-use crate::plan::{Decision, Plan, Reason, Rival, Standing};
+use crate::plan::{Plan, Reason, Rival, Standing};
+use crate::record::Decision;
 use crate::thresholds::Offload;
 use crate::why::Why;
 use rustc_hash::FxHashSet;
@@ -16,7 +17,7 @@ use trimtab_core::{
     Basis, Condition, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem,
     Terms, VariantClass,
 };
-use trimtab_tune::{Budget, Progress, Rules, Stopwatch};
+use trimtab_tune::{Budget, Progress, Rules};
 use trimtab_wisdom::{FactKey, Outcome, Verdict, Wisdom};
 
 /// Longest the check of a rival on a small stand-in may take.
@@ -70,6 +71,8 @@ pub(crate) struct Ask<'a> {
     pub goal: SearchGoal,
     /// The plan in force, if any.
     pub in_force: Option<Plan>,
+    /// Whether nothing may run: the record says what a call would begin with.
+    pub dry: bool,
     pub rules: Rules,
     pub progress: &'a mut dyn FnMut(&Progress),
 }
@@ -90,6 +93,20 @@ pub(crate) struct Decider {
     verified: Mutex<FxHashSet<Verified>>,
 }
 
+/// One decision on its way through the stages.
+pub(crate) struct Deciding<'a> {
+    pub by: &'a Decider,
+    pub ask: Ask<'a>,
+    pub record: Decision,
+    pub budget: Budget,
+    /// The devices in the order they are looked at: the processor, whose operands need no handing over, first.
+    pub order: Vec<(u16, Arc<dyn Device>)>,
+    /// What is remembered of an earlier race.
+    pub verdict: Option<Verdict>,
+    /// What stays unless something is clearly better: in force, or remembered.
+    pub incumbent: Option<usize>,
+}
+
 impl Decider {
     pub(crate) fn new(
         devices: Devices,
@@ -102,83 +119,53 @@ impl Decider {
         Decider { devices, wisdom, experience, switch_margin, offload, calibration, verified }
     }
 
-    pub(crate) fn decide(&self, mut ask: Ask<'_>) -> Result<Decision, PlanError> {
-        let devices = self.devices.within(&ask.scope);
-        if devices.is_empty() {
-            return Err(PlanError::NoDevice);
-        }
-        // A caller in a hurry does not wait for a race.
-        let hurried = ask.terms.constraints.latency_max.is_some_and(|latency| latency < ask.budget);
-        if hurried && ask.accept_partial {
-            ask.patience = ask.patience.min(Patience::Estimate);
-        }
-        let mut budget = self.budget(&ask);
-        let rivals = field::enumerate(&devices, &ask.problem, &ask.terms);
-        let mut decision = Decision::new(ask.problem, ask.terms, ask.scope.clone(), rivals, ask.patience);
-        self.overrule(&mut decision);
-        let signature = self.signature(&decision);
-        let verdict = self.verdict(&ask);
-        let remembered = verdict.as_ref().and_then(|verdict| self.find(&decision.rivals, verdict));
-        // A verdict counts as long as the set of rivals is the same; in mode `off` as long as its winner exists.
-        if let (Some(verdict), Some(index)) = (&verdict, remembered) {
-            let enough = satisfies(verdict, ask.patience, ask.session, ask.accept_partial, &ask.goal);
-            let same = verdict.candidates == signature && enough;
-            if same || ask.patience <= Patience::Estimate {
-                self.measured_only(&mut decision, &ask, index);
-                if decision.rivals[index].estimate().is_some() {
-                    decision.chosen = index;
-                    decision.reason = Reason::Remembered;
-                    decision.complete = !verdict.patience.starts_with(PARTIAL);
-                    decision.notes.extend(how_found(verdict));
-                    decision.ended_by = found_by(verdict).unwrap_or_default();
-                    self.expect_loss(&mut decision, ask.rules.indifference);
-                    decision.spent = budget.spent();
-                    return Ok(decision);
-                }
+    /// Decides: enumerate, rules, recall, estimate, predict, measure, settle.
+    pub(crate) fn decide<'a>(&'a self, ask: Ask<'a>) -> Result<Decision, PlanError> {
+        let mut deciding = Deciding::enumerate(self, ask)?;
+        deciding.rules();
+        if !deciding.recall() {
+            deciding.estimate();
+            if !deciding.predict() && !deciding.measure() {
+                deciding.settle()?;
             }
+            deciding.catch_up();
         }
-        let with_model = ask.patience > Patience::Off;
-        let effort = match (with_model, ask.accept_partial) {
-            (false, _) => Effort::Facts,
-            (true, true) => Effort::Model,
-            (true, false) => Effort::Tune,
-        };
-        // Where others are measured first, a device is estimated when its turn comes: perhaps it cannot win any more.
-        match ask.patience {
-            Patience::Off | Patience::Estimate => self.estimate(&mut decision, effort),
-            Patience::Measure | Patience::Exhaustive => {
-                let first = self.device_order(&ask.scope).first().copied().unwrap_or(0);
-                self.estimate_device(&mut decision, first, effort);
-            }
+        Ok(deciding.close())
+    }
+
+    /// The record as its rivals stand now. Nothing is run, and what was decided stays.
+    pub(crate) fn survey<'a>(&'a self, record: &Decision, ask: Ask<'a>) -> Decision {
+        let mut deciding = Deciding::new(self, ask, record.clone());
+        deciding.look_again();
+        deciding.record.apply(Event::Surveyed);
+        deciding.record
+    }
+
+    /// The record after a launch of its plan failed: the next best is chosen.
+    pub(crate) fn next_best<'a>(
+        &'a self,
+        record: &Decision,
+        ask: Ask<'a>,
+        plan: &Plan,
+        failure: &Failure,
+    ) -> Result<Decision, PlanError> {
+        let mut deciding = Deciding::new(self, ask, record.clone());
+        if let Some(rival) = deciding.record.rivals.iter().position(|rival| plan.runs(rival)) {
+            deciding.record.apply(Event::Failed { rival, failure: failure.to_string() });
         }
-        if with_model {
-            // Rates and transfers are measured once per process at most: the machine's cost, not this problem's.
-            budget = self.budget(&ask);
+        deciding.look_again();
+        deciding.settle_best(Reason::NextBest)?;
+        let (rival, reason) = (deciding.record.chosen, Reason::NextBest);
+        deciding.record.apply_once(Event::Settled { rival, reason });
+        Ok(deciding.close())
+    }
+
+    /// Forgets a device that left.
+    pub(crate) fn leave(&self, device: u16) {
+        self.experience.leave(device);
+        if let Ok(mut verified) = self.verified.lock() {
+            verified.retain(|key| key.0 != device);
         }
-        let incumbent =
-            remembered.or_else(|| ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan)));
-        let indifference = ask.rules.indifference;
-        let outcome = match ask.patience {
-            // A verdict that does not count any more was challenged by something new: that is measured.
-            Patience::Estimate | Patience::Measure
-                if verdict.is_none() && self.settle_learned(&mut decision, &ask) =>
-            {
-                Ok(())
-            }
-            Patience::Off => self.settle_off(&mut decision),
-            Patience::Estimate => self.settle(&mut decision, incumbent, Reason::Estimated),
-            Patience::Measure | Patience::Exhaustive => self.measure(&mut decision, ask, incumbent, &budget),
-        };
-        decision.spent = budget.spent();
-        decision.evaluations = budget.evaluated();
-        if with_model {
-            let device = decision.winner().map_or(0, |winner| winner.device);
-            self.experience.training.catch_up(device, &decision.problem);
-        }
-        outcome.map(|()| {
-            self.expect_loss(&mut decision, indifference);
-            decision
-        })
     }
 
     /// What a decision may cost. On recordings only reported time counts, so that it is the same on every machine.
@@ -189,83 +176,6 @@ impl Decider {
         budget
             .evaluations(ask.goal.evals.unwrap_or(u32::MAX))
             .good_enough(ask.goal.good_enough.unwrap_or(0.0))
-    }
-
-    /// The full record of what is known about a problem; nothing is run. The plan in force stays the chosen one, else
-    /// what is remembered, else the best estimate.
-    pub(crate) fn explain(&self, ask: &Ask<'_>) -> Result<Decision, PlanError> {
-        let stopwatch = Stopwatch::start();
-        let (mut decision, verdict, learned) = self.look(ask)?;
-        let chosen = decision.chosen;
-        if let Some(verdict) = &verdict
-            && (decision.reason != Reason::Remembered || verdict.candidates != self.signature(&decision))
-        {
-            let note = "the set of rivals has changed since this was decided; the next call measures again";
-            decision.notes.push(note.to_string());
-        }
-        // A plan in force brings the notes of its own decision.
-        decision.notes.extend(verdict.as_ref().filter(|_| ask.in_force.is_none()).and_then(how_found));
-        decision.complete = verdict.is_some_and(|verdict| !verdict.patience.starts_with(PARTIAL));
-        let same = |learned: &Foreseen| learned.choice == chosen;
-        decision.expected_loss = learned.filter(same).map(|learned| learned.loss);
-        self.expect_loss(&mut decision, ask.rules.indifference);
-        self.explain_learned(&mut decision);
-        decision.spent = stopwatch.elapsed();
-        sort(&mut decision);
-        Ok(decision)
-    }
-
-    /// What a call is expected to take. Nothing is run.
-    pub(crate) fn expected(&self, ask: &Ask<'_>) -> Result<Estimate, PlanError> {
-        let unknown = Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
-        let (decision, ..) = self.look(ask)?;
-        Ok(decision.winner().and_then(Rival::estimate).unwrap_or(unknown))
-    }
-
-    /// What there is to choose from, and what a call would choose.
-    fn look(&self, ask: &Ask<'_>) -> Result<(Decision, Option<Verdict>, Option<Foreseen>), PlanError> {
-        let devices = self.devices.within(&ask.scope);
-        if devices.is_empty() {
-            return Err(PlanError::NoDevice);
-        }
-        let rivals = field::enumerate(&devices, &ask.problem, &ask.terms);
-        let mut decision = Decision::new(ask.problem, ask.terms, ask.scope.clone(), rivals, ask.patience);
-        self.overrule(&mut decision);
-        self.estimate(&mut decision, Effort::Model);
-        let verdict = self.verdict(ask);
-        let remembered = verdict.as_ref().and_then(|verdict| self.find(&decision.rivals, verdict));
-        let in_force = ask.in_force.and_then(|plan| find_plan(&decision.rivals, &plan));
-        // Of kernels that say nothing about their work (or have none to do) the first nobody knows anything against.
-        let open = |rival: &Rival| rival.estimate().is_some() || rival.standing == Standing::Unconsidered;
-        let first = |decision: &Decision| {
-            match ask.patience {
-                Patience::Off => measured_best(&decision.rivals),
-                _ => best(&decision.rivals),
-            }
-            .or_else(|| decision.rivals.iter().position(open))
-        };
-        let learned = if verdict.is_none() { self.foresee(&mut decision, ask) } else { None };
-        let learned_choice = learned.as_ref().filter(|learned| learned.enough).map(|learned| learned.choice);
-        let Some(chosen) = in_force.or(remembered).or(learned_choice).or_else(|| first(&decision)) else {
-            return Err(no_rival(&decision));
-        };
-        decision.chosen = chosen;
-        decision.reason = match ask.patience {
-            _ if remembered == Some(chosen) => Reason::Remembered,
-            Patience::Off if !is_measured(&decision.rivals[chosen]) => Reason::DefaultOrder,
-            _ if decision.rivals[chosen].estimate().is_none() => Reason::DefaultOrder,
-            _ if learned_choice == Some(chosen) => Reason::Learned,
-            _ => Reason::Estimated,
-        };
-        Ok((decision, verdict, learned))
-    }
-
-    /// Forgets a device that left.
-    pub(crate) fn leave(&self, device: u16) {
-        self.experience.leave(device);
-        if let Ok(mut verified) = self.verified.lock() {
-            verified.retain(|key| key.0 != device);
-        }
     }
 
     /// The rival a verdict names.
@@ -279,128 +189,42 @@ impl Decider {
                 && *rival.version.0 == *verdict.version
                 && *rival.point_name == *verdict.point
                 && on(rival)
-                && !is_barred(rival)
+                && !rival.is_barred()
         })
     }
 
-    fn signature(&self, decision: &Decision) -> u64 {
-        let Decision { scope, problem, rivals, .. } = decision;
+    fn signature(&self, record: &Decision) -> u64 {
+        let Decision { scope, problem, rivals, .. } = record;
         self.experience.signature(&self.devices, scope, &self.wisdom, problem, rivals)
     }
 
-    /// Whether something is remembered of the race for this.
-    pub(crate) fn has_verdict(&self, ask: &Ask<'_>) -> bool {
-        self.verdict(ask).is_some()
+    /// What is remembered of the race for this.
+    pub(crate) fn verdict(&self, record: &Decision) -> Option<Verdict> {
+        let machine = self.devices.machine(&record.scope);
+        self.wisdom.verdict(&machine, &record.problem.to_string(), &record.terms.to_string())
     }
 
-    fn verdict(&self, ask: &Ask<'_>) -> Option<Verdict> {
-        let machine = self.devices.machine(&ask.scope);
-        self.wisdom.verdict(&machine, &ask.problem.to_string(), &ask.terms.to_string())
-    }
-
-    /// Looks up what is measured of one rival; the others stay unconsidered. Cheap: no model, no rates.
-    fn measured_only(&self, decision: &mut Decision, ask: &Ask<'_>, index: usize) {
-        let one = &mut decision.rivals[index..=index];
-        if ask.terms.constraints.latency_max.is_some() {
-            one[0].transfer = self.transfer(&ask.scope, one[0].device, &ask.problem);
-        }
-        self.experience.estimate(&self.devices, &self.wisdom, &ask.problem, &ask.terms, one, Effort::Facts);
-    }
-
-    /// Mode `off`: the best of what was measured here, else the first in order of preference.
-    fn settle_off(&self, decision: &mut Decision) -> Result<(), PlanError> {
-        if decision.rivals.iter().any(|rival| rival.estimate().is_some()) {
-            return self.settle(decision, None, Reason::Remembered);
-        }
-        self.settle_default(decision)
-    }
-
-    /// The first in order of preference that nothing is known against.
-    fn settle_default(&self, decision: &mut Decision) -> Result<(), PlanError> {
-        let limit = decision.terms.constraints.latency_max.filter(|_| decision.patience > Patience::Off);
-        for index in 0..decision.rivals.len() {
-            // Whoever could be estimated breaks the limit; a time nobody knows, such as that of a kernel that hung on
-            // another problem, does not keep it.
-            if let (Some(limit), Standing::Unconsidered) = (limit, &decision.rivals[index].standing) {
-                decision.rivals[index].standing =
-                    Standing::Excluded(format!("its time is not known, limit {limit}"));
-            }
-            let open = decision.rivals[index].standing == Standing::Unconsidered;
-            if open && self.verify(decision, index) {
-                let estimate =
-                    Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
-                decision.rivals[index].standing = Standing::Estimated { estimate, score: 0.0 };
-                decision.chosen = index;
-                decision.reason = Reason::DefaultOrder;
-                return Ok(());
-            }
-        }
-        Err(no_rival(decision))
-    }
-
-    /// Takes the best score; whoever was never measured on this device is checked against the reference first.
-    pub(crate) fn settle(
-        &self,
-        decision: &mut Decision,
-        incumbent: Option<usize>,
-        reason: Reason,
-    ) -> Result<(), PlanError> {
-        decision.reason = reason;
-        loop {
-            // Nobody has an estimate: the first nobody knows anything against, if its check passes.
-            let Some(best) = best(&decision.rivals) else { return self.settle_default(decision) };
-            let choice = match incumbent {
-                Some(incumbent) if self.keeps(&decision.rivals, incumbent, best) => incumbent,
-                _ => best,
-            };
-            let measured = matches!(
-                decision.rivals[choice].estimate(),
-                Some(Estimate { basis: Basis::Measured(_), .. })
-            );
-            if measured || self.verify(decision, choice) {
-                if incumbent == Some(choice) && choice != best {
-                    decision.reason = Reason::KeptIncumbent;
-                }
-                decision.chosen = choice;
-                return Ok(());
-            }
-            decision.reason = Reason::NextBest;
-        }
-    }
-
-    /// Whether the plan in force stays although another has a better score: switching must be worth it.
-    fn keeps(&self, rivals: &[Rival], incumbent: usize, best: usize) -> bool {
-        match (rivals.get(incumbent).and_then(Rival::score), rivals[best].score()) {
-            (Some(old), Some(new)) => old - new <= (1.0 + self.switch_margin).log2(),
-            _ => false,
-        }
-    }
-
-    /// Checks a rival on a small stand-in; one that fails is put out and remembered as failed.
-    pub(crate) fn verify(&self, decision: &mut Decision, index: usize) -> bool {
-        let problem = decision.problem;
-        let rival = &mut decision.rivals[index];
-        let key = (rival.device, rival.kernel, rival.point, field::family_of(&problem));
+    /// Checks a rival on a small stand-in; one that fails is remembered as failed.
+    pub(crate) fn verify(&self, problem: &Problem, rival: &Rival) -> Result<(), Failure> {
+        let key = (rival.device, rival.kernel, rival.point, field::family_of(problem));
         if self.verified.lock().is_ok_and(|verified| verified.contains(&key)) {
-            return true;
+            return Ok(());
         }
-        let Some(device) = self.devices.get(rival.device) else { return false };
+        let Some(device) = self.devices.get(rival.device) else {
+            return Err(Failure::new(FailureKind::Untried, "the device left"));
+        };
         let outcome = with_intent(&self.wisdom, device.as_ref(), rival, || {
-            device.verify(rival.kernel, &problem, &rival.point, VERIFY_TIMEOUT)
+            device.verify(rival.kernel, problem, &rival.point, VERIFY_TIMEOUT)
         });
-        match outcome {
+        match &outcome {
             Ok(()) => {
                 if let Ok(mut verified) = self.verified.lock() {
                     verified.insert(key);
                 }
-                true
             }
-            Err(failure) => {
-                self.record_failure(&problem, rival, &failure);
-                rival.standing = Standing::Quarantined(failure.to_string());
-                false
-            }
+            Err(failure) => self.record_failure(problem, rival, failure),
         }
+        outcome
     }
 
     pub(crate) fn record_failure(&self, problem: &Problem, rival: &Rival, failure: &Failure) {
@@ -417,28 +241,234 @@ impl Decider {
         self.wisdom.record(fact_key(device.as_ref(), problem, rival, Condition::Quiet), outcome);
     }
 
-    pub(crate) fn remember(&self, decision: &Decision, ask: &Ask<'_>) {
-        let Some(winner) = decision.winner() else { return };
-        let ended_by = Some(decision.ended_by).filter(|ended_by| *ended_by != SearchGoal::default());
-        let patience = remembered_as(decision.complete, ask.patience, ask.session, ended_by);
+    /// Writes the winner into wisdom. The set of rivals is that after the race: whoever failed in it is out, and challenges the
+    /// verdict when that is forgotten.
+    pub(crate) fn remember(&self, record: &Decision, session: Nanos) {
+        let Some(winner) = record.winner() else { return };
+        let on = self.devices.get(winner.device).filter(|_| !record.scope.is_alone());
         self.wisdom.decide(Verdict {
-            device: self.devices.machine(&decision.scope),
-            problem: ask.problem.to_string(),
-            terms: ask.terms.to_string(),
+            device: self.devices.machine(&record.scope),
+            problem: record.problem.to_string(),
+            terms: record.terms.to_string(),
             kernel: winner.name.to_string(),
             version: winner.version.to_string(),
             point: winner.point_name.clone(),
-            patience,
-            // After the race: whoever failed in it is out, and challenges the verdict when that is forgotten.
-            candidates: self.signature(decision),
-            on: self
-                .devices
-                .get(winner.device)
-                .filter(|_| !decision.scope.is_alone())
-                .map_or_else(String::new, |device| device.facts().fingerprint.0.clone()),
+            extent: record.ended_by.extent(record.complete, record.patience, session),
+            candidates: self.signature(record),
+            on: on.map_or_else(String::new, |device| device.facts().fingerprint.0.clone()),
             origin: String::new(),
             last_seen_ms: 0,
         });
+    }
+}
+
+impl<'a> Deciding<'a> {
+    fn new(by: &'a Decider, ask: Ask<'a>, record: Decision) -> Deciding<'a> {
+        let mut order = by.devices.within(&ask.scope);
+        order.sort_by_key(|(_, device)| !device.facts().habits.host_memory);
+        let budget = by.budget(&ask);
+        Deciding { by, ask, record, budget, order, verdict: None, incumbent: None }
+    }
+
+    /// Lists every (device, kernel, point).
+    fn enumerate(by: &'a Decider, mut ask: Ask<'a>) -> Result<Deciding<'a>, PlanError> {
+        let devices = by.devices.within(&ask.scope);
+        if devices.is_empty() {
+            return Err(PlanError::NoDevice);
+        }
+        // A caller in a hurry does not wait for a race.
+        let hurried = ask.terms.constraints.latency_max.is_some_and(|latency| latency < ask.budget);
+        if hurried && ask.accept_partial {
+            ask.patience = ask.patience.min(Patience::Estimate);
+        }
+        let rivals = field::enumerate(&devices, &ask.problem, &ask.terms);
+        let mut record = Decision::new(ask.problem, ask.terms, ask.scope.clone(), rivals, ask.patience);
+        record.apply(Event::Enumerated { rivals: record.rivals.len() });
+        Ok(Deciding::new(by, ask, record))
+    }
+
+    /// Takes the winner of an earlier race, if it still counts: as long as the set of rivals is the same, in mode `off` as long as
+    /// it exists. Where nothing may run, what is in force or remembered is what there is.
+    fn recall(&mut self) -> bool {
+        let in_force = self.ask.in_force.and_then(|plan| find_plan(&self.record.rivals, &plan));
+        self.verdict = self.by.verdict(&self.record);
+        let remembered = self.verdict.as_ref().and_then(|verdict| self.by.find(&self.record.rivals, verdict));
+        let mut counts = None;
+        if let Some(verdict) = &self.verdict {
+            let same = remembered.is_some() && verdict.candidates == self.by.signature(&self.record);
+            let enough = same && satisfies(&verdict.extent, &self.ask);
+            counts = remembered.filter(|_| enough || self.ask.patience <= Patience::Estimate);
+            if !same {
+                self.record.apply(Event::Challenged { dry: self.ask.dry });
+            }
+        }
+        self.incumbent = if self.ask.dry { in_force.or(remembered) } else { remembered.or(in_force) };
+        let choice = if self.ask.dry { self.incumbent } else { counts };
+        let Some(rival) = choice.filter(|&choice| self.has_fact(choice)) else { return false };
+        self.record.apply(match &self.verdict {
+            Some(verdict) if remembered == Some(rival) => {
+                Event::Recalled { rival, extent: verdict.extent.clone() }
+            }
+            _ => Event::Settled { rival, reason: Reason::Estimated },
+        });
+        true
+    }
+
+    /// Looks up what is measured of one rival; the others stay unconsidered. Cheap: no model, no rates.
+    fn has_fact(&mut self, index: usize) -> bool {
+        let Decider { devices, wisdom, experience, .. } = self.by;
+        let Ask { problem, terms, scope, .. } = &self.ask;
+        let one = &mut self.record.rivals[index..=index];
+        if terms.constraints.latency_max.is_some() {
+            one[0].transfer = devices.transfer(scope, one[0].device, problem);
+        }
+        experience.estimate(devices, wisdom, problem, terms, one, Effort::Facts);
+        one[0].estimate().is_some()
+    }
+
+    /// How far estimating may go.
+    pub(crate) fn effort(&self) -> Effort {
+        match (self.ask.patience, self.ask.accept_partial) {
+            (Patience::Off, _) => Effort::Facts,
+            (_, true) => Effort::Model,
+            (_, false) => Effort::Tune,
+        }
+    }
+
+    /// Whether rivals may be raced.
+    pub(crate) fn measures(&self) -> bool {
+        self.ask.patience >= Patience::Measure && !self.ask.dry
+    }
+
+    /// Gives rivals their estimates. Where they are measured, a device is estimated when its turn comes: perhaps it cannot win any
+    /// more.
+    fn estimate(&mut self) {
+        let devices = if self.measures() { 1 } else { self.order.len() };
+        (0..devices).for_each(|turn| self.estimate_device(turn, self.effort()));
+        if self.ask.patience > Patience::Off {
+            // Rates and transfers are measured once per process at most: the machine's cost, not this problem's.
+            self.budget = self.by.budget(&self.ask);
+        }
+    }
+
+    /// Estimates everyone again who is not out for good.
+    fn look_again(&mut self) {
+        let constraints = self.record.terms.constraints;
+        for rival in &mut self.record.rivals {
+            let lasts = match rival.standing {
+                Standing::Declined(_) | Standing::Overruled(_) => true,
+                Standing::Excluded(_) => constraints.excludes(&rival.work, None).is_some(),
+                _ => false,
+            };
+            if !lasts {
+                rival.standing = Standing::Unconsidered;
+            }
+        }
+        let seen = self.record.events.len();
+        (0..self.order.len()).for_each(|turn| self.estimate_device(turn, Effort::Model));
+        self.verdict = self.by.verdict(&self.record);
+        self.take_up_learned();
+        // The stage is one event.
+        self.record.events.truncate(seen);
+    }
+
+    /// Takes what nothing was measured for: the best that is remembered in mode `off`, else the best estimate.
+    fn settle(&mut self) -> Result<(), PlanError> {
+        if self.ask.dry {
+            self.record.apply(Event::Foreseen);
+            let known = |rival: &Rival| {
+                if rival.estimate().is_some() { Reason::Estimated } else { Reason::DefaultOrder }
+            };
+            if let Some(rival) = self.incumbent.filter(|&rival| self.record.rivals[rival].is_open()) {
+                let reason = known(&self.record.rivals[rival]);
+                self.record.apply(Event::Settled { rival, reason });
+                return Ok(());
+            }
+        }
+        match self.ask.patience {
+            Patience::Off => {
+                self.incumbent = None;
+                self.settle_best(Reason::Remembered)
+            }
+            _ => self.settle_best(Reason::Estimated),
+        }
+    }
+
+    /// Takes the best score; whoever was never measured on this device is checked against the reference first.
+    pub(crate) fn settle_best(&mut self, mut reason: Reason) -> Result<(), PlanError> {
+        loop {
+            let rivals = &self.record.rivals;
+            // Nobody has an estimate: the first nobody knows anything against, if its check passes.
+            let Some(best) = best(rivals) else { return self.settle_default() };
+            let choice = self.incumbent.filter(|&incumbent| self.keeps(incumbent, best)).unwrap_or(best);
+            if rivals[choice].is_measured() || self.verify(choice) {
+                if self.incumbent == Some(choice) && choice != best {
+                    reason = Reason::KeptIncumbent;
+                }
+                self.record.apply(Event::Settled { rival: choice, reason });
+                return Ok(());
+            }
+            reason = Reason::NextBest;
+        }
+    }
+
+    /// The first in order of preference that nothing is known against.
+    fn settle_default(&mut self) -> Result<(), PlanError> {
+        let limit = self.record.terms.constraints.latency_max.filter(|_| self.ask.patience > Patience::Off);
+        for index in 0..self.record.rivals.len() {
+            let rival = &mut self.record.rivals[index];
+            // Whoever could be estimated breaks the limit; a time nobody knows, such as that of a kernel that hung on
+            // another problem, does not keep it.
+            if let (Some(limit), Standing::Unconsidered) = (limit, &rival.standing) {
+                rival.standing = Standing::Excluded(format!("its time is not known, limit {limit}"));
+            }
+            if rival.standing == Standing::Unconsidered && self.verify(index) {
+                let estimate =
+                    Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
+                self.record.rivals[index].standing = Standing::Estimated { estimate, score: 0.0 };
+                self.record.apply(Event::Settled { rival: index, reason: Reason::DefaultOrder });
+                return Ok(());
+            }
+        }
+        Err(no_rival(&self.record))
+    }
+
+    /// Whether the plan in force stays although another has a better score: switching must be worth it.
+    fn keeps(&self, incumbent: usize, best: usize) -> bool {
+        match (self.record.rivals[incumbent].score(), self.record.rivals[best].score()) {
+            (Some(old), Some(new)) => old - new <= (1.0 + self.by.switch_margin).log2(),
+            _ => false,
+        }
+    }
+
+    /// Checks a rival against the reference; one that fails is put out.
+    pub(crate) fn verify(&mut self, rival: usize) -> bool {
+        if self.ask.dry {
+            return true;
+        }
+        match self.by.verify(&self.record.problem, &self.record.rivals[rival]) {
+            Ok(()) => true,
+            Err(failure) => {
+                self.record.apply(Event::Failed { rival, failure: failure.to_string() });
+                false
+            }
+        }
+    }
+
+    /// Has models learn what was measured, where that is much.
+    fn catch_up(&self) {
+        if self.ask.patience > Patience::Off && !self.ask.dry {
+            let device = self.record.winner().map_or(0, |winner| winner.device);
+            self.by.experience.training.catch_up(device, &self.record.problem);
+        }
+    }
+
+    /// Writes down what it took and what the choice is expected to lose.
+    fn close(mut self) -> Decision {
+        let expected_loss = self.expected_loss();
+        let (spent, evaluations) = (self.budget.spent(), self.budget.evaluated());
+        self.record.apply(Event::Closed { spent_ns: spent.0, evaluations, expected_loss });
+        self.record
     }
 }
 
@@ -460,30 +490,13 @@ pub(crate) fn fact_key(
 
 fn find_plan(rivals: &[Rival], plan: &Plan) -> Option<usize> {
     rivals.iter().position(|rival| {
-        rival.device == plan.device
-            && rival.kernel == plan.kernel
-            && rival.point == plan.point
-            && !matches!(rival.standing, Standing::Declined(_) | Standing::Overruled(_))
+        plan.runs(rival) && !matches!(rival.standing, Standing::Declined(_) | Standing::Overruled(_))
     })
-}
-
-/// Whether a rival is out whatever its time.
-pub(crate) fn is_barred(rival: &Rival) -> bool {
-    matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_) | Standing::Overruled(_))
-}
-
-/// The score for comparisons: rivals out of the running come last.
-pub(crate) fn total(rival: &Rival) -> f64 {
-    rival.score().unwrap_or(f64::INFINITY)
-}
-
-pub(crate) fn is_measured(rival: &Rival) -> bool {
-    matches!(rival.estimate(), Some(Estimate { basis: Basis::Measured(_), .. }))
 }
 
 /// The best score; of equal ones the first in order of preference, references last.
 fn best(rivals: &[Rival]) -> Option<usize> {
-    let rank = |rival: &Rival| (total(rival), rival.class == VariantClass::Reference);
+    let rank = |rival: &Rival| (rival.rank(), rival.class == VariantClass::Reference);
     (0..rivals.len())
         .filter(|&index| rivals[index].estimate().is_some())
         .min_by(|&a, &b| rank(&rivals[a]).partial_cmp(&rank(&rivals[b])).unwrap_or(std::cmp::Ordering::Equal))
@@ -491,22 +504,13 @@ fn best(rivals: &[Rival]) -> Option<usize> {
 
 pub(crate) fn measured_best(rivals: &[Rival]) -> Option<usize> {
     (0..rivals.len())
-        .filter(|&index| is_measured(&rivals[index]))
-        .min_by(|&a, &b| total(&rivals[a]).total_cmp(&total(&rivals[b])))
+        .filter(|&index| rivals[index].is_measured())
+        .min_by(|&a, &b| rivals[a].rank().total_cmp(&rivals[b].rank()))
 }
 
-/// Best first, then those out of the running; the chosen one keeps being chosen.
-pub(crate) fn sort(decision: &mut Decision) {
-    let mut order: Vec<usize> = (0..decision.rivals.len()).collect();
-    order.sort_by(|&a, &b| total(&decision.rivals[a]).total_cmp(&total(&decision.rivals[b])));
-    decision.chosen = order.iter().position(|&index| index == decision.chosen).unwrap_or(0);
-    let mut rivals: Vec<Option<Rival>> = std::mem::take(&mut decision.rivals).into_iter().map(Some).collect();
-    decision.rivals = order.into_iter().filter_map(|index| rivals[index].take()).collect();
-}
-
-pub(crate) fn no_rival(decision: &Decision) -> PlanError {
+fn no_rival(record: &Decision) -> PlanError {
     let mut reasons: Vec<String> = Vec::new();
-    for rival in &decision.rivals {
+    for rival in &record.rivals {
         let reason = format!("{}: {}", rival.name, rival.out_because().unwrap_or_default());
         if !reasons.contains(&reason) && reasons.len() < 12 {
             reasons.push(reason);
@@ -516,10 +520,10 @@ pub(crate) fn no_rival(decision: &Decision) -> PlanError {
         reasons.push("no device has a kernel for this operation".to_string());
     }
     // Whoever could do it and did not fail is out by a limit, if anyone is.
-    let limited = decision.rivals.iter().any(|rival| matches!(rival.standing, Standing::Excluded(_)));
+    let limited = record.rivals.iter().any(|rival| matches!(rival.standing, Standing::Excluded(_)));
     PlanError::NoRival {
-        problem: decision.problem.to_string(),
-        terms: decision.terms.to_string(),
+        problem: record.problem.to_string(),
+        terms: record.terms.to_string(),
         why: if limited { Why::Constraint } else { Why::Unsupported },
         reasons: reasons.join("; "),
     }

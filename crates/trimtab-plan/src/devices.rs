@@ -2,7 +2,7 @@
 
 use crate::decide::PlanError;
 use std::sync::{Arc, RwLock};
-use trimtab_core::{Device, Fingerprint};
+use trimtab_core::{Device, Fingerprint, Nanos, Problem};
 
 /// Devices that may have joined at a time.
 pub(crate) const MAX_JOINED: usize = 1024;
@@ -50,6 +50,12 @@ impl Devices {
     /// The devices of a scope that are still there, by position.
     pub(crate) fn within(&self, scope: &Scope) -> Vec<(u16, Arc<dyn Device>)> {
         scope.devices.iter().filter_map(|&at| Some((at, self.get(at)?))).collect()
+    }
+
+    /// What moving operands and result takes; nothing where they lie on the device.
+    pub(crate) fn transfer(&self, scope: &Scope, device: u16, problem: &Problem) -> Nanos {
+        let device = self.get(device).filter(|_| !scope.in_place);
+        device.map_or(Nanos(0), |device| device.transfer_overhead(problem))
     }
 
     /// One device alone, or all that may be used.

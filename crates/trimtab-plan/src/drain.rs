@@ -1,12 +1,13 @@
 //! What happens in the background: live calls are taken in, wisdom is written, and plans change where calls showed better.
 
-use crate::decide::{Ask, fact_key};
+use crate::decide::{Ask, PlanError, fact_key};
+use crate::event::Event;
 use crate::feedback::Report;
-use crate::field;
 use crate::goal::SearchGoal;
-use crate::live::{Host, Pair, is_open, needs_estimates};
-use crate::plan::{Decision, Plan, Rival};
+use crate::live::{Host, Pair, is_open};
+use crate::plan::{Plan, Rival};
 use crate::planner::{Inner, MAX_DECISIONS};
+use crate::record::Decision;
 use crate::resize::{Live, Put};
 use crate::table::TermsId;
 use rustc_hash::FxHashMap;
@@ -108,9 +109,46 @@ impl Inner {
                 ..SearchGoal::default()
             },
             in_force: in_force.or_else(|| self.table.get_overflow(problem, terms)),
+            dry: false,
             rules: settings.rules.clone(),
             progress,
         }
+    }
+
+    /// Makes a decision; the record says too whether live calls will find out more.
+    pub(crate) fn decide<'a>(&'a self, ask: Ask<'a>) -> Result<Decision, PlanError> {
+        let mut decision = self.decider.decide(ask)?;
+        let device = decision.winner().and_then(|winner| self.decider.devices.get(winner.device));
+        let builds = device.is_some_and(|device| device.facts().habits.first_launch_compiles);
+        if builds && self.explores() && is_open(&decision) && !self.may_explore(&decision) {
+            decision.apply(Event::NotExplored);
+        }
+        Ok(decision)
+    }
+
+    /// The record of the plan in force; without one, what a call would begin with.
+    pub(crate) fn record(&self, problem: &Problem, terms: TermsId) -> Result<Arc<Decision>, PlanError> {
+        let kept = self.decisions.lock().ok().and_then(|kept| kept.0.get(&(*problem, terms)).cloned());
+        match kept {
+            Some(kept) => Ok(kept),
+            None => self.foresee(problem, terms).map(Arc::new),
+        }
+    }
+
+    /// What a call would begin with. Nothing is run.
+    pub(crate) fn foresee(&self, problem: &Problem, terms: TermsId) -> Result<Decision, PlanError> {
+        let mut quiet = |_: &Progress| ();
+        let ask = self.ask(problem, terms, self.settings.patience, &mut quiet);
+        self.decide(Ask { dry: true, ..ask })
+    }
+
+    /// A record as its rivals stand now.
+    pub(crate) fn survey(&self, decision: &Decision) -> Decision {
+        let mut quiet = |_: &Progress| ();
+        let Decision { problem, terms, scope, patience, .. } = decision;
+        let ask = self.ask(problem, TermsId::default(), *patience, &mut quiet);
+        let (terms, scope) = (*terms, scope.clone());
+        self.decider.survey(decision, Ask { terms, scope, in_force: None, dry: true, ..ask })
     }
 
     /// Gives live calls to the plans that learn from them, and puts in force what they ask for.
@@ -144,25 +182,6 @@ impl Inner {
         }
     }
 
-    /// Writes a choice that is not settled for good into wisdom; where asked, only if something is remembered there already.
-    pub(crate) fn remember(&self, terms: TermsId, decision: &Decision, only_again: bool) {
-        let mut quiet = |_: &Progress| ();
-        let ask = self.ask(&decision.problem, terms, self.settings.patience, &mut quiet);
-        let Some(winner) = decision.winner() else { return };
-        if only_again && !self.decider.has_verdict(&ask) {
-            return;
-        }
-        // The set of rivals is known by its order, and a decision that was explained has another.
-        let devices = self.decider.devices.within(&ask.scope);
-        let rivals = field::enumerate(&devices, &ask.problem, &ask.terms);
-        let same = |rival: &Rival| {
-            (rival.device, rival.kernel, rival.point) == (winner.device, winner.kernel, winner.point)
-        };
-        let Some(chosen) = rivals.iter().position(same) else { return };
-        let decision = Decision { rivals, chosen, complete: false, ..decision.clone() };
-        self.decider.remember(&decision, &ask);
-    }
-
     /// Keeps the decision behind a plan that was put in force, and under which key its live times are remembered.
     pub(crate) fn keep(&self, problem: &Problem, terms: TermsId, plan: &Plan, decision: Arc<Decision>) {
         if let (Ok(mut keys), Some(winner), true) = (self.live_keys.lock(), decision.winner(), plan.id != 0) {
@@ -193,16 +212,11 @@ impl Inner {
 }
 
 impl Host for Inner {
-    fn estimated(&self, decision: &Arc<Decision>, terms: TermsId) -> Option<Arc<Decision>> {
-        if !needs_estimates(decision) {
-            return Some(Arc::clone(decision));
+    fn estimated(&self, decision: &Arc<Decision>) -> Arc<Decision> {
+        match decision.is_narrow() {
+            true => Arc::new(self.survey(decision)),
+            false => Arc::clone(decision),
         }
-        let mut quiet = |_: &Progress| ();
-        let explained =
-            self.decider.explain(&self.ask(&decision.problem, terms, decision.patience, &mut quiet)).ok()?;
-        let (reason, complete) = (decision.reason, decision.complete);
-        let notes = decision.notes.clone();
-        Some(Arc::new(Decision { reason, complete, notes, ..explained }))
     }
 
     fn is_busy(&self, plan: &Plan) -> bool {
@@ -215,20 +229,21 @@ impl Host for Inner {
         terms: TermsId,
         older: u32,
         plan: Plan,
-        decision: Decision,
+        decision: Option<&Arc<Decision>>,
     ) -> Option<Plan> {
         // A decision that is being made counts more.
         let _guard = self.deciding.try_lock().ok()?;
-        let before = self.table.in_force(older).map(|(_, _, plan)| (plan.device, plan.kernel, plan.point));
         let plan = self.table.replace(problem, terms, older, plan)?;
-        if before == Some((plan.device, plan.kernel, plan.point)) {
-            self.keep(problem, terms, &plan, Arc::new(decision));
+        let Some(decision) = decision else {
+            self.keep(problem, terms, &plan, self.record(problem, terms).ok()?);
             return Some(plan);
-        }
+        };
         // Where a race that was cut short is remembered, so is what calls found; an estimate is made anew from their times.
-        self.remember(terms, &decision, true);
-        self.changed(&plan, &decision);
-        self.keep(problem, terms, &plan, Arc::new(decision));
+        if self.decider.verdict(decision).is_some() {
+            self.decider.remember(decision, Nanos(0));
+        }
+        self.changed(&plan, decision);
+        self.keep(problem, terms, &plan, Arc::clone(decision));
         self.live_counts.count(|counts| counts.changed += 1);
         Some(plan)
     }

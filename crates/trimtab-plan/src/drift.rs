@@ -1,16 +1,18 @@
 //! Drift: a kernel whose calls take another time than before is measured again beside the next best; its plan changes only if
 //! their order has.
 
-use crate::decide::{fact_key, is_measured, total};
+use crate::decide::fact_key;
+use crate::event::Event;
 use crate::guard::Guarded;
-use crate::plan::{Decision, Plan, Reason, Rival};
+use crate::plan::Plan;
 use crate::planner::Inner;
+use crate::record::Decision;
 use crate::table::TermsId;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{Condition, Nanos, Problem};
 use trimtab_model::learn::{Change, Watch};
-use trimtab_tune::{Budget, Candidate, Progress, Rules, race};
+use trimtab_tune::{Budget, Candidate, Rules, race};
 use trimtab_wisdom::{Filter, Outcome, Stats};
 
 /// Calls a plan is known by: its usual time is the middle of so many.
@@ -159,27 +161,24 @@ impl Inner {
     /// Measures the plan in force side by side with the next best, or lets calls try them where that would take too long in the
     /// background. `None` if nothing is to change, or nothing can be done.
     fn measure_again(&self, problem: &Problem, terms: TermsId, plan: &Plan, change: Change) -> Option<()> {
-        let mut quiet = |_: &Progress| ();
-        let mut decision =
-            self.decider.explain(&self.ask(problem, terms, self.settings.patience, &mut quiet)).ok()?;
+        let mut decision = self.survey(self.record(problem, terms).ok()?.as_ref());
         let device = self.decider.devices.get(plan.device)?;
         let facts = device.facts();
-        let own = decision.chosen;
+        let own = decision.rivals.iter().position(|rival| plan.runs(rival))?;
         let rivals = beside(&decision, own);
         // What was known of them, before it is replaced.
         let known: Vec<Option<f64>> = rivals
             .iter()
             .map(|&index| &decision.rivals[index])
             .map(|rival| {
-                rival.estimate().filter(|_| is_measured(rival)).map(|estimate| estimate.time.0 as f64)
+                rival.estimate().filter(|_| rival.is_measured()).map(|estimate| estimate.time.0 as f64)
             })
             .collect();
         let recorded = facts.habits.recorded;
         let given = self.settings.budget;
         let least = self.drifts.now(plan.id) * (FEWEST_SAMPLES * rivals.len() as u64) as f64;
         if least > given.0 as f64 {
-            (decision.reason, decision.complete) = (Reason::Raced, false);
-            self.open(terms, &Arc::new(decision), *plan);
+            self.open(terms, &Arc::new(decision.with(Event::Drifting { factor: change.factor })), *plan);
             return None;
         }
         let budget = if recorded { Budget::recorded(given) } else { Budget::time(given) };
@@ -235,19 +234,11 @@ impl Inner {
         // It may break a limit.
         let chosen = rivals[next];
         decision.rivals[chosen].estimate()?;
-        let name = |rival: &Rival| format!("{} ({})", rival.name, rival.point_name);
-        let (old, new) = (name(&decision.rivals[own]), name(&decision.rivals[chosen]));
-        decision.notes.push(match change.factor {
-            1.0 => format!("{new} is as fast again as it was, and faster than {old} side by side"),
-            by => format!(
-                "{old} took {by:.2}× as long as before in live calls, and {new} is faster side by side"
-            ),
-        });
+        let [old, new] = [own, chosen].map(|index| decision.rivals[index].label());
         // Not settled for good: calls try whether the other is as fast again.
-        (decision.chosen, decision.reason, decision.complete) = (chosen, Reason::Raced, false);
-        (decision.expected_loss, decision.grounds) = (None, Vec::new());
+        decision.apply(Event::Drifted { rival: chosen, factor: change.factor, old, new });
         let next = self.table.replace(problem, terms, plan.id, decision.plan()?)?;
-        self.remember(terms, &decision, false);
+        self.decider.remember(&decision, Nanos(0));
         let decision = Arc::new(decision);
         self.changed(&next, &decision);
         self.keep(problem, terms, &next, Arc::clone(&decision));
@@ -272,6 +263,6 @@ fn beside(decision: &Decision, own: usize) -> Vec<usize> {
         *index != own && rival.device == device && rival.estimate().is_some()
     };
     let mut others: Vec<usize> = (0..decision.rivals.len()).filter(open).collect();
-    others.sort_by(|&a, &b| total(&decision.rivals[a]).total_cmp(&total(&decision.rivals[b])));
+    others.sort_by(|&a, &b| decision.rivals[a].rank().total_cmp(&decision.rivals[b].rank()));
     std::iter::once(own).chain(others).take(MEASURED).collect()
 }

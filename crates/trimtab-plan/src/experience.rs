@@ -1,6 +1,5 @@
 //! What is known about times: facts of this very problem, fits over other problems, the analytic prior.
 
-use crate::decide::is_barred;
 use crate::devices::{Devices, Scope};
 use crate::field;
 use crate::plan::{Rival, Standing};
@@ -319,7 +318,7 @@ impl Experience {
         // Asked for once, and only if a rival needs them.
         let mut rates: Option<Rates> = None;
         for rival in rivals {
-            if is_barred(rival) {
+            if rival.is_barred() {
                 continue;
             }
             let facts = known.of(rival);

@@ -1,11 +1,12 @@
-//! Deciding by what was learned of other problems: choice, expected loss, shortlist, and the words for it.
+//! The stage that predicts: choice, expected loss and shortlist by what was learned of other problems, and the words for it.
 
-use crate::decide::{Ask, Decider, is_measured, total};
+use crate::decide::{Ask, Decider, Deciding};
+use crate::event::Event;
 use crate::experience::Effort;
 use crate::field;
-use crate::offload::is_open;
-use crate::plan::{Decision, Reason, Rival};
+use crate::plan::{Reason, Rival};
 use crate::planner::Planner;
+use crate::record::Decision;
 use crate::table::TermsId;
 use crate::training::{Collected, FEWEST_ROWS, Trained};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -34,16 +35,6 @@ struct Advised {
     rivals: Vec<(usize, f64)>,
     /// Whether sizes like this were measured and no kernel is new to it.
     knows: bool,
-}
-
-/// What a call would choose by what was learned.
-pub(crate) struct Foreseen {
-    /// Position among the decision's rivals.
-    pub choice: usize,
-    /// What it is expected to lose.
-    pub loss: f64,
-    /// Whether a call would go by it.
-    pub enough: bool,
 }
 
 /// Measured problems of one family on one device, as models see them.
@@ -154,165 +145,20 @@ impl Decider {
         }
     }
 
-    /// What was learned says about the rivals of a device; `None` where too few problems were measured, or something else than
-    /// time counts.
-    fn advice(&self, decision: &Decision, device: u16, waits: bool) -> Option<Advised> {
-        if decision.terms.objective != Objective::default() {
-            return None;
-        }
-        let problem = &decision.problem;
-        let trained = self.experience.training.about(device, problem, waits)?;
-        let position = |rival: &(KernelId, Point)| {
-            decision.rivals.iter().position(|other| {
-                other.device == device && (other.kernel, other.point) == *rival && is_open(other)
-            })
+    /// What a learned choice rests on, and the sizes at which it would change, in words.
+    pub(crate) fn grounds(&self, record: &Decision) -> Vec<String> {
+        let Some(winner) = record.winner().filter(|_| record.reason == Reason::Learned) else {
+            return Vec::new();
         };
-        let places: Vec<Option<usize>> = trained.rivals.iter().map(position).collect();
-        let advice = trained.advise(problem, |rival| places[rival].is_some())?;
-        let choice = places[advice.rival]?;
-        let least = advice.log2[advice.rival];
-        let rivals = places.iter().zip(&advice.log2);
-        let rivals: Vec<(usize, f64)> =
-            rivals.filter_map(|(place, log2)| Some(((*place)?, log2 - least))).collect();
-        let limit = decision.rivals[choice].estimate()?.time.0 as f64 * HOPELESS;
-        let is_new = |rival: &Rival| {
-            let hopeful = rival.estimate().is_some_and(|estimate| (estimate.time.0 as f64) < limit);
-            rival.device == device && hopeful && !trained.kernels.contains(&rival.kernel)
-        };
-        let knows = trained.reaches(problem) && !decision.rivals.iter().any(is_new);
-        Some(Advised { choice, loss: advice.loss, rivals, knows, trained })
-    }
-
-    /// Replaces estimates of rivals nobody measured on this problem by what was learned, at the level of the fits.
-    fn take_up(&self, decision: &mut Decision, advised: &Advised) {
-        let time = |index: usize| {
-            decision.rivals[index].estimate().map(|estimate| (estimate.time.0.max(1) as f64).log2())
-        };
-        let mut levels: Vec<f64> =
-            advised.rivals.iter().filter_map(|&(index, log2)| Some(time(index)? - log2)).collect();
-        levels.sort_by(f64::total_cmp);
-        let Some(level) = levels.get(levels.len() / 2).copied() else { return };
-        for &(index, log2) in &advised.rivals {
-            if is_measured(&decision.rivals[index]) {
-                continue;
-            }
-            let estimate = Estimate {
-                time: Nanos((level + log2).exp2().max(1.0) as u64),
-                spread_log2: advised.trained.learned.error_log2(),
-                basis: Basis::Learned(u32::try_from(advised.trained.learned.problems()).unwrap_or(u32::MAX)),
-            };
-            decision.rivals[index].standing =
-                self.experience.standing(&decision.rivals[index], &decision.terms, estimate);
-        }
-    }
-
-    /// Whether what was learned has a say in a decision made like this.
-    fn may_learn(decision: &Decision, ask: &Ask<'_>) -> bool {
-        let in_a_call = match ask.patience {
-            Patience::Off | Patience::Exhaustive => false,
-            Patience::Estimate => true,
-            // Whoever asked for tuning, or named a strategy, wants it.
-            Patience::Measure => ask.accept_partial && ask.goal.strategy.is_none(),
-        };
-        // Rivals measured on this very problem, other than by live calls of one plan, are better known than any model says.
-        in_a_call && decision.rivals.iter().filter(|rival| is_measured(rival)).count() <= 1
-    }
-
-    /// Whether advice is enough to decide by: for a call that may measure, if the expected loss is small; for one that may
-    /// not, if the model knows such problems at all.
-    fn is_enough(advised: &Advised, ask: &Ask<'_>) -> bool {
-        advised.knows && (ask.patience <= Patience::Estimate || advised.loss <= SURE)
-    }
-
-    /// Decides by what was learned, without measuring, if that is enough.
-    pub(crate) fn settle_learned(&self, decision: &mut Decision, ask: &Ask<'_>) -> bool {
-        let device = self.device_order(&ask.scope).first().copied().unwrap_or(0);
-        // A call that may measure does not wait for a model to be fitted, nor does one in a hurry.
-        let waits = ask.patience <= Patience::Estimate && ask.terms.constraints.latency_max.is_none();
-        loop {
-            if !Decider::may_learn(decision, ask) {
-                return false;
-            }
-            let Some(advised) = self.advice(decision, device, waits) else { return false };
-            if !Decider::is_enough(&advised, ask) {
-                return false;
-            }
-            let others = self.device_order(&ask.scope).into_iter().filter(|&other| other != device);
-            if ask.patience > Patience::Estimate {
-                others.for_each(|other| self.estimate_device(decision, other, Effort::Model));
-            }
-            if !is_alone(decision, device) {
-                return false;
-            }
-            let choice = advised.choice;
-            if !is_measured(&decision.rivals[choice]) && !self.verify(decision, choice) {
-                continue;
-            }
-            self.take_up(decision, &advised);
-            // At its learned time it may break a limit.
-            if decision.rivals[choice].estimate().is_none() {
-                continue;
-            }
-            decision.chosen = choice;
-            decision.reason = Reason::Learned;
-            decision.expected_loss = Some(advised.loss);
-            return true;
-        }
-    }
-
-    /// What [`settle_learned`](Decider::settle_learned) would look at. Runs nothing; estimates of
-    /// rivals nobody measured on this problem become what was learned.
-    pub(crate) fn foresee(&self, decision: &mut Decision, ask: &Ask<'_>) -> Option<Foreseen> {
-        let device = self.device_order(&ask.scope).first().copied()?;
-        let advised = Some(())
-            .filter(|()| Decider::may_learn(decision, ask))
-            .and_then(|()| self.advice(decision, device, true))?;
-        if !advised.knows || !is_alone(decision, device) {
-            return None;
-        }
-        self.take_up(decision, &advised);
-        let open = decision.rivals[advised.choice].estimate().is_some();
-        let enough = Decider::is_enough(&advised, ask);
-        open.then_some(Foreseen { choice: advised.choice, loss: advised.loss, enough })
-    }
-
-    /// The rivals a model expects to be fastest on a device, for a call that has little time to race; nothing where it does not
-    /// know such problems.
-    pub(crate) fn shortlist(&self, decision: &Decision, device: u16, ask: &Ask<'_>) -> Option<Vec<usize>> {
-        if !ask.accept_partial || ask.patience != Patience::Measure || ask.goal.strategy.is_some() {
-            return None;
-        }
-        let mut advised = self.advice(decision, device, false).filter(|advised| advised.knows)?;
-        advised.rivals.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let mut list: Vec<usize> = advised.rivals.iter().take(SHORTLIST).map(|(index, _)| *index).collect();
-        list.sort_unstable();
-        (list.len() >= 2).then_some(list)
-    }
-
-    /// Says what a decision is expected to lose, where that can be said.
-    pub(crate) fn expect_loss(&self, decision: &mut Decision, indifference: f64) {
-        decision.expected_loss = match decision.reason {
-            Reason::Learned => decision.expected_loss,
-            Reason::Remembered | Reason::Raced if decision.complete => Some(indifference),
-            Reason::KeptIncumbent if decision.complete => Some(indifference.max(self.switch_margin)),
-            Reason::Estimated | Reason::NextBest => decision.expected_loss.or_else(|| by_spreads(decision)),
-            _ => None,
-        };
-    }
-
-    /// Fills in an explanation: what a learned choice rests on, and the sizes at which it would change.
-    pub(crate) fn explain_learned(&self, decision: &mut Decision) {
-        let Some(winner) = decision.winner() else { return };
-        let (device, at) = (winner.device, (winner.kernel, winner.point));
-        let problem = decision.problem;
-        let Some(trained) = self.experience.training.about(device, &problem, true) else { return };
+        let (device, at, problem) = (winner.device, (winner.kernel, winner.point), &record.problem);
+        let Some(trained) = self.experience.training.about(device, problem, true) else { return Vec::new() };
         let labels: Vec<String> =
-            trained.rivals.iter().map(|rival| self.label(device, &problem, rival)).collect();
+            trained.rivals.iter().map(|rival| self.label(device, problem, rival)).collect();
         let names: Vec<&str> = labels.iter().map(String::as_str).collect();
         let mut grounds = vec![trained.grounds()];
-        grounds.extend(trained.learned.model().explain(&trained.at(&problem), &names));
-        grounds.extend(self.turns(&trained, &problem, at, &labels));
-        decision.grounds = grounds;
+        grounds.extend(trained.learned.model().explain(&trained.at(problem), &names));
+        grounds.extend(self.turns(&trained, problem, at, &labels));
+        grounds
     }
 
     /// Where the choice would change if one size were doubled or halved a few times.
@@ -356,18 +202,164 @@ impl Decider {
     }
 }
 
-/// Whether no other device is in the running: how fast one is against another is measured, not learned.
-fn is_alone(decision: &Decision, device: u16) -> bool {
-    !decision.rivals.iter().any(|rival| rival.device != device && is_open(rival))
+impl Deciding<'_> {
+    /// What was learned says about the rivals of a device; `None` where too few problems were measured, or something else than
+    /// time counts.
+    fn advice(&self, device: u16, waits: bool) -> Option<Advised> {
+        let Decision { problem, rivals: all, terms, .. } = &self.record;
+        if terms.objective != Objective::default() {
+            return None;
+        }
+        let trained = self.by.experience.training.about(device, problem, waits)?;
+        let position = |rival: &(KernelId, Point)| {
+            all.iter().position(|other| {
+                other.device == device && (other.kernel, other.point) == *rival && other.is_open()
+            })
+        };
+        let places: Vec<Option<usize>> = trained.rivals.iter().map(position).collect();
+        let advice = trained.advise(problem, |rival| places[rival].is_some())?;
+        let choice = places[advice.rival]?;
+        let least = advice.log2[advice.rival];
+        let rivals = places.iter().zip(&advice.log2);
+        let rivals: Vec<(usize, f64)> =
+            rivals.filter_map(|(place, log2)| Some(((*place)?, log2 - least))).collect();
+        let limit = all[choice].estimate()?.time.0 as f64 * HOPELESS;
+        let is_new = |rival: &Rival| {
+            let hopeful = rival.estimate().is_some_and(|estimate| (estimate.time.0 as f64) < limit);
+            rival.device == device && hopeful && !trained.kernels.contains(&rival.kernel)
+        };
+        let knows = trained.reaches(problem) && !all.iter().any(is_new);
+        Some(Advised { choice, loss: advice.loss, rivals, knows, trained })
+    }
+
+    /// Replaces estimates of rivals nobody measured on this problem by what was learned, at the level of the fits.
+    fn take_up(&mut self, advised: &Advised) {
+        let Decision { rivals, terms, .. } = &mut self.record;
+        let time = |rival: &Rival| rival.estimate().map(|estimate| (estimate.time.0.max(1) as f64).log2());
+        let mut levels: Vec<f64> =
+            advised.rivals.iter().filter_map(|&(index, log2)| Some(time(&rivals[index])? - log2)).collect();
+        levels.sort_by(f64::total_cmp);
+        let Some(level) = levels.get(levels.len() / 2).copied() else { return };
+        for &(index, log2) in &advised.rivals {
+            let rival = &mut rivals[index];
+            if rival.is_measured() {
+                continue;
+            }
+            let estimate = Estimate {
+                time: Nanos((level + log2).exp2().max(1.0) as u64),
+                spread_log2: advised.trained.learned.error_log2(),
+                basis: Basis::Learned(u32::try_from(advised.trained.learned.problems()).unwrap_or(u32::MAX)),
+            };
+            rival.standing = self.by.experience.standing(rival, terms, estimate);
+        }
+    }
+
+    /// Whether what was learned has a say in a decision made like this.
+    fn may_learn(&self) -> bool {
+        let in_a_call = match self.ask.patience {
+            Patience::Off | Patience::Exhaustive => false,
+            Patience::Estimate => true,
+            // Whoever asked for tuning, or named a strategy, wants it.
+            Patience::Measure => self.ask.accept_partial && self.ask.goal.strategy.is_none(),
+        };
+        // A verdict that does not count any more was challenged by something new: that is measured. Rivals measured on this very
+        // problem, other than by live calls of one plan, are better known than any model says.
+        let measured = self.record.rivals.iter().filter(|rival| rival.is_measured());
+        in_a_call && self.verdict.is_none() && measured.count() <= 1
+    }
+
+    /// Whether no other device is in the running: how fast one is against another is measured, not learned.
+    fn is_alone(&self, device: u16) -> bool {
+        !self.record.rivals.iter().any(|rival| rival.device != device && rival.is_open())
+    }
+
+    /// Takes up what was learned where it may have a say; nothing is chosen.
+    pub(crate) fn take_up_learned(&mut self) {
+        let device = self.order.first().map_or(0, |(at, _)| *at);
+        if self.may_learn()
+            && let Some(advised) = self.advice(device, true).filter(|advised| advised.knows)
+            && self.is_alone(device)
+        {
+            self.take_up(&advised);
+        }
+    }
+
+    /// Decides by what was learned of other problems, if that is enough: for a call that may measure, if the expected loss is small;
+    /// for one that may not, if the model knows such problems at all.
+    pub(crate) fn predict(&mut self) -> bool {
+        let device = self.order.first().map_or(0, |(at, _)| *at);
+        // A call that may measure does not wait for a model to be fitted, nor does one in a hurry.
+        let hurried = self.measures() || self.ask.terms.constraints.latency_max.is_some();
+        let waits = !hurried || self.ask.dry;
+        while self.may_learn() {
+            let Some(advised) = self.advice(device, waits) else { return false };
+            let sure = self.ask.patience <= Patience::Estimate || advised.loss <= SURE;
+            let is_enough = advised.knows && sure && !(self.ask.dry && self.incumbent.is_some());
+            if !is_enough {
+                if self.ask.dry {
+                    self.take_up_learned();
+                }
+                return false;
+            }
+            if self.measures() {
+                (1..self.order.len()).for_each(|turn| self.estimate_device(turn, Effort::Model));
+            }
+            if !self.is_alone(device) {
+                return false;
+            }
+            let choice = advised.choice;
+            if !self.record.rivals[choice].is_measured() && !self.verify(choice) {
+                continue;
+            }
+            self.take_up(&advised);
+            // At its learned time it may break a limit.
+            if self.record.rivals[choice].estimate().is_none() {
+                continue;
+            }
+            let problems = advised.trained.learned.problems();
+            self.record.apply(Event::Predicted { rival: choice, problems, loss: advised.loss });
+            if self.ask.dry {
+                self.record.apply(Event::Foreseen);
+            }
+            return true;
+        }
+        false
+    }
+
+    /// The rivals a model expects to be fastest on a device, for a call that has little time to race; nothing where it does not
+    /// know such problems.
+    pub(crate) fn shortlist(&self, device: u16) -> Option<Vec<usize>> {
+        let Ask { accept_partial, patience, goal, .. } = &self.ask;
+        if !accept_partial || *patience != Patience::Measure || goal.strategy.is_some() {
+            return None;
+        }
+        let mut advised = self.advice(device, false).filter(|advised| advised.knows)?;
+        advised.rivals.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let mut list: Vec<usize> = advised.rivals.iter().take(SHORTLIST).map(|(index, _)| *index).collect();
+        list.sort_unstable();
+        (list.len() >= 2).then_some(list)
+    }
+
+    /// What the decision is expected to lose, where that can be said.
+    pub(crate) fn expected_loss(&self) -> Option<f64> {
+        let indifference = self.ask.rules.indifference;
+        match self.record.reason {
+            Reason::Learned => self.record.expected_loss,
+            Reason::Remembered | Reason::Raced if self.record.complete => Some(indifference),
+            Reason::KeptIncumbent if self.record.complete => Some(indifference.max(self.by.switch_margin)),
+            Reason::Estimated | Reason::NextBest => by_spreads(&self.record),
+            _ => None,
+        }
+    }
 }
 
 /// What the best score is expected to lose by the spreads of the estimates: the most any one rival may gain on it.
-fn by_spreads(decision: &Decision) -> Option<f64> {
-    let winner = decision.winner()?;
+fn by_spreads(record: &Decision) -> Option<f64> {
+    let winner = record.winner()?;
     let own = winner.estimate().filter(|estimate| estimate.spread_log2.is_finite())?;
-    let gains = decision.rivals.iter().filter(|rival| !std::ptr::eq(*rival, winner)).filter_map(|rival| {
+    let gains = record.rivals.iter().filter(|rival| !std::ptr::eq(*rival, winner)).filter_map(|rival| {
         let spread = own.spread_log2.hypot(rival.estimate()?.spread_log2).max(1e-3);
-        let ahead = (total(rival) - total(winner)) / spread;
+        let ahead = (rival.rank() - winner.rank()) / spread;
         // The mean of what a normal number is above zero, by the logistic curve.
         Some((1.0 + (-1.702 * ahead).exp()).ln() / 1.702 * spread)
     });

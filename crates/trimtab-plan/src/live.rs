@@ -5,8 +5,10 @@
 //! took comes back as a report like any other; a rival that proves faster takes the place of the plan in force.
 
 use crate::decide::Decider;
+use crate::event::Event;
 use crate::field;
-use crate::plan::{Decision, Plan, Reason, Rival};
+use crate::plan::{Plan, Reason, Rival};
+use crate::record::Decision;
 use crate::table::{Table, TermsId};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,8 +61,8 @@ pub(crate) struct Explorer {
     decision: Arc<Decision>,
     /// Positions of the rivals in the decision; the one that was chosen is the first.
     rivals: Vec<usize>,
-    /// A decision between those alone: what is checked against the reference.
-    ladder: Decision,
+    /// Those rivals: what is checked against the reference.
+    ladder: Vec<Rival>,
     policy: Policy,
     /// The plan in force and its place among the rivals.
     plan: Plan,
@@ -81,8 +83,10 @@ pub(crate) enum Next {
     Stay,
     /// This plan is to be tried by the next call.
     Try(Pick, Plan),
-    /// This plan is to be put in force: of the rival that calls showed to be the fastest, or the same one timed more often.
-    Switch(Plan, Box<Decision>),
+    /// This plan is to be put in force: the same one, timed more often.
+    Retime(Plan),
+    /// This plan is to be put in force: of the rival that calls showed to be the fastest.
+    Switch(Plan, Arc<Decision>),
 }
 
 /// Whether a decision leaves something to be found out by live calls: no completed race stands behind it, and nothing but time is
@@ -93,11 +97,6 @@ pub(crate) fn is_open(decision: &Decision) -> bool {
         && decision.reason != Reason::DefaultOrder
         && decision.terms.constraints.latency_max.is_none()
         && decision.terms.objective == Objective::default()
-}
-
-/// Whether the decision knows too little of the others: one that was remembered has looked at its winner alone.
-pub(crate) fn needs_estimates(decision: &Decision) -> bool {
-    decision.rivals.iter().filter(|rival| rival.estimate().is_some()).count() < 2
 }
 
 impl Explorer {
@@ -112,13 +111,7 @@ impl Explorer {
         let mut explorer = Explorer {
             problem: decision.problem,
             terms,
-            ladder: Decision::new(
-                decision.problem,
-                decision.terms,
-                decision.scope.clone(),
-                Vec::new(),
-                decision.patience,
-            ),
+            ladder: Vec::new(),
             policy: Policy::new(&[0.0], 0.0, false, 0)?,
             decision,
             rivals,
@@ -138,21 +131,21 @@ impl Explorer {
     /// Starts the policy over with the rivals there are.
     fn restart(&mut self, decider: &Decider) -> Option<()> {
         let of = |index: &usize| self.decision.rivals.get(*index).cloned();
-        self.ladder.rivals = self.rivals.iter().map(of).collect::<Option<Vec<Rival>>>()?;
+        self.ladder = self.rivals.iter().map(of).collect::<Option<Vec<Rival>>>()?;
         let log2 = |rival: &Rival| {
             rival.estimate().map_or(f64::NAN, |estimate| (estimate.time.0.max(1) as f64).log2())
         };
-        let mut prior: Vec<f64> = self.ladder.rivals.iter().map(log2).collect();
+        let mut prior: Vec<f64> = self.ladder.iter().map(log2).collect();
         let least = prior.iter().copied().fold(f64::INFINITY, f64::min);
         prior.iter_mut().for_each(|log2| *log2 -= least);
         // Something spoke for the one in force beyond its estimate: it starts as the best.
         *prior.first_mut()? = 0.0;
-        let mut spreads: Vec<f64> = (self.ladder.rivals.iter())
+        let mut spreads: Vec<f64> = (self.ladder.iter())
             .filter_map(|rival| Some(rival.estimate()?.spread_log2).filter(|spread| spread.is_finite()))
             .collect();
         spreads.sort_by(f64::total_cmp);
         let middle = spreads.get(spreads.len() / 2).copied().unwrap_or(ERROR_LOG2.1);
-        let first = self.ladder.rivals.first()?;
+        let first = self.ladder.first()?;
         let fingerprint = decider.devices.get(first.device)?.facts().fingerprint.0.clone();
         let seed = field::seed(&[&fingerprint, "live", &self.problem.to_string()]);
         let spent = *self.policy.ledger();
@@ -184,10 +177,7 @@ impl Explorer {
 
     /// Takes over a plan that was put in force meanwhile, if it is that of one of the rivals.
     fn adopt(&mut self, plan: &Plan) -> bool {
-        let same = |rival: &Rival| {
-            (rival.device, rival.kernel, rival.point) == (plan.device, plan.kernel, plan.point)
-        };
-        let Some(at) = self.ladder.rivals.iter().position(same) else { return false };
+        let Some(at) = self.ladder.iter().position(|rival| plan.runs(rival)) else { return false };
         (self.plan, self.at) = (*plan, at);
         (self.last_ns, self.least_ns, self.timed) = (0.0, f64::INFINITY, 0);
         true
@@ -265,7 +255,7 @@ impl Explorer {
         let Plan { device, kernel, point, .. } = self.plan;
         let seen = Plan::new(device, kernel, point, Nanos(self.least_ns as u64));
         if self.timed >= FEW_CALLS && seen.sample_interval() < self.plan.sample_interval() {
-            return Next::Switch(seen, Box::new(Decision::clone(&self.decision)));
+            return Next::Retime(seen);
         }
         if !free {
             return Next::Stay;
@@ -274,7 +264,8 @@ impl Explorer {
         if pick.explores.is_none() {
             return Next::Stay;
         }
-        if !decider.verify(&mut self.ladder, pick.rival) {
+        let checked = self.ladder.get(pick.rival).map(|rival| decider.verify(&self.problem, rival));
+        if !matches!(checked, Some(Ok(()))) {
             self.bar(decider, pick.rival);
             return Next::Stay;
         }
@@ -299,36 +290,19 @@ impl Explorer {
     }
 
     fn plan_of(&self, rival: usize) -> Option<Plan> {
-        let rival = self.ladder.rivals.get(rival)?;
-        let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
-        Some(Plan::new(rival.device, rival.kernel, rival.point, expected))
+        self.ladder.get(rival).map(Plan::of)
     }
 
     fn switch(&self, best: usize) -> Next {
         let (Some(plan), Some(&index)) = (self.plan_of(best), self.rivals.get(best)) else {
             return Next::Stay;
         };
-        let mut decision = Decision::clone(&self.decision);
-        let name = |at: usize| {
-            let rival = self.ladder.rivals.get(at);
-            rival.map_or_else(String::new, |rival| format!("{} ({})", rival.name, rival.point_name))
-        };
-        let explored = self.explored;
-        decision.notes.retain(|note| !note.starts_with(NOTE));
-        decision.notes.push(format!(
-            "{NOTE}{} instead of {}, {explored} calls explored",
-            name(best),
-            name(self.at)
-        ));
-        (decision.chosen, decision.reason) = (index, Reason::Explored);
-        // What was expected of the choice before says nothing about this one.
-        decision.expected_loss = None;
-        Next::Switch(plan, Box::new(decision))
+        let name = |at: usize| self.ladder.get(at).map_or_else(String::new, Rival::label);
+        let (new, old) = (name(best), name(self.at));
+        let event = Event::Explored { rival: index, new, old, calls: self.explored };
+        Next::Switch(plan, Arc::new(self.decision.with(event)))
     }
 }
-
-/// How a note about exploring begins.
-const NOTE: &str = "live calls: ";
 
 /// The rivals worth trying, the chosen one first; nothing if it has no estimate or is alone. Kernels of GPUs take no part: a
 /// first launch builds them, in the caller's time.
@@ -371,17 +345,17 @@ struct Late {
 /// What exploring is asked to do by its owner.
 pub(crate) trait Host {
     /// The decision with estimates of everyone, where it has none.
-    fn estimated(&self, decision: &Arc<Decision>, terms: TermsId) -> Option<Arc<Decision>>;
+    fn estimated(&self, decision: &Arc<Decision>) -> Arc<Decision>;
     /// Whether something else is changing that plan.
     fn is_busy(&self, plan: &Plan) -> bool;
-    /// Puts a plan in force in place of the one of that number.
+    /// Puts a plan in force in place of the one of that number; without a decision the same rival is.
     fn replace(
         &self,
         problem: &Problem,
         terms: TermsId,
         older: u32,
         plan: Plan,
-        decision: Decision,
+        decision: Option<&Arc<Decision>>,
     ) -> Option<Plan>;
     /// A plan is tried that this rival of the decision stands behind.
     fn trying(&self, problem: &Problem, plan: &Plan, rival: &Rival);
@@ -557,8 +531,7 @@ impl Explores {
                 });
             }
             if explorers.len() < MAX_EXPLORED
-                && let Some(decision) = host.estimated(&decision, terms)
-                && let Some(mut explorer) = Explorer::new(decider, terms, decision, plan)
+                && let Some(mut explorer) = Explorer::new(decider, terms, host.estimated(&decision), plan)
             {
                 let key = (explorer.problem, explorer.terms);
                 let spent = self.spent.lock().ok().and_then(|mut spent| spent.remove(&key));
@@ -584,17 +557,20 @@ impl Explorer {
     ) -> Option<u32> {
         match self.next(decider, process, free) {
             Next::Stay => None,
+            Next::Retime(plan) => {
+                let plan = host.replace(&self.problem, self.terms, self.plan.id, plan, None)?;
+                self.adopt(&plan);
+                None
+            }
             Next::Switch(plan, decision) => {
-                let kept = Arc::new(Decision::clone(&decision));
-                if let Some(plan) = host.replace(&self.problem, self.terms, self.plan.id, plan, *decision) {
-                    self.decision = kept;
-                    self.adopt(&plan);
-                }
+                let plan = host.replace(&self.problem, self.terms, self.plan.id, plan, Some(&decision))?;
+                self.decision = decision;
+                self.adopt(&plan);
                 None
             }
             Next::Try(pick, plan) => {
                 let tried = table.try_once(&self.problem, self.terms, self.plan.id, plan)?;
-                host.trying(&self.problem, &tried, self.ladder.rivals.get(pick.rival)?);
+                host.trying(&self.problem, &tried, self.ladder.get(pick.rival)?);
                 let in_force = self.plan.id;
                 self.trial = Some(Trial { pick, id: tried.id, in_force, waited: 0 });
                 Some(tried.id)

@@ -1,15 +1,14 @@
-//! Measuring for a decision: which rivals race in which round, and what is written down afterwards.
+//! The stage that measures: which rivals race in which round, and what is written down afterwards.
 
-use crate::decide::{Ask, Decider, PlanError, fact_key, is_measured, measured_best, no_rival, total};
-use crate::experience::Effort;
+use crate::decide::{Ask, Decider, Deciding, fact_key, measured_best};
+use crate::event::{Event, Unmeasured};
 use crate::guard::Guarded;
-use crate::offload::is_open;
-use crate::plan::{Decision, Reason, Rival, Standing};
+use crate::plan::{Reason, Standing};
+use crate::record::Decision;
 use crate::search::Limits;
-use trimtab_core::{
-    Basis, Condition, DeviceFacts, Estimate, FailureKind, KernelId, Nanos, Objective, Patience,
-};
-use trimtab_tune::{Budget, Candidate, RaceReport, Rules, StopReason, race};
+use std::sync::Arc;
+use trimtab_core::{Basis, Condition, Device, Estimate, FailureKind, KernelId, Nanos, Objective, Patience};
+use trimtab_tune::{Candidate, RaceReport, Rules, StopReason, race};
 use trimtab_wisdom::{Outcome, Stats};
 
 /// Points of one kernel raced in the first round, where kernels are compared.
@@ -46,256 +45,197 @@ const DEFAULT_LENIENCE: u64 = 5;
 /// Samples of every rival still racing that make a race complete although the budget ended it.
 const ENOUGH_SAMPLES: usize = 3;
 
-/// Where a race is run.
-struct Place {
-    at: u16,
-    noisy: bool,
-    /// Devices still to be measured, this one included.
-    turns: u32,
-}
-
-impl Decider {
-    pub(crate) fn measure(
-        &self,
-        decision: &mut Decision,
-        ask: Ask<'_>,
-        incumbent: Option<usize>,
-        budget: &Budget,
-    ) -> Result<(), PlanError> {
-        let mut ask = ask;
-        decision.ended_by.strategy = ask.goal.strategy;
-        // One device at a time: each measures on operands of its own.
+impl Deciding<'_> {
+    /// Races rivals where that is allowed; whether that decided. One device at a time: each measures on operands of its own.
+    pub(crate) fn measure(&mut self) -> bool {
+        if !self.measures() {
+            return false;
+        }
+        self.record.apply(Event::Measuring { strategy: self.ask.goal.strategy });
         let mut winners: Vec<usize> = Vec::new();
-        let effort = if ask.accept_partial { Effort::Model } else { Effort::Tune };
-        let order = self.device_order(&ask.scope);
-        for (turn, &at) in order.iter().enumerate() {
-            let Some(device) = self.devices.get(at) else { continue };
+        for turn in 0..self.order.len() {
             if turn > 0 {
-                self.estimate_device(decision, at, effort);
+                self.estimate_device(turn, self.effort());
             }
-            let open = |rival: &Rival| rival.device == at && is_open(rival);
-            if !decision.rivals.iter().any(open) {
-                continue;
+            let (at, device) = (self.order[turn].0, Arc::clone(&self.order[turn].1));
+            if self.record.rivals.iter().any(|rival| rival.device == at && rival.is_open()) {
+                let given = self.ask.rules.clone();
+                winners.extend(self.measure_on(turn, at, device.as_ref()));
+                self.ask.rules = given;
             }
-            let DeviceFacts { id, habits, .. } = device.facts();
-            let bench = match device.bench(&ask.problem, budget.left()) {
-                Ok(bench) => bench,
-                Err(decline) => {
-                    decision.notes.push(format!("nothing was measured on {id}: {decline}"));
-                    decision.complete = false;
-                    continue;
-                }
-            };
-            // A foreground race must get somewhere: with less than this it would only delay the call.
-            if let Some(run) = self.too_long(decision, at, &ask, budget) {
-                let advice = "tune the problem ahead of time to measure it";
-                let note = format!("nothing was measured on {id}: one run takes about {run}; {advice}");
-                decision.notes.push(note);
-                decision.complete = false;
-                continue;
-            }
-            let given = ask.rules.clone();
-            if habits.noisy && !ask.accept_partial {
-                ask.rules.batch_time_min = given.batch_time_min.max(NOISY_BATCH);
-                ask.rules.ladder = NOISY_LADDER;
-            }
-            if habits.recorded {
-                // The clock of this machine has no part in it.
-                ask.rules.precision = ask.rules.precision.or(Some(Nanos(0)));
-            }
-            self.aim(decision, at, id, &ask, budget);
-            let mut bench = Guarded::new(bench, ask.problem, &self.wisdom, device.as_ref());
-            let turns = (order.len() - turn) as u32;
-            let place = Place { at, noisy: habits.noisy, turns };
-            winners.extend(self.rounds(decision, &mut bench, place, incumbent, &mut ask, budget));
-            ask.rules = given;
         }
         // A rival whose estimate kept a limit may have broken it in the race.
-        winners.retain(|&winner| decision.rivals[winner].estimate().is_some());
-        if winners.is_empty() {
-            decision.complete = false;
-            return self.settle(decision, incumbent, Reason::Estimated);
-        }
+        winners.retain(|&winner| self.record.rivals[winner].estimate().is_some());
+        let rivals = &self.record.rivals;
+        let fastest = winners.into_iter().min_by(|&a, &b| rivals[a].rank().total_cmp(&rivals[b].rank()));
         // With weights on memory or energy the fastest need not be the best.
-        let time_only = ask.terms.objective == Objective::default();
-        let choice = if time_only {
-            winners
-                .into_iter()
-                .min_by(|&a, &b| total(&decision.rivals[a]).total_cmp(&total(&decision.rivals[b])))
-        } else {
-            measured_best(&decision.rivals)
+        let best = measured_best(rivals);
+        let time_only = self.ask.terms.objective == Objective::default();
+        let Some(rival) = fastest.and_then(|fastest| if time_only { Some(fastest) } else { best }) else {
+            self.record.apply(Event::NoWinner);
+            return false;
         };
-        let Some(choice) = choice else { return Err(no_rival(decision)) };
-        decision.chosen = choice;
-        let best = measured_best(&decision.rivals);
-        decision.reason = if incumbent == Some(choice) && best != Some(choice) {
-            Reason::KeptIncumbent
-        } else {
-            Reason::Raced
-        };
-        if decision.scope.is_alone() || !self.prefer_unmeasured(decision) {
-            self.remember(decision, &ask);
+        let kept = self.incumbent == Some(rival) && best != Some(rival);
+        let reason = if kept { Reason::KeptIncumbent } else { Reason::Raced };
+        self.record.apply(Event::Settled { rival, reason });
+        if self.ask.scope.is_alone() || !self.prefer_unmeasured() {
+            self.by.remember(&self.record, self.ask.session);
         }
-        Ok(())
+        true
+    }
+
+    /// Races the rivals of one device and names the winner, if it can be measured now.
+    fn measure_on(&mut self, turn: usize, at: u16, device: &dyn Device) -> Option<usize> {
+        let (id, habits) = (&device.facts().id, device.facts().habits);
+        let not = |why| Event::NotMeasured { device: id.clone(), why };
+        let bench = match device.bench(&self.ask.problem, self.budget.left()) {
+            Ok(bench) => bench,
+            Err(decline) => {
+                self.record.apply(not(Unmeasured::Declined(decline.to_string())));
+                return None;
+            }
+        };
+        // A foreground race must get somewhere: with less than this it would only delay the call.
+        if let Some(run) = self.too_long(at) {
+            self.record.apply(not(Unmeasured::TooLong(run.0)));
+            return None;
+        }
+        let rules = &mut self.ask.rules;
+        if habits.noisy && !self.ask.accept_partial {
+            rules.batch_time_min = rules.batch_time_min.max(NOISY_BATCH);
+            rules.ladder = NOISY_LADDER;
+        }
+        if habits.recorded {
+            // The clock of this machine has no part in it.
+            rules.precision = rules.precision.or(Some(Nanos(0)));
+        }
+        self.aim(at, id);
+        let mut bench = Guarded::new(bench, self.ask.problem, &self.by.wisdom, device);
+        self.rounds(&mut bench, turn, at, habits.noisy)
     }
 
     /// The rounds on one device: kernels against each other, then their points, then those too close to call.
-    fn rounds(
-        &self,
-        decision: &mut Decision,
-        bench: &mut Guarded<'_>,
-        on: Place,
-        incumbent: Option<usize>,
-        ask: &mut Ask<'_>,
-        budget: &Budget,
-    ) -> Option<usize> {
-        let Place { at: device, noisy, turns } = on;
-        let exhaustive = ask.patience == Patience::Exhaustive;
+    fn rounds(&mut self, bench: &mut Guarded<'_>, turn: usize, device: u16, noisy: bool) -> Option<usize> {
+        let exhaustive = self.ask.patience == Patience::Exhaustive;
         let searched = match exhaustive {
             true => Vec::new(),
-            false => self.searched(decision, device, &ask.goal, SECOND_ROUND_POINTS),
+            false => self.searched(device, SECOND_ROUND_POINTS),
         };
-        let left = budget.left().0;
+        let turns = (self.order.len() - turn) as u32;
+        let left = self.budget.left().0;
         let shared = left / u64::from(turns);
-        let run_off = if ask.accept_partial { 0 } else { shared / RUN_OFF_SHARE };
+        let run_off = if self.ask.accept_partial { 0 } else { shared / RUN_OFF_SHARE };
         let limits = Limits {
             reserve: Nanos(left - shared + run_off),
-            evaluations: budget.evaluations_left().div_ceil(turns),
+            evaluations: self.budget.evaluations_left().div_ceil(turns),
         };
-        let before = budget.evaluated();
-        if let Some(list) = self.shortlist(decision, device, ask) {
-            let leader = self.race(decision, bench, &list, incumbent, ask, budget);
+        let before = self.budget.evaluated();
+        if let Some(list) = self.shortlist(device) {
+            let leader = self.race(bench, &list, self.incumbent);
             if leader.is_some() {
-                decision.complete = false;
-                decision.notes.push(format!(
-                    "only the {} rivals were raced that other problems of this family speak for; tune the problem to race all",
-                    list.len()
-                ));
+                self.record.apply(Event::Shortlisted { rivals: list.len() });
                 return leader;
             }
         }
-        let first = self.first_round(decision, device, ask.patience, incumbent, &searched);
-        let mut leader = self.race(decision, bench, &first, incumbent, ask, budget);
-        if self.is_good_enough(decision, leader, ask, budget) {
+        let first = self.first_round(device, &searched);
+        let mut leader = self.race(bench, &first, self.incumbent);
+        if self.is_good_enough(leader) {
             return leader;
         }
         if let (Some(first_leader), false) = (leader, exhaustive) {
-            let second = self.second_round(decision, device, &first, first_leader, &searched);
+            let second = self.second_round(device, &first, first_leader, &searched);
             if searched.is_empty() || second.len() > 1 {
-                leader = self.race(decision, bench, &second, leader, ask, budget).or(leader);
+                leader = self.race(bench, &second, leader).or(leader);
             }
         }
         if !searched.is_empty() {
-            let evaluations = limits.evaluations.saturating_sub(budget.evaluated() - before);
-            let limits = Limits { evaluations, ..limits };
-            leader = self.search(decision, bench, device, &searched, leader, ask, budget, limits);
+            let evaluations = limits.evaluations.saturating_sub(self.budget.evaluated() - before);
+            leader = self.search(bench, device, &searched, leader, Limits { evaluations, ..limits });
             // As in a race, what is in force stays unless something is clearly faster.
             let tied = |&incumbent: &usize| {
-                let slowest = leader.map_or(f64::INFINITY, |leader| pace(decision, leader))
-                    + (1.0 + ask.rules.indifference).log2();
-                bench.has_run(&decision.rivals[incumbent]) && pace(decision, incumbent) <= slowest
+                let slowest = leader.map_or(f64::INFINITY, |leader| self.pace(leader))
+                    + (1.0 + self.ask.rules.indifference).log2();
+                bench.has_run(&self.record.rivals[incumbent]) && self.pace(incumbent) <= slowest
             };
-            leader = incumbent.filter(tied).or(leader);
+            leader = self.incumbent.filter(tied).or(leader);
         }
         // Someone who asked for tuning waits for it: those too close to call run off side by side.
-        if ask.accept_partial || self.is_good_enough(decision, leader, ask, budget) {
+        if self.ask.accept_partial || self.is_good_enough(leader) {
             return leader;
         }
-        let last = self.run_off(decision, device, noisy);
+        let last = self.run_off(device, noisy);
         if last.len() < 2 {
             return leader;
         }
-        let rules = ask.rules.clone();
+        let rules = &mut self.ask.rules;
         let least = if noisy { NOISY_RUN_OFF_SAMPLES } else { RUN_OFF_SAMPLES };
-        let samples = least.max(rules.min_samples);
-        ask.rules = Rules {
-            min_samples: samples,
-            max_samples: samples.max(rules.max_samples),
-            batch_time_min: match noisy {
-                true => Nanos(rules.batch_time_min.0.saturating_mul(NOISY_RUN_OFF)),
-                false => rules.batch_time_min.max(RUN_OFF_BATCH),
-            },
-            ..rules
+        rules.min_samples = least.max(rules.min_samples);
+        rules.max_samples = rules.min_samples.max(rules.max_samples);
+        rules.batch_time_min = match noisy {
+            true => Nanos(rules.batch_time_min.0.saturating_mul(NOISY_RUN_OFF)),
+            false => rules.batch_time_min.max(RUN_OFF_BATCH),
         };
-        self.race(decision, bench, &last, leader, ask, budget).or(leader)
+        self.race(bench, &last, leader).or(leader)
     }
 
     /// Tells the budget how fast this device could do the problem, where someone asked for a share of that.
-    fn aim(&self, decision: &mut Decision, device: u16, id: &str, ask: &Ask<'_>, budget: &Budget) {
-        if ask.goal.good_enough.is_none() {
+    fn aim(&mut self, device: u16, id: &str) {
+        if self.ask.goal.good_enough.is_none() {
             return;
         }
-        let open = decision.rivals.iter().filter(|rival| rival.device == device && is_open(rival));
-        let times = open.filter_map(|rival| self.experience.at_roofline(&self.devices, &ask.problem, rival));
+        let Decider { devices, experience, .. } = self.by;
+        let open = self.record.rivals.iter().filter(|rival| rival.device == device && rival.is_open());
+        let times = open.filter_map(|rival| experience.at_roofline(devices, &self.ask.problem, rival));
         let least = times.min().map(|time| time.0 as f64);
-        budget.aim(least);
+        self.budget.aim(least);
         if least.is_none() {
-            decision
-                .notes
-                .push(format!("what is good enough is not known on {id}: no kernel tells its work"));
+            self.record.apply(Event::NoRoofline { device: id.to_string() });
         }
     }
 
-    /// Whether the leader is as fast as was asked for; if so, the decision says so.
-    fn is_good_enough(
-        &self,
-        decision: &mut Decision,
-        leader: Option<usize>,
-        ask: &Ask<'_>,
-        budget: &Budget,
-    ) -> bool {
-        let estimate = leader.and_then(|leader| decision.rivals[leader].estimate());
+    /// Whether the leader is as fast as was asked for; if so, the record says so.
+    fn is_good_enough(&mut self, leader: Option<usize>) -> bool {
+        let estimate = leader.and_then(|leader| self.record.rivals[leader].estimate());
         let Some(ns) = estimate.map(|estimate| estimate.time.0 as f64) else { return false };
-        let Some(share) = budget.share_of_roofline(ns).filter(|_| budget.is_good_enough(ns)) else {
-            return false;
-        };
-        decision.ended_by.good_enough = ask.goal.good_enough;
-        decision.notes.push(format!("good enough: {:.0} % of the roofline", share * 100.0));
+        let share = self.budget.share_of_roofline(ns).filter(|_| self.budget.is_good_enough(ns));
+        let Some((share, asked)) = share.zip(self.ask.goal.good_enough) else { return false };
+        self.record.apply(Event::GoodEnough { share, asked });
         true
     }
 
     /// The expected time of the best rival if a few runs of it alone would use up a foreground budget.
-    fn too_long(&self, decision: &Decision, device: u16, ask: &Ask<'_>, budget: &Budget) -> Option<Nanos> {
-        let times = decision.rivals.iter().filter(|rival| rival.device == device);
+    fn too_long(&self, device: u16) -> Option<Nanos> {
+        let times = self.record.rivals.iter().filter(|rival| rival.device == device);
         let best = times.filter_map(|rival| Some(rival.estimate()?.time)).min()?;
-        (ask.accept_partial && best.0.saturating_mul(MIN_RUNS) > budget.left().0).then_some(best)
+        let long = best.0.saturating_mul(MIN_RUNS) > self.budget.left().0;
+        (self.ask.accept_partial && long).then_some(best)
     }
 
     /// The rivals with which kernels are compared: the best estimates and the default of each.
-    fn first_round(
-        &self,
-        decision: &Decision,
-        device: u16,
-        patience: Patience,
-        incumbent: Option<usize>,
-        searched: &[KernelId],
-    ) -> Vec<usize> {
-        let open = |index: &usize| {
-            let rival = &decision.rivals[*index];
-            let open = rival.estimate().is_some() || rival.standing == Standing::Unconsidered;
-            rival.device == device && open
-        };
-        let mut all: Vec<usize> = (0..decision.rivals.len()).filter(open).collect();
-        if patience == Patience::Exhaustive {
+    fn first_round(&self, device: u16, searched: &[KernelId]) -> Vec<usize> {
+        let rivals = &self.record.rivals;
+        let open = |index: &usize| rivals[*index].device == device && rivals[*index].is_open();
+        let mut all: Vec<usize> = (0..rivals.len()).filter(open).collect();
+        if self.ask.patience == Patience::Exhaustive {
             return all;
         }
         // The first of each kernel in the order of its author.
         let mut defaults: Vec<usize> = Vec::new();
         for &index in &all {
-            let kernel = decision.rivals[index].kernel;
-            if !defaults.iter().any(|&other| decision.rivals[other].kernel == kernel) {
+            let kernel = rivals[index].kernel;
+            if !defaults.iter().any(|&other| rivals[other].kernel == kernel) {
                 defaults.push(index);
             }
         }
         // Stable: of equal estimates the one the kernel's author put first.
-        all.sort_by(|&a, &b| total(&decision.rivals[a]).total_cmp(&total(&decision.rivals[b])));
+        all.sort_by(|&a, &b| rivals[a].rank().total_cmp(&rivals[b].rank()));
         let mut chosen: Vec<usize> = Vec::new();
         for &index in &all {
-            let rival = &decision.rivals[index];
-            let same = chosen.iter().filter(|&&other| decision.rivals[other].kernel == rival.kernel).count();
+            let rival = &rivals[index];
+            let same = chosen.iter().filter(|&&other| rivals[other].kernel == rival.kernel).count();
             // The points of a kernel that is searched are the strategy's business.
             let most = if searched.contains(&rival.kernel) { 1 } else { FIRST_ROUND_POINTS };
-            if same < most || incumbent == Some(index) {
+            if same < most || self.incumbent == Some(index) {
                 chosen.push(index);
             }
         }
@@ -306,25 +246,19 @@ impl Decider {
     }
 
     /// The points of the kernels that came close and are not searched, and the leader.
-    fn second_round(
-        &self,
-        decision: &Decision,
-        device: u16,
-        first: &[usize],
-        leader: usize,
-        searched: &[KernelId],
-    ) -> Vec<usize> {
-        let limit = pace(decision, leader) + SECOND_ROUND_FACTOR.log2();
+    fn second_round(&self, device: u16, first: &[usize], leader: usize, searched: &[KernelId]) -> Vec<usize> {
+        let rivals = &self.record.rivals;
+        let limit = self.pace(leader) + SECOND_ROUND_FACTOR.log2();
         let close: Vec<KernelId> = first
             .iter()
-            .filter(|&&index| is_measured(&decision.rivals[index]) && pace(decision, index) <= limit)
-            .map(|&index| decision.rivals[index].kernel)
+            .filter(|&&index| rivals[index].is_measured() && self.pace(index) <= limit)
+            .map(|&index| rivals[index].kernel)
             .filter(|kernel| !searched.contains(kernel))
             .collect();
         let mut second = vec![leader];
-        for (index, rival) in decision.rivals.iter().enumerate() {
-            let same = second.iter().filter(|&&other| decision.rivals[other].kernel == rival.kernel).count();
-            let fresh = !first.contains(&index) || pace(decision, index) <= limit && is_measured(rival);
+        for (index, rival) in rivals.iter().enumerate() {
+            let same = second.iter().filter(|&&other| rivals[other].kernel == rival.kernel).count();
+            let fresh = !first.contains(&index) || self.pace(index) <= limit && rival.is_measured();
             if rival.device == device
                 && rival.estimate().is_some()
                 && close.contains(&rival.kernel)
@@ -340,111 +274,112 @@ impl Decider {
     }
 
     /// The few whose measured times are too close to call.
-    fn run_off(&self, decision: &Decision, device: u16, noisy: bool) -> Vec<usize> {
-        let (factor, rivals) = match noisy {
+    fn run_off(&self, device: u16, noisy: bool) -> Vec<usize> {
+        let (factor, most) = match noisy {
             true => (NOISY_RUN_OFF_FACTOR, NOISY_RUN_OFF_RIVALS),
             false => (RUN_OFF_FACTOR, RUN_OFF_RIVALS),
         };
-        let mut close: Vec<usize> = (0..decision.rivals.len())
-            .filter(|&index| decision.rivals[index].device == device && is_measured(&decision.rivals[index]))
-            .collect();
-        close.sort_by(|&a, &b| pace(decision, a).total_cmp(&pace(decision, b)));
-        let limit = close.first().map_or(0.0, |&best| pace(decision, best) + factor.log2());
-        close.retain(|&index| pace(decision, index) <= limit);
-        close.truncate(rivals);
+        let rivals = &self.record.rivals;
+        let its = |&index: &usize| rivals[index].device == device && rivals[index].is_measured();
+        let mut close: Vec<usize> = (0..rivals.len()).filter(its).collect();
+        close.sort_by(|&a, &b| self.pace(a).total_cmp(&self.pace(b)));
+        let limit = close.first().map_or(0.0, |&best| self.pace(best) + factor.log2());
+        close.retain(|&index| self.pace(index) <= limit);
+        close.truncate(most);
         close.sort_unstable();
         close
     }
 
     /// Races these rivals, writes down what happened, and names the winner.
     fn race(
-        &self,
-        decision: &mut Decision,
+        &mut self,
         bench: &mut Guarded<'_>,
         indices: &[usize],
         incumbent: Option<usize>,
-        ask: &mut Ask<'_>,
-        budget: &Budget,
     ) -> Option<usize> {
-        let indices = &*self.affordable(decision, bench, indices, incumbent, ask, budget);
+        let indices = &*self.affordable(bench, indices, incumbent);
+        let rivals = &self.record.rivals;
         let fresh: Vec<usize> =
-            indices.iter().copied().filter(|&index| !bench.has_run(&decision.rivals[index])).collect();
+            indices.iter().copied().filter(|&index| !bench.has_run(&rivals[index])).collect();
         let candidates: Vec<Candidate> = indices
             .iter()
             .map(|&index| {
-                let rival = &decision.rivals[index];
+                let rival = &rivals[index];
                 // Only a measured time or the roofline may keep a rival from being tried: a fit over a few far-away
                 // problems can be wrong by a factor, and would never be corrected.
                 let expected = match rival.estimate() {
                     Some(Estimate { time, basis: Basis::Measured(_), .. }) => Some(time),
-                    _ => self.experience.least(&self.devices, &decision.problem, rival),
+                    _ => self.by.experience.least(&self.by.devices, &self.ask.problem, rival),
                 };
                 // A kernel's default is what others are compared with: only a hopeless one is not tried.
-                let is_default =
-                    index.checked_sub(1).is_none_or(|at| decision.rivals[at].kernel != rival.kernel);
+                let is_default = index.checked_sub(1).is_none_or(|at| rivals[at].kernel != rival.kernel);
                 let expected =
                     expected.map(|time| if is_default { Nanos(time.0 / DEFAULT_LENIENCE) } else { time });
                 Candidate { kernel: rival.kernel, point: rival.point, expected }
             })
             .collect();
-        let rules = Rules { timeout: timeout(ask), ..ask.rules.clone() };
+        let rules = Rules { timeout: timeout(&self.ask), ..self.ask.rules.clone() };
         let incumbent = incumbent.and_then(|wanted| indices.iter().position(|&index| index == wanted));
         // Points are counted here, each once however often it races.
-        let part = budget.part(Nanos::MAX);
-        let report = race(bench, &candidates, incumbent, &rules, &part, ask.progress);
-        budget.join(&part);
-        let started = fresh.into_iter().filter(|&index| bench.has_run(&decision.rivals[index]));
-        started.for_each(|_| budget.charge_evaluation());
-        decision.evaluations = budget.evaluated();
-        decision.runs += report.runs;
+        let part = self.budget.part(Nanos::MAX);
+        let report = race(bench, &candidates, incumbent, &rules, &part, self.ask.progress);
+        self.budget.join(&part);
+        let started = fresh.into_iter().filter(|&index| bench.has_run(&self.record.rivals[index]));
+        started.for_each(|_| self.budget.charge_evaluation());
+        let winner = report.winner.map(|winner| indices[winner]);
+        let device = indices.first().map_or_else(String::new, |&index| rivals[index].device_id.to_string());
+        self.record.apply(Event::Raced { device, rivals: indices.len(), runs: report.runs, winner });
         if matches!(report.stopped, StopReason::BudgetSpent) && !enough(&report, &candidates) {
-            decision.complete = false;
-            let note = format!("the budget of {} ended the race", ask.budget);
-            if !decision.notes.contains(&note) {
-                decision.notes.push(note);
-            }
+            self.record.apply_once(Event::BudgetEnded { budget_ns: self.ask.budget.0 });
         }
-        self.note(decision, indices, &report);
-        report.winner.map(|winner| indices[winner])
+        self.by.note(&mut self.record, indices, &report);
+        winner
     }
 
     /// These rivals, without those the number of points asked for does not allow to start: the best estimates stay.
-    fn affordable(
-        &self,
-        decision: &mut Decision,
-        bench: &Guarded<'_>,
-        indices: &[usize],
-        incumbent: Option<usize>,
-        ask: &Ask<'_>,
-        budget: &Budget,
-    ) -> Vec<usize> {
+    fn affordable(&mut self, bench: &Guarded<'_>, indices: &[usize], incumbent: Option<usize>) -> Vec<usize> {
+        let rivals = &self.record.rivals;
         let (known, mut fresh): (Vec<usize>, Vec<usize>) =
-            indices.iter().partition(|&&index| bench.has_run(&decision.rivals[index]));
-        let most = budget.evaluations_left() as usize;
+            indices.iter().partition(|&&index| bench.has_run(&rivals[index]));
+        let most = self.budget.evaluations_left() as usize;
         if fresh.len() <= most {
             return indices.to_vec();
         }
-        let rank = |index: usize| (incumbent != Some(index), total(&decision.rivals[index]));
+        let rank = |index: usize| (incumbent != Some(index), rivals[index].rank());
         fresh.sort_by(|&a, &b| {
             let (a, b) = (rank(a), rank(b));
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
         fresh.truncate(most);
-        decision.ended_by.evals = ask.goal.evals;
+        self.ask.goal.evals.into_iter().for_each(|evals| self.record.apply_once(Event::EvalsEnded { evals }));
         let mut affordable = [known, fresh].concat();
         affordable.sort_unstable();
         affordable
     }
 
-    /// Writes a race into the decision, into experience and into wisdom.
-    pub(crate) fn note(&self, decision: &mut Decision, indices: &[usize], report: &RaceReport) {
-        let problem = decision.problem;
+    /// How rivals of one device compare: handing over is the same for all of them and would hide their differences.
+    fn pace(&self, index: usize) -> f64 {
+        let rival = &self.record.rivals[index];
+        match rival.estimate() {
+            Some(estimate) if self.record.terms.objective == Objective::default() => {
+                (estimate.time.0 as f64).log2()
+            }
+            _ => rival.rank(),
+        }
+    }
+}
+
+impl Decider {
+    /// Writes a race into the record's rivals, into experience and into wisdom.
+    pub(crate) fn note(&self, record: &mut Decision, indices: &[usize], report: &RaceReport) {
+        let problem = record.problem;
         for raced in &report.rivals {
-            let rival = &mut decision.rivals[indices[raced.candidate]];
+            let index = indices[raced.candidate];
+            let rival = &mut record.rivals[index];
             if let Some(failure) = &raced.failure {
                 // Whoever could not be tried is worth what was known of it.
                 if failure.kind == FailureKind::Untried {
-                    decision.complete = false;
+                    record.apply_once(Event::Untried);
                     continue;
                 }
                 self.record_failure(&problem, rival, failure);
@@ -452,13 +387,13 @@ impl Decider {
                 continue;
             }
             let Some(mut stats) = Stats::of(&raced.samples) else { continue };
+            let Some(device) = self.devices.get(rival.device) else { continue };
             stats.energy_uj = raced.energy_uj;
             rival.energy_uj = raced.energy_uj;
             let estimate = crate::experience::estimate_of(&stats);
-            rival.standing = self.experience.standing(rival, &decision.terms, estimate);
+            rival.standing = self.experience.standing(rival, &record.terms, estimate);
             let now_ms = self.wisdom.now_ms();
             self.experience.note_time(&self.devices, &problem, rival, &stats, now_ms);
-            let Some(device) = self.devices.get(rival.device) else { continue };
             let cores = device.facts().cores.unwrap_or(device.facts().threads);
             let condition = device.state().condition(cores);
             self.wisdom.record(fact_key(device.as_ref(), &problem, rival, condition), Outcome::Timed(stats));
@@ -473,15 +408,6 @@ impl Decider {
 /// The longest one run of a race may take.
 pub(crate) fn timeout(ask: &Ask<'_>) -> Nanos {
     ask.rules.timeout.min(Nanos((ask.budget.0 / 4).clamp(1, TIMEOUT_MAX.0)))
-}
-
-/// How rivals of one device compare: handing over is the same for all of them and would hide their differences.
-fn pace(decision: &Decision, index: usize) -> f64 {
-    let rival = &decision.rivals[index];
-    match rival.estimate() {
-        Some(estimate) if decision.terms.objective == Objective::default() => (estimate.time.0 as f64).log2(),
-        _ => total(rival),
-    }
 }
 
 /// Whether a race that the budget ended has still seen enough: everyone who could win was sampled a few times.

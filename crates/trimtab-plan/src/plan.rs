@@ -1,14 +1,9 @@
-//! The choice and the record behind it.
+//! The choice: what to run, and who competed for it.
 
-use crate::devices::Scope;
-use crate::goal::SearchGoal;
-use crate::strategy_name::StrategyName;
-use crate::why::Why;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
 use std::sync::Arc;
-use trimtab_core::{
-    Estimate, KernelId, KernelVersion, Nanos, Patience, Point, Problem, Terms, VariantClass, Work,
-};
+use trimtab_core::{Basis, Estimate, KernelId, KernelVersion, Nanos, Point, VariantClass, Work};
 
 /// Cost of reading the clock twice, measured 50 ns; live timing must stay under one percent of the work.
 const CLOCK_COST_NS: u64 = 50;
@@ -37,6 +32,17 @@ impl Plan {
         let interval = (100 * CLOCK_COST_NS).div_ceil(expected.0.max(1));
         let sample_mask = (interval.next_power_of_two() - 1).min(MAX_SAMPLE_MASK) as u32;
         Plan { device, kernel, point, expected, sample_mask, id: 0 }
+    }
+
+    /// The plan that runs a rival.
+    pub(crate) fn of(rival: &Rival) -> Plan {
+        let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
+        Plan::new(rival.device, rival.kernel, rival.point, expected)
+    }
+
+    /// Whether it runs that rival.
+    pub(crate) fn runs(&self, rival: &Rival) -> bool {
+        (self.device, self.kernel, self.point) == (rival.device, rival.kernel, rival.point)
     }
 
     /// The number under which its live calls are reported; zero if they are not.
@@ -126,6 +132,31 @@ impl Rival {
         }
     }
 
+    /// The score for comparisons: rivals out of the running come last.
+    pub(crate) fn rank(&self) -> f64 {
+        self.score().unwrap_or(f64::INFINITY)
+    }
+
+    /// Whether its time was measured on this very problem.
+    pub(crate) fn is_measured(&self) -> bool {
+        matches!(self.estimate(), Some(Estimate { basis: Basis::Measured(_), .. }))
+    }
+
+    /// Whether it may still be chosen.
+    pub(crate) fn is_open(&self) -> bool {
+        self.estimate().is_some() || self.standing == Standing::Unconsidered
+    }
+
+    /// Whether it is out whatever its time.
+    pub(crate) fn is_barred(&self) -> bool {
+        matches!(self.standing, Standing::Declined(_) | Standing::Excluded(_) | Standing::Overruled(_))
+    }
+
+    /// Its kernel and settings by name.
+    pub(crate) fn label(&self) -> String {
+        format!("{} ({})", self.name, self.point_name)
+    }
+
     /// Why it is out of the running.
     pub fn out_because(&self) -> Option<String> {
         match &self.standing {
@@ -137,6 +168,22 @@ impl Rival {
             Standing::Quarantined(reason) => Some(format!("quarantined: {reason}")),
             Standing::Unconsidered => Some("not considered".to_string()),
         }
+    }
+}
+
+impl Serialize for Rival {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut view = to.serialize_struct("Rival", 8)?;
+        view.serialize_field("device", &*self.device_id)?;
+        view.serialize_field("kernel", &*self.name)?;
+        view.serialize_field("version", &*self.version.0)?;
+        view.serialize_field("point", &self.point_name)?;
+        view.serialize_field("transfer_ns", &self.transfer.0)?;
+        let estimate = self.estimate();
+        view.serialize_field("estimate_ns", &estimate.map(|estimate| estimate.time.0))?;
+        view.serialize_field("basis", &estimate.map(|estimate| estimate.basis.to_string()))?;
+        view.serialize_field("out", &self.out_because())?;
+        view.end()
     }
 }
 
@@ -180,6 +227,12 @@ impl Reason {
     }
 }
 
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -197,114 +250,6 @@ impl fmt::Display for Reason {
             Reason::Explored => "live calls that tried it showed it to be the fastest",
             Reason::Resized => "its kernel's estimate is the best, and live calls chose its width",
         })
-    }
-}
-
-/// The record of a choice: every rival with its estimate, or why it is out.
-#[derive(Clone, Debug)]
-pub struct Decision {
-    /// What was asked.
-    pub problem: Problem,
-    /// Under which terms.
-    pub terms: Terms,
-    /// Among which devices.
-    pub(crate) scope: Scope,
-    /// Every rival, best first, then those out of the running.
-    pub rivals: Vec<Rival>,
-    /// Position of the chosen one.
-    pub chosen: usize,
-    /// Why it was chosen.
-    pub reason: Reason,
-    /// Which of the user's rules about devices left rivals out, if one did.
-    pub overruled: Option<Why>,
-    /// How much effort was allowed.
-    pub patience: Patience,
-    /// Whether everything that patience asks for was measured.
-    pub complete: bool,
-    /// Time spent deciding.
-    pub spent: Nanos,
-    /// Timed runs made for this decision.
-    pub runs: u32,
-    /// Points measured for this decision.
-    pub evaluations: u32,
-    /// What searched settings, and what ended it before everything was measured.
-    pub(crate) ended_by: SearchGoal,
-    /// What the choice is expected to lose against the best of all rivals, as a share: 0.02 is two per cent. Rivals that cannot be
-    /// told apart for the noise of measuring count as equal. Absent where nothing can be said.
-    pub expected_loss: Option<f64>,
-    /// What a learned choice rests on and the sizes at which it would change, in words; only in an explanation.
-    pub grounds: Vec<String>,
-    /// What else there is to say: why nothing was measured, what was kept back.
-    pub notes: Vec<String>,
-}
-
-impl Decision {
-    /// A decision that is still to be made.
-    pub(crate) fn new(
-        problem: Problem,
-        terms: Terms,
-        scope: Scope,
-        rivals: Vec<Rival>,
-        patience: Patience,
-    ) -> Decision {
-        Decision {
-            problem,
-            terms,
-            scope,
-            rivals,
-            chosen: 0,
-            reason: Reason::Estimated,
-            overruled: None,
-            patience,
-            complete: true,
-            spent: Nanos(0),
-            runs: 0,
-            evaluations: 0,
-            ended_by: SearchGoal::default(),
-            expected_loss: None,
-            grounds: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
-    /// The strategy that searched settings for this decision or for the one remembered, if one did or was asked to.
-    pub fn strategy(&self) -> Option<StrategyName> {
-        self.ended_by.strategy
-    }
-
-    /// How many legal points the kernels that take the problem have together.
-    pub fn space(&self) -> usize {
-        let legal = |rival: &&Rival| {
-            !matches!(rival.standing, Standing::Declined(_) | Standing::Excluded(_) | Standing::Overruled(_))
-        };
-        self.rivals.iter().filter(legal).count()
-    }
-
-    /// The chosen rival.
-    pub fn winner(&self) -> Option<&Rival> {
-        self.rivals.get(self.chosen)
-    }
-
-    /// The plan this decision puts in force.
-    pub fn plan(&self) -> Option<Plan> {
-        self.winner().map(|rival| {
-            let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
-            Plan::new(rival.device, rival.kernel, rival.point, expected)
-        })
-    }
-
-    /// The best rival of each kernel, in the order of the list: what people want to see first.
-    pub fn best_per_kernel(&self) -> Vec<&Rival> {
-        let mut seen = Vec::new();
-        let chosen = self.winner();
-        let mut best: Vec<&Rival> = Vec::new();
-        for rival in chosen.into_iter().chain(&self.rivals) {
-            if !seen.contains(&(rival.device, rival.kernel)) {
-                seen.push((rival.device, rival.kernel));
-                best.push(rival);
-            }
-        }
-        best
     }
 }
 

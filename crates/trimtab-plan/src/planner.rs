@@ -5,15 +5,14 @@ use crate::decide::{Ask, Decider, PlanError};
 use crate::devices::{Devices, MAX_JOINED};
 use crate::drift::Drifts;
 use crate::feedback::{self, Feedback};
-use crate::field;
 use crate::goal::SearchGoal;
-use crate::live::{Explores, is_open};
-use crate::plan::{Decision, Plan};
+use crate::live::Explores;
+use crate::plan::{Plan, Rival};
+use crate::record::Decision;
 use crate::regret::{self, Accuracy, LiveCounts, LiveStats};
 use crate::resize::{Live, Resizes, is_resizable};
-use crate::strategy_name::StrategyName;
+use crate::settings::{Settings, TuneRequest};
 use crate::table::{Table, TermsId};
-use crate::thresholds::Offload;
 use crate::why::Why;
 use crate::witness::Witness;
 use rustc_hash::FxHashMap;
@@ -23,10 +22,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trimtab_core::{
-    Device, Estimate, Failure, FailureKind, LaunchError, Lookup, Nanos, Operation, Patience, Problem, Terms,
+    Basis, Device, Estimate, Failure, FailureKind, LaunchError, Lookup, Nanos, Operation, Patience, Problem,
+    Terms,
 };
-use trimtab_model::learn::{Ledger, ModelChoice};
-use trimtab_tune::{Progress, Rules, Stopwatch};
+use trimtab_model::learn::Ledger;
+use trimtab_tune::{Progress, Stopwatch};
 use trimtab_wisdom::{FactKey, Filter, ImportReport, Wisdom, WisdomError};
 
 /// Decisions kept for `explain`; the oldest go first, and can be made again from wisdom.
@@ -36,94 +36,6 @@ pub(crate) const MAX_DECISIONS: usize = 256;
 const MAX_TERMS: usize = 2 * MAX_JOINED;
 /// How often the background thread drains feedback and writes wisdom.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
-/// Foreground time a new problem may cost by default.
-pub const DEFAULT_BUDGET: Nanos = Nanos::from_millis(35);
-/// Share by which a rival must be better before a plan in force is given up.
-pub const DEFAULT_SWITCH_MARGIN: f64 = 0.02;
-
-/// How a planner behaves.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Effort for a problem that is not known.
-    pub patience: Patience,
-    /// Foreground time a new problem may cost.
-    pub budget: Nanos,
-    /// How races are run.
-    pub rules: Rules,
-    /// Share by which a rival must be better before a plan in force is given up.
-    pub switch_margin: f64,
-    /// The strategy for settings that are searched. With one named, kernels with few settings are searched too.
-    pub strategy: Option<StrategyName>,
-    /// The model that decides about problems nobody has measured.
-    pub model: ModelChoice,
-    /// What the user says about which device to use.
-    pub offload: Offload,
-    /// Whether a plan that rests on no measurement learns the width of its kernel from live calls. Never with
-    /// [`Patience::Off`].
-    pub live_resize: bool,
-    /// Whether calls of a plan that no completed race decided now and then run another rival, within a budget of one per cent of
-    /// the time. Only with [`Patience::Measure`] and above: the others promise that nothing is tried. Never on GPUs, where a kernel's
-    /// first launch builds it in the caller's time.
-    pub explore: bool,
-    /// Whether a plan whose calls take another time than before is measured again in the background, beside the next best. No call
-    /// runs anything else for it. Only with [`Patience::Measure`] and above.
-    pub watch: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            patience: Patience::default(),
-            budget: DEFAULT_BUDGET,
-            rules: Rules::default(),
-            switch_margin: DEFAULT_SWITCH_MARGIN,
-            strategy: None,
-            model: ModelChoice::Auto,
-            offload: Offload::default(),
-            live_resize: true,
-            explore: true,
-            watch: true,
-        }
-    }
-}
-
-/// How thoroughly a problem is tuned on request.
-#[derive(Clone, Debug)]
-pub struct TuneRequest {
-    /// Effort.
-    pub patience: Patience,
-    /// Time it may take.
-    pub budget: Nanos,
-    /// The budget of the whole session this is part of; `budget` if it stands alone. A race that was cut short in a session
-    /// of at least this size is not taken up again: asking the same twice measures nothing the second time.
-    pub session: Nanos,
-    /// How the race is run.
-    pub rules: Rules,
-    /// The strategy for settings that are searched; that of the planner's settings if absent. Not used by
-    /// [`Patience::Exhaustive`], which measures everything; nor are the next two.
-    pub strategy: Option<StrategyName>,
-    /// Most points measured.
-    pub evals: Option<u32>,
-    /// Ends when the best reaches this share of the speed that the device's rates allow for the work counted.
-    pub good_enough: Option<f64>,
-}
-
-impl TuneRequest {
-    /// A request that stands alone, with careful rules and nothing special asked of a search.
-    pub fn new(patience: Patience, budget: Nanos) -> TuneRequest {
-        let (strategy, evals, good_enough) = (None, None, None);
-        TuneRequest {
-            patience,
-            budget,
-            session: budget,
-            rules: Rules::careful(),
-            strategy,
-            evals,
-            good_enough,
-        }
-    }
-}
-
 /// Decisions by problem, and the problems in the order they came.
 pub(crate) type Decisions = (FxHashMap<(Problem, TermsId), Arc<Decision>>, VecDeque<(Problem, TermsId)>);
 
@@ -337,13 +249,12 @@ impl Planner {
                     return Ok((plan, None));
                 }
                 let ask = self.inner.ask(problem, terms, settings.patience, &mut quiet);
-                let decision = Arc::new(self.inner.decider.decide(ask)?);
+                let decision = Arc::new(self.inner.decide(ask)?);
                 Ok((self.publish(problem, terms, &decision)?, Some(decision)))
             }
             Err(_) => {
                 let patience = settings.patience.min(Patience::Estimate);
-                let decision =
-                    self.inner.decider.decide(self.inner.ask(problem, terms, patience, &mut quiet))?;
+                let decision = self.inner.decide(self.inner.ask(problem, terms, patience, &mut quiet))?;
                 let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
                 Ok((plan, Some(Arc::new(decision))))
             }
@@ -377,46 +288,33 @@ impl Planner {
             accept_partial: false,
             ..ask
         };
-        let decision = Arc::new(self.inner.decider.decide(ask)?);
+        let decision = Arc::new(self.inner.decide(ask)?);
         self.publish(problem, terms, &decision)?;
         Ok(decision)
     }
 
-    /// Every rival with its time or its reason, nothing measured. The plan in force, if any, is the chosen one.
-    pub fn explain(&self, problem: &Problem, terms: TermsId) -> Result<Decision, PlanError> {
-        let mut quiet = |_: &Progress| ();
-        let mut decision = self.inner.decider.explain(&self.inner.ask(
-            problem,
-            terms,
-            self.inner.settings.patience,
-            &mut quiet,
-        ))?;
-        if let Some(made) = self.decision(problem, terms) {
-            decision.reason = made.reason;
-            decision.patience = made.patience;
-            decision.complete = made.complete;
-            decision.spent = made.spent;
-            decision.runs = made.runs;
-            decision.expected_loss = made.expected_loss;
-            let new = made.notes.iter().filter(|note| !decision.notes.contains(note)).cloned();
-            let new: Vec<String> = new.collect();
-            decision.notes.extend(new);
-        }
-        if self.inner.explores() && is_open(&decision) && !self.inner.may_explore(&decision) {
-            let why = "a kernel of a GPU is built at its first launch, in the caller's time";
-            decision
-                .notes
-                .push(format!("live calls do not try other kernels: {why}; tune the problem instead"));
-        }
-        Ok(decision)
+    /// The record of the plan in force: the very one it was decided by. Without a plan, that of the same stages with nothing run: what
+    /// a call would begin with.
+    pub fn explain(&self, problem: &Problem, terms: TermsId) -> Result<Arc<Decision>, PlanError> {
+        self.inner.record(problem, terms)
+    }
+
+    /// A record as its rivals stand now, those included it never looked at. Measures nothing, and what was decided stays.
+    pub fn survey(&self, decision: &Decision) -> Decision {
+        self.inner.survey(decision)
+    }
+
+    /// What a learned choice rests on and the sizes at which it would change, in words; nothing for others.
+    pub fn grounds(&self, decision: &Decision) -> Vec<String> {
+        self.inner.decider.grounds(decision)
     }
 
     /// What a call is expected to take by what is known now, the transfer apart; an infinite spread where nothing is. Measures
     /// nothing, and writes nothing down.
     pub fn estimate(&self, problem: &Problem, terms: TermsId) -> Result<Estimate, PlanError> {
-        let mut quiet = |_: &Progress| ();
-        let ask = self.inner.ask(problem, terms, self.inner.settings.patience, &mut quiet);
-        self.inner.decider.expected(&ask)
+        let unknown = Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
+        let foreseen = self.inner.foresee(problem, terms)?;
+        Ok(foreseen.winner().and_then(Rival::estimate).unwrap_or(unknown))
     }
 
     /// How near predictions from other problems are: every measurement of kernels of the operations asked for against what fits to
@@ -445,15 +343,9 @@ impl Planner {
     ) -> Result<Plan, PlanError> {
         self.inner.live_counts.count(|counts| counts.failed += 1);
         let failure = Failure::new(FailureKind::Launch, error.to_string());
-        let decider = &self.inner.decider;
-        let (given, on) = self.inner.given(terms);
-        let devices = decider.devices.within(&decider.devices.scope(on));
-        let rivals = field::enumerate(&devices, problem, &given);
-        let is_failed = |rival: &&crate::plan::Rival| {
-            rival.device == plan.device && rival.kernel == plan.kernel && rival.point == plan.point
-        };
-        if let Some(rival) = rivals.iter().find(is_failed) {
-            decider.record_failure(problem, rival, &failure);
+        let record = self.inner.record(problem, terms)?;
+        if let Some(rival) = record.rivals.iter().find(|rival| plan.runs(rival)) {
+            self.inner.decider.record_failure(problem, rival, &failure);
         }
         // Not the one in force, but one that was tried: that in force answers.
         if let Some(now) = self.in_force(problem, terms)
@@ -464,21 +356,17 @@ impl Planner {
         }
         let mut quiet = |_: &Progress| ();
         let ask = self.inner.ask(problem, terms, Patience::Estimate, &mut quiet);
-        let decision = decider.decide(Ask { in_force: None, ..ask })?;
-        let again = decision.plan().is_some_and(|next| {
-            next.device == plan.device && next.kernel == plan.kernel && next.point == plan.point
-        });
+        let decision = self.inner.decider.next_best(&record, ask, plan, &failure)?;
         // The reference is never quarantined; when it fails too, that is the answer.
-        if again {
+        if decision.winner().is_some_and(|next| plan.runs(next)) {
             return Err(PlanError::NoRival {
                 problem: problem.to_string(),
-                terms: given.to_string(),
+                terms: decision.terms.to_string(),
                 why: Why::Unsupported,
                 reasons: format!("the reference failed too: {error}"),
             });
         }
-        let decision = Arc::new(Decision { reason: crate::plan::Reason::NextBest, ..decision });
-        self.publish(problem, terms, &decision)
+        self.publish(problem, terms, &Arc::new(decision))
     }
 
     /// Whether the caller should time this call of the plan and report it.

@@ -2,12 +2,14 @@
 
 use crate::decide::Decider;
 use crate::devices::Devices;
+use crate::event::{Event, ResizeStep};
 use crate::feedback::Report;
-use crate::plan::{Decision, Plan, Reason, Rival, Standing};
+use crate::plan::{Plan, Reason, Rival};
+use crate::record::Decision;
 use crate::table::TermsId;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex};
-use trimtab_core::{Basis, Estimate, Nanos, Objective, Problem};
+use trimtab_core::{Nanos, Objective, Problem};
 use trimtab_tune::{Margins, Observed, Resize, Stopwatch};
 
 /// Axes that say how wide a kernel works, most telling first; the first of them with several legal values is resized.
@@ -29,8 +31,8 @@ pub(crate) struct Live {
     axis: String,
     /// The values of the axis with the positions of their rivals in the decision.
     rungs: Vec<(u32, usize)>,
-    /// A decision between those rivals alone, in the order of the values: what is checked against the reference.
-    ladder: Decision,
+    /// Those rivals in the order of the values: what is checked against the reference.
+    ladder: Vec<Rival>,
     resize: Resize,
     /// The plan in force, its value, whether it was put in force as the settled one, and the fastest call at it
     /// and at any.
@@ -40,7 +42,7 @@ pub(crate) struct Live {
     fastest: Nanos,
     quickest: Nanos,
     /// The last change that stayed.
-    learned: Option<String>,
+    learned: Option<ResizeStep>,
     /// Since the last look at its calls.
     since: Stopwatch,
 }
@@ -58,10 +60,7 @@ pub(crate) enum Put {
 /// Whether a decision is of the sort that is resized: it rests on estimates or preference alone, and nothing but time is
 /// asked for. A limit on latency is not: what is tried may break it.
 pub(crate) fn is_resizable(decision: &Decision) -> bool {
-    let measured = matches!(
-        decision.winner().and_then(Rival::estimate),
-        Some(Estimate { basis: Basis::Measured(_), .. })
-    );
+    let measured = decision.winner().is_some_and(Rival::is_measured);
     matches!(decision.reason, Reason::Estimated | Reason::DefaultOrder)
         && !measured
         && decision.terms.constraints.latency_max.is_none()
@@ -85,13 +84,7 @@ impl Live {
             problem: decision.problem,
             terms,
             decision: Arc::clone(decision),
-            ladder: Decision::new(
-                decision.problem,
-                decision.terms,
-                decision.scope.clone(),
-                rungs.iter().map(|rung| decision.rivals[rung.1].clone()).collect(),
-                decision.patience,
-            ),
+            ladder: rungs.iter().map(|rung| decision.rivals[rung.1].clone()).collect(),
             axis: space.axes()[axis].to_string(),
             rungs,
             resize: Resize::new(&values, value, Margins::default()),
@@ -155,12 +148,12 @@ impl Live {
         let mut value = self.resize.value();
         let rung = loop {
             let rung = self.rungs.iter().position(|rung| rung.0 == value)?;
-            if value == self.value || decider.verify(&mut self.ladder, rung) {
+            if value == self.value || decider.verify(&self.problem, &self.ladder[rung]).is_ok() {
                 break rung;
             }
             value = self.resize.refuse();
         };
-        let plan = self.plan_at(&self.ladder.rivals[rung]);
+        let plan = self.plan_at(&self.ladder[rung]);
         self.has_changed().then(|| (plan, self.decided(self.rungs[rung].1)))
     }
 
@@ -171,26 +164,18 @@ impl Live {
 
     /// The decision with that rival chosen, and what live calls told.
     fn decided(&mut self, rival: usize) -> Decision {
-        let mut decision = Decision::clone(&self.decision);
-        let (axis, value) = (&self.axis, self.resize.value());
+        let value = self.resize.value();
         let (from, gain) = self.resize.gain();
         let settled = self.resize.settled();
         if settled && from != value {
-            self.learned = Some(format!("{axis} {from} → {value}, {gain:.1}× throughput in live calls"));
+            self.learned = Some(ResizeStep::Settled { from, to: value, gain });
         }
-        let note = match (settled, &self.learned) {
-            (false, _) => format!("{axis} {}", self.resize.why()),
+        let step = match (settled, &self.learned) {
+            (false, _) => ResizeStep::Trying(self.resize.why().to_string()),
             (true, Some(learned)) => learned.clone(),
-            (true, None) => format!("{axis} {value} stays, nothing is clearly faster in live calls"),
+            (true, None) => ResizeStep::Stays(value),
         };
-        decision.notes.push(format!("live resize: {note}"));
-        if decision.chosen != rival {
-            decision.reason = Reason::Resized;
-            // What was expected of the choice before says nothing about this one.
-            decision.expected_loss = None;
-        }
-        decision.chosen = rival;
-        decision
+        self.decision.with(Event::Resized { rival, axis: self.axis.clone(), step })
     }
 
     fn is_over(&self) -> bool {
@@ -201,7 +186,6 @@ impl Live {
 /// The values of one axis that nothing speaks against, each with the rival that differs least from the winner otherwise: all
 /// other axes are held where that is legal. Some settings go together, as one thread and no split.
 fn rungs(decision: &Decision, winner: &Rival, axis: usize) -> Vec<(u32, usize)> {
-    let is_open = |rival: &Rival| rival.estimate().is_some() || rival.standing == Standing::Unconsidered;
     let apart = |rival: usize| {
         let values = decision.rivals[rival].point.values().iter().zip(winner.point.values()).enumerate();
         values.filter(|(at, (own, other))| *at != axis && own != other).count()
@@ -209,7 +193,7 @@ fn rungs(decision: &Decision, winner: &Rival, axis: usize) -> Vec<(u32, usize)> 
     let mut rungs: Vec<(u32, usize)> = Vec::new();
     for (index, rival) in decision.rivals.iter().enumerate() {
         let same = (rival.device, rival.kernel) == (winner.device, winner.kernel);
-        let Some(&value) = rival.point.values().get(axis).filter(|_| same && is_open(rival)) else {
+        let Some(&value) = rival.point.values().get(axis).filter(|_| same && rival.is_open()) else {
             continue;
         };
         match rungs.iter_mut().find(|rung| rung.0 == value) {
@@ -317,6 +301,7 @@ impl Resizes {
 mod tests {
     use super::*;
     use crate::devices::Scope;
+    use crate::plan::Standing;
     use trimtab_core::{Custom, KernelId, KernelVersion, Patience, Point, Terms, VariantClass, Work};
 
     fn rival(kernel: u32, point: &[u32], standing: Standing) -> Rival {

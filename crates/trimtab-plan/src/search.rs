@@ -3,14 +3,14 @@
 //! Points are measured one at a time by the rules of the race, with the same notes, intents and facts; those that come close
 //! run off afterwards like all others.
 
-use crate::decide::{Ask, Decider, is_measured, total};
+use crate::decide::{Ask, Deciding};
 use crate::donors::donors;
+use crate::event::{Event, SearchEnd};
 use crate::field;
-use crate::goal::SearchGoal;
 use crate::guard::Guarded;
 use crate::measure::timeout;
-use crate::offload::is_open;
-use crate::plan::{Decision, Rival, Standing};
+use crate::plan::{Rival, Standing};
+use crate::record::Decision;
 use crate::strategy_name::StrategyName;
 use std::sync::Arc;
 use trimtab_core::{FailureKind, KernelId, Nanos, Objective, Space};
@@ -55,30 +55,16 @@ struct Search {
     idle: u32,
 }
 
-/// Why a search ended.
-enum Ended {
-    Spent,
-    Evaluations,
-    Time,
-    GoodEnough,
-    Untried,
-}
-
-impl Decider {
+impl Deciding<'_> {
     /// The kernels of a device that have more points than are raced whole; with a strategy asked for, more than one.
-    pub(crate) fn searched(
-        &self,
-        decision: &Decision,
-        device: u16,
-        goal: &SearchGoal,
-        whole: usize,
-    ) -> Vec<KernelId> {
+    pub(crate) fn searched(&self, device: u16, whole: usize) -> Vec<KernelId> {
+        let goal = &self.ask.goal;
         let whole = match goal.strategy {
             Some(_) => 1,
             None => whole.min(goal.evals.map_or(usize::MAX, |evals| evals.max(1) as usize)),
         };
         let mut counts: Vec<(KernelId, usize)> = Vec::new();
-        for rival in decision.rivals.iter().filter(|rival| rival.device == device && is_open(rival)) {
+        for rival in self.record.rivals.iter().filter(|rival| rival.device == device && rival.is_open()) {
             match counts.last_mut() {
                 Some((kernel, count)) if *kernel == rival.kernel => *count += 1,
                 _ => counts.push((rival.kernel, 1)),
@@ -88,46 +74,43 @@ impl Decider {
     }
 
     /// Searches these kernels in turn and names the fastest rival known then.
-    #[expect(clippy::too_many_arguments, reason = "the same as a race, and what is searched")]
     pub(crate) fn search(
-        &self,
-        decision: &mut Decision,
+        &mut self,
         bench: &mut Guarded<'_>,
         device: u16,
         kernels: &[KernelId],
         leader: Option<usize>,
-        ask: &mut Ask<'_>,
-        budget: &Budget,
         limits: Limits,
     ) -> Option<usize> {
-        let name = ask.goal.strategy.unwrap_or(StrategyName::DEFAULT);
+        let name = self.ask.goal.strategy.unwrap_or(StrategyName::DEFAULT);
         let mut searches: Vec<Search> =
-            kernels.iter().filter_map(|&kernel| self.begin(decision, device, kernel, name)).collect();
-        let first_best = leader.map(|leader| time(decision, leader));
+            kernels.iter().filter_map(|&kernel| self.begin(device, kernel, name)).collect();
+        let first_best = leader.map(|leader| time(&self.record, leader));
         // Whoever failed so far may still have points that run.
         searches.retain(|search| {
             let close = first_best.is_none_or(|best| search.best <= best * SEARCH_FACTOR);
-            close || search.best.is_infinite() && failed(decision, &search.members)
+            close || search.best.is_infinite() && failed(&self.record, &search.members)
         });
         searches.sort_by(|a, b| a.best.total_cmp(&b.best));
         if searches.is_empty() {
             return leader;
         }
-        let endless = ask.goal.strategy.is_some() || ask.goal.evals.is_some();
+        let endless = self.ask.goal.strategy.is_some() || self.ask.goal.evals.is_some();
         let space: usize = searches.iter().map(|search| search.members.len()).sum();
-        let (mut leader, mut turn, mut untried, mut evaluated) = (leader, 0, 0, 0);
+        let (mut leader, mut turn, mut untried, mut evaluated, mut runs) = (leader, 0, 0, 0, 0);
+        let out_of_time = SearchEnd::Time(self.ask.budget.0);
         let ended = loop {
-            let best = leader.map(|leader| time(decision, leader));
-            if best.is_some_and(|best| budget.is_good_enough(best)) {
-                break Ended::GoodEnough;
+            let best = leader.map(|leader| time(&self.record, leader));
+            if best.is_some_and(|best| self.budget.is_good_enough(best)) {
+                break SearchEnd::GoodEnough;
             }
-            let left = budget.left().saturating_sub(limits.reserve);
+            let left = self.budget.left().saturating_sub(limits.reserve);
             if searches.is_empty() {
-                break Ended::Spent;
-            } else if evaluated >= limits.evaluations || budget.evaluations_left() == 0 {
-                break Ended::Evaluations;
+                break SearchEnd::Spent;
+            } else if evaluated >= limits.evaluations || self.budget.evaluations_left() == 0 {
+                break SearchEnd::Evaluations;
             } else if left == Nanos(0) {
-                break Ended::Time;
+                break out_of_time;
             }
             turn %= searches.len();
             let search = &mut searches[turn];
@@ -136,36 +119,37 @@ impl Decider {
                 searches.remove(turn);
                 continue;
             };
-            let part = budget.part(left);
-            let known = leader.zip(best);
-            let report = self.probe(bench, &decision.rivals[index], known, ask, &part, space);
-            budget.join(&part);
-            decision.runs += report.runs;
-            let Some(raced) = report.rivals.first() else { break Ended::Time };
+            let part = self.budget.part(left);
+            let report =
+                probe(bench, &self.record.rivals[index], leader.zip(best), &mut self.ask, &part, space);
+            self.budget.join(&part);
+            runs += report.runs;
+            let Some(raced) = report.rivals.first() else { break out_of_time };
             if raced.failure.is_none() && raced.samples.is_empty() {
-                break Ended::Time;
+                break out_of_time;
             }
             let is_untried = raced.failure.as_ref().is_some_and(|fail| fail.kind == FailureKind::Untried);
             untried = if is_untried { untried + 1 } else { 0 };
             if !is_untried {
-                budget.charge_evaluation();
+                self.budget.charge_evaluation();
                 evaluated += 1;
                 search.probed += 1;
             }
-            self.note(decision, &[index], &report);
-            let seen = seen(decision, index).or_else(|| excluded(decision, raced)).unwrap_or(Seen::Failed);
+            self.by.note(&mut self.record, &[index], &report);
+            let record = &self.record;
+            let seen = seen(record, index).or_else(|| excluded(record, raced)).unwrap_or(Seen::Failed);
             search.strategy.tell(at, seen);
             search.idle += 1;
             if let Some(ns) = seen.time().filter(|ns| *ns < search.best) {
                 (search.best, search.idle) = (ns, 0);
             }
-            if is_measured(&decision.rivals[index]) && best.is_none_or(|best| time(decision, index) < best) {
+            if record.rivals[index].is_measured() && best.is_none_or(|best| time(record, index) < best) {
                 leader = Some(index);
             }
             if untried >= MAX_UNTRIED {
-                break Ended::Untried;
+                break SearchEnd::Untried(MAX_UNTRIED);
             }
-            let best = leader.map_or(f64::INFINITY, |leader| time(decision, leader));
+            let best = leader.map_or(f64::INFINITY, |leader| time(record, leader));
             let behind = search.probed >= FAIR_TRIAL && search.best > best * GIVEN_UP_FACTOR;
             if behind || !endless && search.idle >= STALLED {
                 searches.remove(turn);
@@ -173,148 +157,111 @@ impl Decider {
                 turn += 1;
             }
         };
-        self.note_end(decision, name, ended, ask, evaluated, space);
+        if let (SearchEnd::Evaluations, Some(evals)) = (ended, self.ask.goal.evals) {
+            self.record.apply_once(Event::EvalsEnded { evals });
+        }
+        self.record.apply(Event::Searched { strategy: name, evaluated, space, runs, ended });
         leader
     }
 
     /// Sets up the search of a kernel: its legal points, what is known of them, and what others know.
-    fn begin(
-        &self,
-        decision: &Decision,
-        device: u16,
-        kernel: KernelId,
-        name: StrategyName,
-    ) -> Option<Search> {
-        let problem = decision.problem;
+    fn begin(&self, device: u16, kernel: KernelId, name: StrategyName) -> Option<Search> {
+        let Decision { problem, rivals, .. } = &self.record;
         let is_member = |rival: &Rival| {
-            let legal = is_open(rival) || matches!(rival.standing, Standing::Quarantined(_));
+            let legal = rival.is_open() || matches!(rival.standing, Standing::Quarantined(_));
             rival.device == device && rival.kernel == kernel && legal
         };
-        let members: Vec<usize> =
-            (0..decision.rivals.len()).filter(|&index| is_member(&decision.rivals[index])).collect();
-        let points = members.iter().map(|&index| decision.rivals[index].point).collect();
-        let on = self.devices.get(device)?;
-        let axes = on.space(kernel, &problem).axes().to_vec();
+        let members: Vec<usize> = (0..rivals.len()).filter(|&index| is_member(&rivals[index])).collect();
+        let points = members.iter().map(|&index| rivals[index].point).collect();
+        let on = self.by.devices.get(device)?;
+        let axes = on.space(kernel, problem).axes().to_vec();
         let space = Arc::new(SearchSpace::new(&Space::new(axes, points)));
         let fingerprint = &on.facts().fingerprint.0;
-        let rival = decision.rivals.get(*members.first()?)?;
-        let donors = donors(&self.wisdom, fingerprint, &problem, rival);
+        let rival = rivals.get(*members.first()?)?;
+        let donors = donors(&self.by.wisdom, fingerprint, problem, rival);
         let seed = field::seed(&[fingerprint, &rival.name, &problem.to_string()]);
         let mut strategy = strategy(name.name(), &space, seed, &donors)?;
         let mut best = f64::INFINITY;
         for (at, &index) in members.iter().enumerate() {
-            if let Some(seen) = seen(decision, index) {
+            if let Some(seen) = seen(&self.record, index) {
                 best = best.min(seen.time().unwrap_or(f64::INFINITY));
                 strategy.tell(at, seen);
             }
         }
         Some(Search { strategy, members, best, probed: 0, idle: 0 })
     }
+}
 
-    /// Measures one point: a single run shows whether it works and is anywhere near the best, then a batch or two.
-    ///
-    /// The point runs alone. What disturbs a run only adds to its time, so no point looks better than it is, and what drifts
-    /// is put right by the run-off; measuring the best along with every point would double what a search costs.
-    fn probe(
-        &self,
-        bench: &mut Guarded<'_>,
-        rival: &Rival,
-        best: Option<(usize, f64)>,
-        ask: &mut Ask<'_>,
-        budget: &Budget,
-        space: usize,
-    ) -> RaceReport {
-        let candidates = [Candidate { kernel: rival.kernel, point: rival.point, expected: None }];
-        let hangs = best.map_or(Nanos::MAX, |(_, ns)| Nanos((ns * ask.rules.slow_factor) as u64));
-        let light = Rules {
-            timeout: timeout(ask).min(hangs.max(HANGS_AFTER)),
-            dropping: false,
-            min_samples: 0,
-            max_samples: 0,
-            ..ask.rules.clone()
-        };
-        let (clearly, trusted) = (ask.rules.ladder[1], ask.rules.warm_up_trusted_from.0 as f64);
-        let mut tell = |progress: &Progress| {
-            (ask.progress)(&Progress { racing: space, best: best.or(progress.best), ..*progress });
-        };
-        let first = race(bench, &candidates, None, &light, budget, &mut tell);
-        let Some(raced) = first.rivals.first().filter(|raced| raced.failure.is_none()) else { return first };
-        let Some(ns) = raced.min() else { return first };
-        if raced.interfered == 0 && ns >= trusted && best.is_some_and(|(_, best)| ns > clearly * best) {
-            return first;
-        }
-        let samples = if ask.accept_partial { 1 } else { PROBE_SAMPLES };
-        let rules = Rules { min_samples: samples, max_samples: samples, confirm_samples: samples, ..light };
-        let mut again = race(bench, &candidates, None, &rules, budget, &mut tell);
-        again.runs += first.runs;
-        match again.rivals.first_mut() {
-            Some(known) if known.failure.is_some() || !known.samples.is_empty() => {
-                known.compiled_in = known.compiled_in.or(raced.compiled_in);
-                again
-            }
-            // There was no time for more than the first run.
-            _ => RaceReport { runs: again.runs, ..first },
-        }
+/// Measures one point: a single run shows whether it works and is anywhere near the best, then a batch or two.
+///
+/// The point runs alone. What disturbs a run only adds to its time, so no point looks better than it is, and what drifts
+/// is put right by the run-off; measuring the best along with every point would double what a search costs.
+fn probe(
+    bench: &mut Guarded<'_>,
+    rival: &Rival,
+    best: Option<(usize, f64)>,
+    ask: &mut Ask<'_>,
+    budget: &Budget,
+    space: usize,
+) -> RaceReport {
+    let candidates = [Candidate { kernel: rival.kernel, point: rival.point, expected: None }];
+    let hangs = best.map_or(Nanos::MAX, |(_, ns)| Nanos((ns * ask.rules.slow_factor) as u64));
+    let light = Rules {
+        timeout: timeout(ask).min(hangs.max(HANGS_AFTER)),
+        dropping: false,
+        min_samples: 0,
+        max_samples: 0,
+        ..ask.rules.clone()
+    };
+    let (clearly, trusted) = (ask.rules.ladder[1], ask.rules.warm_up_trusted_from.0 as f64);
+    let mut tell = |progress: &Progress| {
+        (ask.progress)(&Progress { racing: space, best: best.or(progress.best), ..*progress });
+    };
+    let first = race(bench, &candidates, None, &light, budget, &mut tell);
+    let Some(raced) = first.rivals.first().filter(|raced| raced.failure.is_none()) else { return first };
+    let Some(ns) = raced.min() else { return first };
+    if raced.interfered == 0 && ns >= trusted && best.is_some_and(|(_, best)| ns > clearly * best) {
+        return first;
     }
-
-    /// Says in the decision how the search went, and what ended it.
-    fn note_end(
-        &self,
-        decision: &mut Decision,
-        name: StrategyName,
-        ended: Ended,
-        ask: &Ask<'_>,
-        evaluated: u32,
-        space: usize,
-    ) {
-        decision.ended_by.strategy = Some(name);
-        let why = match ended {
-            Ended::Spent => String::new(),
-            Ended::Evaluations => {
-                decision.ended_by.evals = ask.goal.evals;
-                String::new()
-            }
-            Ended::GoodEnough => String::new(),
-            Ended::Time => {
-                decision.complete = false;
-                format!(" until the budget of {} ended it", ask.budget)
-            }
-            Ended::Untried => {
-                decision.complete = false;
-                format!(" until {MAX_UNTRIED} points in a row could not be tried")
-            }
-        };
-        decision
-            .notes
-            .push(format!("settings were searched by `{name}`: {evaluated} of {space} points measured{why}"));
+    let samples = if ask.accept_partial { 1 } else { PROBE_SAMPLES };
+    let rules = Rules { min_samples: samples, max_samples: samples, confirm_samples: samples, ..light };
+    let mut again = race(bench, &candidates, None, &rules, budget, &mut tell);
+    again.runs += first.runs;
+    match again.rivals.first_mut() {
+        Some(known) if known.failure.is_some() || !known.samples.is_empty() => {
+            known.compiled_in = known.compiled_in.or(raced.compiled_in);
+            again
+        }
+        // There was no time for more than the first run.
+        _ => RaceReport { runs: again.runs, ..first },
     }
 }
 
 /// What is comparable of a rival that was measured: its time, or with weights what its score is worth in time.
-fn time(decision: &Decision, index: usize) -> f64 {
-    let rival = &decision.rivals[index];
+fn time(record: &Decision, index: usize) -> f64 {
+    let rival = &record.rivals[index];
     match rival.estimate() {
-        Some(estimate) if decision.terms.objective == Objective::default() => estimate.time.0 as f64,
-        _ => total(rival).exp2(),
+        Some(estimate) if record.terms.objective == Objective::default() => estimate.time.0 as f64,
+        _ => rival.rank().exp2(),
     }
 }
 
 /// What is known of a rival by measuring.
-fn seen(decision: &Decision, index: usize) -> Option<Seen> {
-    let rival = &decision.rivals[index];
+fn seen(record: &Decision, index: usize) -> Option<Seen> {
+    let rival = &record.rivals[index];
     match &rival.standing {
         Standing::Quarantined(_) => Some(Seen::Failed),
-        _ => is_measured(rival).then(|| Seen::Time(time(decision, index))),
+        _ => rival.is_measured().then(|| Seen::Time(time(record, index))),
     }
 }
 
 /// The time of a point that ran but breaks a limit.
-fn excluded(decision: &Decision, raced: &Raced) -> Option<Seen> {
-    let comparable = decision.terms.objective == Objective::default() && raced.failure.is_none();
+fn excluded(record: &Decision, raced: &Raced) -> Option<Seen> {
+    let comparable = record.terms.objective == Objective::default() && raced.failure.is_none();
     raced.min().filter(|_| comparable).map(Seen::Time)
 }
 
 /// Whether any of these rivals failed.
-fn failed(decision: &Decision, members: &[usize]) -> bool {
-    members.iter().any(|&index| matches!(decision.rivals[index].standing, Standing::Quarantined(_)))
+fn failed(record: &Decision, members: &[usize]) -> bool {
+    members.iter().any(|&index| matches!(record.rivals[index].standing, Standing::Quarantined(_)))
 }

@@ -1,5 +1,6 @@
 //! Words for how to tune: the names of search strategies, and modes together with them.
 
+use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 use trimtab_core::Patience;
@@ -9,7 +10,7 @@ use trimtab_tune::search::STRATEGIES;
 const RACE: &str = "race";
 
 /// The name of a search strategy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct StrategyName(&'static str);
 
 impl StrategyName {

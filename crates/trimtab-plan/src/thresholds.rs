@@ -1,8 +1,9 @@
 //! What the user says about which device to use: off, thresholds by class, small batches. It is obeyed and said, not weighed.
 
 use crate::class::Class;
-use crate::decide::Decider;
-use crate::plan::{Decision, Rival, Standing};
+use crate::decide::Deciding;
+use crate::event::Event;
+use crate::plan::{Rival, Standing};
 use crate::why::Why;
 use trimtab_core::Problem;
 
@@ -112,32 +113,27 @@ pub struct Said {
     pub text: String,
 }
 
-impl Decider {
-    /// Puts out the rivals the user's rules leave no place for, if others can do the problem, and notes that.
-    pub(crate) fn overrule(&self, decision: &mut Decision) {
-        if self.offload.off {
-            decision.notes.push("disabled: offload is off, only the processor is looked at".to_string());
-            decision.overruled = Some(Why::Disabled);
+impl Deciding<'_> {
+    /// Puts out the rivals the user's rules leave no place for, if others can do the problem.
+    pub(crate) fn rules(&mut self) {
+        let by = self.by;
+        if by.offload.off {
+            self.record.apply(Event::Disabled);
         }
-        if decision.scope.is_alone() {
+        if self.ask.scope.is_alone() {
             return;
         }
-        let Some(said) = self.offload.says(&decision.problem) else { return };
-        let is_here = |rival: &Rival| {
-            let device = self.devices.get(rival.device);
-            device.is_some_and(|device| device.facts().habits.host_memory)
-        };
-        let stays = |rival: &Rival| is_here(rival) == (said.place == Side::Processor);
+        let Some(Said { place, why, text: rule }) = by.offload.says(&self.record.problem) else { return };
+        let hosts = self.order.iter().filter(|(_, device)| device.facts().habits.host_memory);
+        let hosts: Vec<u16> = hosts.map(|(at, _)| *at).collect();
+        let stays = |rival: &Rival| hosts.contains(&rival.device) == (place == Side::Processor);
         let open = |rival: &Rival| rival.standing == Standing::Unconsidered;
-        if !decision.rivals.iter().any(|rival| stays(rival) && open(rival)) {
-            let note = format!("{}, but no device there takes it", said.text);
-            decision.notes.push(note);
-            return;
+        if !self.record.rivals.iter().any(|rival| stays(rival) && open(rival)) {
+            return self.record.apply(Event::NoPlace { rule });
         }
-        for rival in decision.rivals.iter_mut().filter(|rival| open(rival) && !stays(rival)) {
-            rival.standing = Standing::Overruled(said.text.clone());
+        for rival in self.record.rivals.iter_mut().filter(|rival| open(rival) && !stays(rival)) {
+            rival.standing = Standing::Overruled(rule.clone());
         }
-        decision.notes.push(format!("{}: {}", said.why.name(), said.text));
-        decision.overruled = Some(said.why);
+        self.record.apply(Event::Overruled { why, rule });
     }
 }

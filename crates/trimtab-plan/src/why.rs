@@ -1,5 +1,6 @@
 //! What tips the scales between devices, in one word.
 
+use serde::{Serialize, Serializer};
 use std::fmt;
 use trimtab_core::Basis;
 
@@ -61,6 +62,12 @@ impl Why {
             Basis::Measured(_) => Why::Measured,
             _ => Why::Model,
         }
+    }
+}
+
+impl Serialize for Why {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
     }
 }
 

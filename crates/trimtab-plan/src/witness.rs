@@ -1,6 +1,7 @@
 //! Who wants to hear what happens in the background: plans that are replaced there, and what live calls took.
 
-use crate::plan::{Decision, Plan};
+use crate::plan::Plan;
+use crate::record::Decision;
 use trimtab_core::Nanos;
 
 /// Hears of what no caller sees. Called from the background thread and from whoever drains, never by a call on its way to a kernel.

@@ -29,7 +29,7 @@ fn planner(machine: &Machine, patience: Patience, offload: Offload) -> Planner {
     Planner::new(machine.devices(), Arc::new(Wisdom::in_memory()), settings, Terms::default())
 }
 
-fn decided(planner: &Planner, text: &str) -> Decision {
+fn decided(planner: &Planner, text: &str) -> Arc<Decision> {
     let problem = text.parse().unwrap();
     planner.plan(&problem, TermsId::default()).unwrap();
     planner.explain(&problem, TermsId::default()).unwrap()
@@ -147,7 +147,7 @@ fn a_measured_problem_is_decided_by_what_was_measured() {
     gpu.steps.values_mut().flatten().for_each(|step| step.ns.fill(1.0));
     planner.calibrate(Calibration::new(times, 0));
     let decision = decided(&planner, "elementwise.add:f32:4096");
-    assert_eq!((device(&decision), decision.reason), ("cpu", Reason::Raced), "{:?}", decision.notes);
+    assert_eq!((device(&decision), decision.reason), ("cpu", Reason::Raced), "{:?}", decision.notes());
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn thresholds_are_obeyed_the_specific_before_the_general_and_explain_says_so() {
     let offload = Offload { all: Some(1 << 30), elementwise: Some(1000), ..Offload::default() };
     let planner = planner(&machine, Patience::Measure, offload);
     let up = decided(&planner, "elementwise.add:f32:1000");
-    assert_eq!((device(&up), up.overruled), ("gpu0", Some(Why::Threshold)), "{:?}", up.notes);
-    assert!(up.notes.iter().any(|note| note.contains("not below the elementwise threshold of 1000")));
+    assert_eq!((device(&up), up.overruled), ("gpu0", Some(Why::Threshold)), "{:?}", up.notes());
+    assert!(up.notes().iter().any(|note| note.contains("not below the elementwise threshold of 1000")));
     let down = decided(&planner, "elementwise.add:f32:999");
     assert_eq!((device(&down), down.overruled), ("cpu", Some(Why::Threshold)));
     assert!(down.rivals.iter().any(|rival| matches!(rival.standing, Standing::Overruled(_))));
@@ -236,7 +236,7 @@ fn thresholds_are_obeyed_the_specific_before_the_general_and_explain_says_so() {
     // 64-bit floats are not narrowed to please a threshold.
     let wide = decided(&planner, "elementwise.add:f64:5000");
     assert_eq!((device(&wide), wide.overruled), ("cpu", None));
-    assert!(wide.notes.iter().any(|note| note.contains("no device there takes it")), "{:?}", wide.notes);
+    assert!(wide.notes().iter().any(|note| note.contains("no device there takes it")), "{:?}", wide.notes());
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn planner(devices: &[&Arc<Scripted>], wisdom: &Arc<Wisdom>, patience: Patience)
     Planner::new(devices, Arc::clone(wisdom), settings, Terms::default())
 }
 
-fn decided(planner: &Planner) -> Decision {
+fn decided(planner: &Planner) -> Arc<Decision> {
     planner.plan(&problem(), TermsId::default()).unwrap();
     planner.explain(&problem(), TermsId::default()).unwrap()
 }
@@ -102,9 +102,9 @@ fn a_gpu_that_cannot_be_measured_now_is_taken_only_if_its_estimate_is_clearly_be
         let gpu = Scripted::gpu("gpu0", vec![kernel("kernel", &[(1, 1_000)])], 100, true);
         let decision = decided(&planner(&[&host, &gpu], &wisdom, Patience::Measure));
         let winner = decision.winner().unwrap();
-        assert_eq!(&*winner.device_id == "gpu0", wins, "{host_ns}: {:?}", decision.notes);
+        assert_eq!(&*winner.device_id == "gpu0", wins, "{host_ns}: {:?}", decision.notes());
         assert_eq!(decision.reason == Reason::Estimated, wins);
-        assert!(decision.notes.iter().any(|note| note.contains("gpu0: kernels take too long to build")));
+        assert!(decision.notes().iter().any(|note| note.contains("gpu0: kernels take too long to build")));
     }
 }
 
@@ -142,9 +142,9 @@ fn calls_on_a_gpu_try_nothing_and_explain_says_so() {
     let decision = decided(&planner);
     assert_eq!(winner(&decision), "one on gpu0 (estimated)");
     assert!(
-        decision.notes.iter().any(|note| note.contains("do not try other kernels")),
+        decision.notes().iter().any(|note| note.contains("do not try other kernels")),
         "{:?}",
-        decision.notes
+        decision.notes()
     );
     for _ in 0..500 {
         let plan = *planner.for_call(&problem(), TermsId::default()).unwrap().1;

@@ -89,7 +89,7 @@ fn a_problem_between_measured_ones_is_not_measured_and_nothing_is_written() {
     let planner = planner(&device, &wisdom, Patience::Measure);
     for (size, expected) in [(50, "small"), (100_000, "large")] {
         let decision = decided(&planner, size);
-        assert_eq!(decision.reason, Reason::Learned, "{size}: {:?}", decision.notes);
+        assert_eq!(decision.reason, Reason::Learned, "{size}: {:?}", decision.notes());
         assert_eq!(&*decision.winner().unwrap().name, expected);
         assert!(decision.expected_loss.unwrap() <= 0.02, "{:?}", decision.expected_loss);
         let estimate = decision.winner().unwrap().estimate().unwrap();
@@ -151,11 +151,11 @@ fn where_the_model_is_not_sure_its_best_are_raced_and_tuning_races_all() {
     let planner = planner(&device, &wisdom, Patience::Measure);
     let decision = decided(&planner, 5_000);
     assert_eq!(decision.reason, Reason::Raced);
-    assert!(!decision.complete && decision.notes.iter().any(|note| note.contains("only the 2 rivals")));
+    assert!(!decision.complete && decision.notes().iter().any(|note| note.contains("only the 2 rivals")));
     assert_eq!(device.count("reference"), 0);
     let request = TuneRequest::new(Patience::Measure, Nanos::from_millis(10_000));
     let tuned = planner.tune(&problem(5_000), TermsId::default(), &request, &mut |_| ()).unwrap();
-    assert!(tuned.complete && tuned.expected_loss.is_some(), "{:?}", tuned.notes);
+    assert!(tuned.complete && tuned.expected_loss.is_some(), "{:?}", tuned.notes());
     assert!(tuned.rivals.iter().all(|rival| rival.estimate().is_some()));
 }
 
@@ -190,7 +190,8 @@ fn an_explanation_foresees_the_learned_choice_and_says_what_it_rests_on() {
         assert_eq!(explained.reason, Reason::Learned);
         assert_eq!(explained.winner().unwrap().name, decision.winner().unwrap().name);
         assert_eq!(explained.expected_loss, decision.expected_loss);
-        assert!(explained.grounds[0].contains("60 problems of this family"), "{:?}", explained.grounds);
+        let grounds = planner.grounds(explained);
+        assert!(grounds[0].contains("60 problems of this family"), "{grounds:?}");
     }
     assert_eq!(device.runs.load(Ordering::Relaxed), 0);
 }
@@ -331,7 +332,8 @@ fn a_model_of_the_users_own_decides_once_the_background_has_fitted_it() {
     let planner = going_by(&device, &wisdom, Patience::Estimate, own);
     let first = decided(&planner, 51);
     assert_eq!((first.reason, &*first.winner().unwrap().name), (Reason::Learned, "small"));
-    let says = |size: u64| planner.explain(&problem(size), TermsId::default()).unwrap().grounds.join("\n");
+    let says =
+        |size: u64| planner.grounds(&planner.explain(&problem(size), TermsId::default()).unwrap()).join("\n");
     let watch = Stopwatch::start();
     while !says(52).contains("model `contrary`") {
         assert!(watch.elapsed().duration().as_secs() < 60, "never fitted: {}", says(52));
@@ -379,8 +381,9 @@ fn auto_goes_by_the_kind_that_loses_least_and_a_named_kind_is_obeyed() {
     let used = &judged[training_table.in_use(&judged).unwrap()];
     assert!(judged.iter().all(|other| used.regret() <= other.regret()), "{used:?}");
     assert!(judged[0].regret() > used.regret(), "{used:?}: the default is as good");
-    let says =
-        |planner: &Planner| planner.explain(&problem(50), TermsId::default()).unwrap().grounds[0].clone();
+    let says = |planner: &Planner| {
+        planner.grounds(&planner.explain(&problem(50), TermsId::default()).unwrap())[0].clone()
+    };
     let said = says(&auto);
     assert!(said.starts_with(&format!("model `{}`: 60 problems", used.model().name())), "{said}");
     assert_eq!(says(&planner(ModelChoice::Auto)), said);

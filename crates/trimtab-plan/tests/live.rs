@@ -71,9 +71,9 @@ fn a_plan_nobody_measured_is_put_right_by_live_calls_for_a_hundredth_of_the_time
     let decision = planner.decision(&problem(), terms).unwrap();
     assert_eq!((decision.reason, decision.expected_loss), (Reason::Explored, None));
     assert!(
-        decision.notes.iter().any(|note| note.contains("fast (tile=1) instead of first")),
+        decision.notes().iter().any(|note| note.contains("fast (tile=1) instead of first")),
         "{:?}",
-        decision.notes
+        decision.notes()
     );
     // What trying others cost is true to the ledger and within the budget, one surprise allowed for.
     let ledger = planner.ledger();
@@ -163,7 +163,7 @@ fn a_tried_plan_whose_launch_fails_is_answered_by_the_plan_in_force() {
     }
     assert_eq!(failures, 1, "it is quarantined after the first");
     assert!(planner.decision(&problem(), terms).unwrap().reason != Reason::NextBest);
-    let explained = planner.explain(&problem(), terms).unwrap();
+    let explained = planner.survey(&planner.explain(&problem(), terms).unwrap());
     let fast = explained.rivals.iter().find(|rival| &*rival.name == "fast").unwrap();
     assert!(fast.out_because().unwrap().contains("no"), "{:?}", fast.standing);
 }
@@ -198,7 +198,7 @@ fn a_kernel_that_became_slower_than_the_next_is_left_within_20_calls_and_taken_a
     assert_eq!(in_force(&planner), 0, "{:?}", planner.stats());
     let stats = planner.stats();
     assert_eq!((stats.noticed, stats.confirmed, stats.changed), (1, 1, 1));
-    let notes = planner.decision(&problem(), terms).unwrap().notes.join("\n");
+    let notes = planner.decision(&problem(), terms).unwrap().notes().join("\n");
     assert!(notes.contains("fast (tile=1) took 1.50× as long as before"), "{notes}");
     // Wisdom no longer says otherwise.
     let facts = planner.wisdom().facts(FINGERPRINT, &problem().to_string());
@@ -361,7 +361,7 @@ fn without_exploring_a_slower_kernel_is_still_left_and_taken_again_and_no_call_t
     device.slow_down("fast", 1.0);
     let told = calls(&planner, &device, terms, 2_000);
     assert_eq!((in_force(&planner), planner.ledger().explored), (1, 0), "{told:?} {:?}", planner.stats());
-    let notes = planner.decision(&problem(), terms).unwrap().notes.join("\n");
+    let notes = planner.decision(&problem(), terms).unwrap().notes().join("\n");
     assert!(notes.contains("fast (tile=1) is as fast again"), "{notes}");
     assert_eq!(planner.stats().changed, 2);
 }

@@ -425,7 +425,7 @@ fn a_race_ends_when_the_best_is_good_enough_and_says_so() {
         let asked = TuneRequest { good_enough, ..request(Patience::Measure) };
         let decision = planner.tune(&problem(8), TermsId::default(), &asked, &mut |_| ()).unwrap();
         assert!(decision.complete);
-        (decision.runs, decision.notes.clone())
+        (decision.runs, decision.notes())
     };
     let (runs, notes) = tune(Some(0.9));
     assert_eq!(notes, ["good enough: 91 % of the roofline"]);

@@ -56,7 +56,7 @@ fn width(planner: &Planner) -> u32 {
 }
 
 fn notes(planner: &Planner) -> String {
-    planner.explain(&problem(), TermsId::default()).unwrap().notes.join("\n")
+    planner.explain(&problem(), TermsId::default()).unwrap().notes().join("\n")
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_width_that_gives_wrong_results_is_never_put_in_force() {
     let planner = planner(&device);
     let had = dispatches(&planner, &device, 100);
     assert!(!had.contains(&512) && width(&planner) == 256, "{had:?}");
-    let decision = planner.explain(&problem(), TermsId::default()).unwrap();
+    let decision = planner.survey(&planner.explain(&problem(), TermsId::default()).unwrap());
     let lied = decision.rivals.iter().find(|rival| rival.point_name == "tile=512").unwrap();
     assert!(lied.out_because().unwrap().contains("wrong"), "{:?}", lied.standing);
 }

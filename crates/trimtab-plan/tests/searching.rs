@@ -22,10 +22,10 @@ fn a_large_space_is_searched_within_its_evaluations_and_the_next_process_measure
     assert!(decision.space() > 2500, "{}", decision.space());
     let ran = machine.ran().len();
     assert!(ran <= 60 && ran == decision.evaluations as usize, "{ran} {}", decision.evaluations);
-    assert!(machine.share(&decision) > 0.9, "{:.3}: {:?}", machine.share(&decision), decision.notes);
+    assert!(machine.share(&decision) > 0.9, "{:.3}: {:?}", machine.share(&decision), decision.notes());
     assert!(decision.complete && decision.reason == Reason::Raced);
     assert_eq!(decision.strategy().unwrap().name(), "auto");
-    assert!(decision.notes.iter().any(|note| note.starts_with("settings were searched by `auto`")));
+    assert!(decision.notes().iter().any(|note| note.starts_with("settings were searched by `auto`")));
 
     let runs = machine.runs();
     let again = machine.tune(&wisdom, &request(None, Some(60)));
@@ -35,7 +35,7 @@ fn a_large_space_is_searched_within_its_evaluations_and_the_next_process_measure
     assert_eq!(machine.runs(), runs);
     let explained = machine.planner(&wisdom).explain(&machine.problem(), TermsId::default()).unwrap();
     let how = "settings were searched by `auto`, at most 60 points measured".to_string();
-    assert!(explained.notes.contains(&how), "{:?}", explained.notes);
+    assert!(explained.notes().contains(&how), "{:?}", explained.notes());
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_search_that_time_ends_is_incomplete_and_a_call_searches_within_its_budget()
     let budget = Nanos::from_millis(300);
     let decision = machine.tune(&wisdom, &TuneRequest::new(Patience::Measure, budget));
     assert!(!decision.complete && decision.evaluations > 10, "{}", decision.evaluations);
-    assert!(decision.notes.iter().any(|note| note.contains("ended it")), "{:?}", decision.notes);
+    assert!(decision.notes().iter().any(|note| note.contains("ended it")), "{:?}", decision.notes());
     // Those too close to call had time left to run off.
     let most =
         decision.rivals.iter().filter_map(|rival| rival.estimate()).map(|e| e.basis).max_by_key(|basis| {
@@ -97,7 +97,7 @@ fn a_search_that_time_ends_is_incomplete_and_a_call_searches_within_its_budget()
     let planner = small.planner(&fresh());
     planner.plan(&small.problem(), TermsId::default()).unwrap();
     let decision = planner.decision(&small.problem(), TermsId::default()).unwrap();
-    assert!(decision.evaluations > 48, "{} {:?}", decision.evaluations, decision.notes);
+    assert!(decision.evaluations > 48, "{} {:?}", decision.evaluations, decision.notes());
     assert!(small.share(&decision) > 0.9, "{:.3}", small.share(&decision));
     // The next call takes it as it is.
     let runs = small.runs();
@@ -114,7 +114,7 @@ fn a_search_ends_when_the_best_is_good_enough_and_says_so() {
     let share = machine.share(&decision);
     assert!(share >= 0.8 && decision.complete, "{share:.3}");
     let note = format!("good enough: {:.0} % of the roofline", share * 100.0);
-    assert!(decision.notes.contains(&note), "{note}: {:?}", decision.notes);
+    assert!(decision.notes().contains(&note), "{note}: {:?}", decision.notes());
     let runs = machine.runs();
     assert_eq!(machine.tune(&wisdom, &good).runs, 0);
     assert_eq!(machine.runs(), runs);

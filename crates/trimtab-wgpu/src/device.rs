@@ -249,7 +249,6 @@ pub(crate) struct Refused {
     pub error: LaunchError,
 }
 
-
 impl Device for GpuDevice {
     fn facts(&self) -> &DeviceFacts {
         &self.engine.facts

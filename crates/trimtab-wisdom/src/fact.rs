@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use trimtab_core::{Condition, FailureKind};
+use trimtab_core::{Condition, FailureKind, Patience};
 
 /// What a fact is about. Texts are compared byte by byte and never used as a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -167,6 +167,92 @@ pub struct MeasuredOn {
 /// The origin of a fact that several processes contributed to.
 pub const MERGED: &str = "merged";
 
+/// How far the measuring behind a verdict went, and what ended it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Extent {
+    /// The effort that was asked for; absent in lines of older versions where something ended it, and in those nobody can read.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "patience_by_name")]
+    pub patience: Option<Patience>,
+    /// Whether the budget ended it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// Milliseconds of the tuning session it was part of, where the budget ended it; zero within a call.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub session_ms: u64,
+    /// The strategy that searched settings, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
+    /// The number of points that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evals: Option<u32>,
+    /// The share of the roofline's speed that ended it, in millionths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good_enough_ppm: Option<u32>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+mod patience_by_name {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use trimtab_core::Patience;
+
+    pub(super) fn serialize<S: Serializer>(patience: &Option<Patience>, to: S) -> Result<S::Ok, S::Error> {
+        patience.map(Patience::name).serialize(to)
+    }
+
+    /// A name nobody knows is no patience: whoever asks measures again.
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Patience>, D::Error> {
+        Ok(Option::<String>::deserialize(from)?.and_then(|name| name.parse().ok()))
+    }
+}
+
+impl Extent {
+    /// Everything that effort asks for was measured.
+    pub fn whole(patience: Patience) -> Extent {
+        Extent { patience: Some(patience), ..Extent::default() }
+    }
+
+    /// Whether something else than having measured everything ended it.
+    pub fn is_limited(&self) -> bool {
+        self.strategy.is_some() || self.evals.is_some() || self.good_enough_ppm.is_some()
+    }
+
+    /// A share in millionths.
+    pub fn ppm(share: f64) -> u32 {
+        (share * 1e6).round() as u32
+    }
+
+    /// What the text says that versions before this one wrote in one field: a mode, `search:STRATEGY:EVALS:SHARE` with a dash for
+    /// what there was not, or `partial:MS` with perhaps a strategy behind it.
+    pub(crate) fn of_text(text: &str) -> Extent {
+        let mut parts = text.split(':').map(|part| Some(part).filter(|part| *part != "-"));
+        let kind = parts.next().flatten();
+        let mut next = || parts.next().flatten();
+        match kind {
+            Some("search") => Extent {
+                strategy: next().map(str::to_string),
+                evals: next().and_then(|evals| evals.parse().ok()),
+                good_enough_ppm: next().and_then(|share| share.parse().ok()).map(Extent::ppm),
+                ..Extent::default()
+            },
+            Some("partial") => Extent {
+                partial: true,
+                session_ms: next().and_then(|ms| ms.parse().ok()).unwrap_or(0),
+                strategy: next().map(str::to_string),
+                ..Extent::default()
+            },
+            _ => Extent { patience: text.parse().ok(), ..Extent::default() },
+        }
+    }
+
+    /// The text of a race that measured everything, as versions before this one read it; nothing for others.
+    pub(crate) fn text(&self) -> Option<&'static str> {
+        self.patience.filter(|patience| *self == Extent::whole(*patience)).map(Patience::name)
+    }
+}
+
 /// The outcome of a race: who won a problem under some terms, near-ties included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Verdict {
@@ -188,8 +274,8 @@ pub struct Verdict {
     pub version: String,
     /// The winner's settings.
     pub point: String,
-    /// The patience it was found with.
-    pub patience: String,
+    /// How far measuring went.
+    pub extent: Extent,
     /// Hash of the rivals that took part.
     pub candidates: u64,
 }
@@ -277,6 +363,36 @@ mod tests {
         assert_eq!((merged.mean(), merged.variance(), merged.min_ns), (12.0, Some(4.0), 10.0));
         assert_eq!(Stats::single(3.0).variance(), None);
         assert_eq!(Stats::of(&[]), None);
+    }
+
+    #[test]
+    fn how_far_measuring_went_is_read_from_the_texts_of_versions_before() {
+        let partial = |session_ms, strategy: Option<&str>| Extent {
+            partial: true,
+            session_ms,
+            strategy: strategy.map(str::to_string),
+            ..Extent::default()
+        };
+        let search = |strategy: Option<&str>, evals, good_enough_ppm| Extent {
+            strategy: strategy.map(str::to_string),
+            evals,
+            good_enough_ppm,
+            ..Extent::default()
+        };
+        for (text, extent) in [
+            ("measure", Extent::whole(Patience::Measure)),
+            ("exhaustive", Extent::whole(Patience::Exhaustive)),
+            ("partial:35", partial(35, None)),
+            ("partial:0", partial(0, None)),
+            ("partial:1000:hill", partial(1000, Some("hill"))),
+            ("search:hill:60:0.9", search(Some("hill"), Some(60), Some(900_000))),
+            ("search:-:5:-", search(None, Some(5), None)),
+            ("search:auto:-:-", search(Some("auto"), None, None)),
+            ("nonsense", Extent::default()),
+            ("", Extent::default()),
+        ] {
+            assert_eq!(Extent::of_text(text), extent, "{text}");
+        }
     }
 
     #[test]

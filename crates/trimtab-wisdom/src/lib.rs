@@ -34,7 +34,7 @@ mod wisdom;
 pub use compact::{CompactReport, MAX_BYTES, MAX_SEGMENTS};
 pub use directory::Directory;
 pub use exchange::{Best, BestChange, ImportReport, MAX_IMPORT_BYTES, MAX_REJECTED, Rejected};
-pub use fact::{Fact, FactKey, Filter, HALF_LIFE_MS, MERGED, MeasuredOn, Outcome, Stats, Verdict};
+pub use fact::{Extent, Fact, FactKey, Filter, HALF_LIFE_MS, MERGED, MeasuredOn, Outcome, Stats, Verdict};
 pub use line::{FORMAT_VERSION, MAX_LINE_BYTES};
 pub use memory::Memory;
 pub use segment::MAX_LISTED;

@@ -1,6 +1,6 @@
 //! One line of the format: a checksum and a JSON object. Encoding and decoding only; FORMAT.md is its description.
 
-use crate::fact::{Fact, FactKey, Filter, Outcome, Stats, Verdict};
+use crate::fact::{Extent, Fact, FactKey, Filter, Outcome, Stats, Verdict};
 use crate::wall::MAX_MS;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -95,6 +95,8 @@ struct Wire<'a> {
     energy_uj: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     filter: Option<Filter>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    extent: Option<Extent>,
     at_ms: u64,
 }
 
@@ -142,7 +144,8 @@ pub(crate) fn encode(line: &Line, file_origin: &str) -> Result<String, String> {
             point: verdict.point.as_str().into(),
             terms: verdict.terms.as_str().into(),
             on: verdict.on.as_str().into(),
-            patience: verdict.patience.as_str().into(),
+            patience: verdict.extent.text().unwrap_or_default().into(),
+            extent: Some(verdict.extent.clone()).filter(|extent| extent.text().is_none()),
             // Text, because many JSON readers keep only 53 bits of a number.
             candidates: format!("{:016x}", verdict.candidates).into(),
             at_ms: verdict.last_seen_ms,
@@ -259,7 +262,7 @@ pub(crate) fn decode(line: &[u8], file_origin: &str) -> Result<Line, String> {
             version: wire.version.into_owned(),
             point: wire.point.into_owned(),
             on: wire.on.into_owned(),
-            patience: wire.patience.into_owned(),
+            extent: wire.extent.unwrap_or_else(|| Extent::of_text(&wire.patience)),
             candidates: u64::from_str_radix(&wire.candidates, 16)
                 .map_err(|_| format!("candidates `{}` is not a hexadecimal number", wire.candidates))?,
         }),
@@ -338,6 +341,34 @@ mod tests {
             let line = decode(example.as_bytes(), "o").unwrap();
             assert_eq!(encode(&line, "o").unwrap().trim_end(), example);
         }
+    }
+
+    #[test]
+    fn verdicts_of_versions_before_are_read_and_written_again_with_named_fields() {
+        let old = |patience: &str| {
+            let rest = r#""terms":"default","candidates":"00c0ffee00c0ffee","at_ms":1790000000125"#;
+            sealed_json(&format!(
+                r#"{{"kind":"verdict","device":"d","kernel":"k","patience":"{patience}",{rest}}}"#
+            ))
+        };
+        for (patience, written) in [
+            ("measure", r#""patience":"measure""#),
+            ("partial:35:auto", r#""extent":{"partial":true,"session_ms":35,"strategy":"auto"}"#),
+            ("search:hill:60:0.9", r#""extent":{"strategy":"hill","evals":60,"good_enough_ppm":900000}"#),
+            ("unheard of", r#""extent":{}"#),
+        ] {
+            let line = decode(old(patience).as_bytes(), "o").unwrap();
+            let text = encode(&line, "o").unwrap();
+            assert!(text.contains(written), "{text}");
+            assert_eq!(decode(text.trim_end().as_bytes(), "o"), Ok(line));
+        }
+        let extent =
+            Extent { patience: Some(trimtab_core::Patience::Exhaustive), partial: true, ..Extent::default() };
+        let line =
+            Line::Verdict(Verdict { extent, last_seen_ms: 1, origin: "o".into(), ..Verdict::default() });
+        let text = encode(&line, "o").unwrap();
+        assert!(text.contains(r#""extent":{"patience":"exhaustive","partial":true}"#), "{text}");
+        assert_eq!(decode(text.trim_end().as_bytes(), "o"), Ok(line));
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     }
 
     /// Every option with its time or why it is out.
-    pub fn explain(&self, sizes: &[u64]) -> Result<Decision, Error> {
+    pub fn explain(&self, sizes: &[u64]) -> Result<Arc<Decision>, Error> {
         let problem = Problem::from(Custom::new(&self.name, sizes)?);
         Ok(self.runtime.planner().explain(&problem, self.terms)?)
     }
@@ -426,13 +426,13 @@ mod tests {
             }
         });
         for size in (0..4u64).flat_map(|thread| (0..10).map(move |nth| 100 * thread + nth)) {
-            let rivals = choice.explain(&[size])?.rivals;
+            let decision = choice.explain(&[size])?;
             // A busy machine may be too slow for anyone; that is not what is looked for here.
             let wrong = |rival: &&trimtab_plan::Rival| match &rival.standing {
                 Standing::Quarantined(reason) => !reason.starts_with("timeout"),
                 _ => false,
             };
-            let out = rivals.iter().find(wrong);
+            let out = decision.rivals.iter().find(wrong);
             assert!(out.is_none(), "{out:?}");
         }
         Ok(())

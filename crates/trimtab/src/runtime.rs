@@ -209,8 +209,9 @@ impl Runtime {
         Ok(decision)
     }
 
-    /// Why this plan, what else there is, and how each was judged. Measures nothing.
-    pub fn explain(&self, problem: &Problem) -> Result<Decision, Error> {
+    /// The record of the plan in force, or without one of what a call would begin with: why, what else there is, and how each was
+    /// judged. Measures nothing.
+    pub fn explain(&self, problem: &Problem) -> Result<Arc<Decision>, Error> {
         Ok(self.shared.planner.explain(problem, self.terms)?)
     }
 

@@ -86,7 +86,7 @@ impl Runtime {
         points: bool,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Comparison, Error> {
-        let decision = self.explain(problem)?;
+        let decision = self.planner().survey(self.explain(problem)?.as_ref());
         let chosen = decision.winner().map(|winner| (winner.device, winner.kernel, winner.point));
         let rivals: Vec<Rival> = if points {
             decision.rivals.clone()

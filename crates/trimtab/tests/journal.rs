@@ -22,7 +22,7 @@ fn measured(rt: &Runtime, problem: &str, here: Nanos, elsewhere: Nanos) {
 
 fn write_down(rt: &Runtime, problem: &str, takes: &dyn Fn(&Rival) -> Nanos) {
     let problem: Problem = problem.parse().unwrap();
-    for rival in rt.explain(&problem).unwrap().rivals {
+    for rival in &rt.explain(&problem).unwrap().rivals {
         let device = rt.devices()[rival.device as usize].facts();
         let key = FactKey {
             device: device.fingerprint.0.clone(),

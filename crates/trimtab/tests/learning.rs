@@ -188,7 +188,11 @@ fn a_problem_that_would_take_too_long_to_race_is_answered_from_estimates_and_exp
     assert_eq!(rt.matmul(&ones, &ones).unwrap(), Tensor::full(&[64, 64], 64.0).unwrap());
     let decision = rt.explain(&"matmul:f32:64x64x64".parse().unwrap()).unwrap();
     assert_eq!((decision.reason, decision.runs, decision.complete), (Reason::Estimated, 0, false));
-    assert!(decision.notes.iter().any(|note| note.contains("nothing was measured")), "{:?}", decision.notes);
+    assert!(
+        decision.notes().iter().any(|note| note.contains("nothing was measured")),
+        "{:?}",
+        decision.notes()
+    );
 }
 
 #[test]

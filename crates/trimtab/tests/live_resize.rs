@@ -24,7 +24,7 @@ fn multiplied(rt: &Runtime) -> (Vec<String>, String) {
         points.push(format!("{:?}", rt.plan(&problem).unwrap().point));
     }
     points.dedup();
-    (points, rt.explain(&problem).unwrap().notes.join("\n"))
+    (points, rt.explain(&problem).unwrap().notes().join("\n"))
 }
 
 #[test]

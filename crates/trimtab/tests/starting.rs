@@ -68,7 +68,7 @@ fn with_offload_off_no_gpu_is_looked_for_and_explain_says_so() {
     assert_eq!(runtime.unusable(), ["offload is off (TRIMTAB_OFFLOAD): no GPU was looked for"]);
     let decision = runtime.explain(&"elementwise.add:f32:1000".parse().unwrap()).unwrap();
     assert_eq!(decision.overruled, Some(Why::Disabled));
-    assert!(decision.notes.iter().any(|note| note.contains("offload is off")), "{:?}", decision.notes);
+    assert!(decision.notes().iter().any(|note| note.contains("offload is off")), "{:?}", decision.notes());
     let pinned = builder().offload(off()).device("gpu0").build();
     let Err(Error::NoSuchDevice { known, .. }) = &pinned else { unreachable!("{pinned:?}") };
     assert!(known.contains("offload is off"), "{known}");

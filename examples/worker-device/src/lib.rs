@@ -117,7 +117,9 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if let Some((mut child, to, from)) = self.link.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some((mut child, to, from)) =
+            self.link.get_mut().unwrap_or_else(PoisonError::into_inner).take()
+        {
             // Without its pipes the worker ends by itself.
             drop((to, from));
             let _ = child.wait();

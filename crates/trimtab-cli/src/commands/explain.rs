@@ -7,8 +7,31 @@ use crate::session::Session;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use std::sync::Arc;
 use trimtab::core::{Basis, Estimate, Patience, Problem};
 use trimtab::plan::{Decision, Reason, Rival, Settings};
+
+/// A record, and its rivals as they are shown: where it looked at its choice alone, as they stand now.
+struct Shown {
+    record: Arc<Decision>,
+    decision: Decision,
+    notes: Vec<String>,
+}
+
+impl Shown {
+    /// Whether the decision did not look at a rival that has a time now.
+    fn is_new(&self, rival: &Rival) -> bool {
+        let same = |other: &&Rival| {
+            (other.device, other.kernel, other.point) == (rival.device, rival.kernel, rival.point)
+        };
+        let before = self.record.rivals.iter().find(same).and_then(Rival::estimate);
+        rival.estimate().is_some() && before.is_none_or(|before| is_unknown(&before))
+    }
+
+    fn rivals(&self, all: bool) -> Vec<&Rival> {
+        if all { self.decision.ranked() } else { self.decision.best_per_kernel() }
+    }
+}
 
 pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> {
     if matches!(problem, Problem::Custom(_)) {
@@ -19,26 +42,21 @@ pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> 
     let settings = runtime.planner().settings();
     // What a program that goes on would decide by, not what decides until it has compared models.
     runtime.planner().learn_now(problem);
-    let mut decision = runtime.explain(problem)?;
+    let record = runtime.explain(problem)?;
+    let decision = match record.is_narrow() {
+        true => runtime.planner().survey(&record),
+        false => Decision::clone(&record),
+    };
     let default = default_rival(runtime, &decision, |rival| rival.estimate().is_none());
     let fresh = !any_measured(&decision);
-    decision.notes.dedup();
-    let unraced = [
-        Reason::Learned,
-        Reason::Estimated,
-        Reason::DefaultOrder,
-        Reason::NextBest,
-        Reason::Resized,
-        Reason::Explored,
-    ];
-    let raced = !unraced.contains(&decision.reason);
-    decision.complete &= raced;
     let default = default.and_then(|index| decision.rivals.get(index)).map(label);
-    decision.notes.splice(0..0, standing_note(&decision, settings, fresh, default.as_deref()));
+    let first = standing_note(&decision, settings, fresh, default.as_deref());
+    let notes = first.into_iter().chain(record.notes()).collect();
+    let shown = Shown { record, decision, notes };
     if session.out.is_json() {
-        session.out.object(&view(session, &decision, default, all))?;
+        session.out.object(&view(session, shown, default, all))?;
     } else {
-        show(session, &decision, all)?;
+        show(session, &shown, all)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -86,10 +104,11 @@ fn standing_note(
     }
 }
 
-fn view(session: &Session, decision: &Decision, default: Option<String>, all: bool) -> Value {
+fn view(session: &Session, shown: Shown, default: Option<String>, all: bool) -> Value {
+    let decision = &shown.decision;
     let winner = decision.winner();
-    let rivals = if all { decision.rivals.iter().collect() } else { decision.best_per_kernel() };
-    let rivals = rivals.into_iter().map(|rival| {
+    let raced = matches!(decision.reason, Reason::Raced | Reason::KeptIncumbent | Reason::Remembered);
+    let rivals = shown.rivals(all).into_iter().map(|rival| {
         let more = json!({
             "device": &*rival.device_id,
             "transfer_ns": rival.transfer.0,
@@ -104,6 +123,10 @@ fn view(session: &Session, decision: &Decision, default: Option<String>, all: bo
         if let Some(reason) = rival.out_because() {
             view["declined"] = json!(reason);
         }
+        // The decision did not look at it: this is how it stands now.
+        if shown.is_new(rival) {
+            view["looked_up_now"] = json!(true);
+        }
         view
     });
     let mut view = json!({
@@ -112,13 +135,13 @@ fn view(session: &Session, decision: &Decision, default: Option<String>, all: bo
         "kernel": winner.map(|winner| winner.name.to_string()).unwrap_or_default(),
         "point": winner.map(|winner| axes(&winner.point_name)).unwrap_or_default(),
         "estimate": winner.and_then(Rival::estimate).map(EstimateView::from),
-        // Moving operands and result, and handing the work over; nothing on the processor.
+        // Moving operands and result, and submitting the work; nothing on the processor.
         "transfer_ns": winner.map_or(0, |winner| winner.transfer.0),
         "rivals": rivals.collect::<Vec<_>>(),
         "reason": decision.reason.name(),
         "expected_loss": decision.expected_loss,
-        "complete": decision.complete,
-        "notes": decision.notes,
+        "complete": decision.complete && raced,
+        "notes": shown.notes,
         // What the first guesses of each device rest on.
         "reasoning": reasoning(session, decision),
         "terms": decision.terms.to_string(),
@@ -129,14 +152,15 @@ fn view(session: &Session, decision: &Decision, default: Option<String>, all: bo
     if let Some(rule) = decision.overruled {
         view["overruled"] = json!(rule.name());
     }
-    if !grounds(decision).is_empty() {
-        view["grounds"] = json!(grounds(decision));
+    let grounds = session.runtime.planner().grounds(decision);
+    if !grounds.is_empty() {
+        view["grounds"] = json!(grounds);
     }
     view
 }
 
-fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
-    let out = &session.out;
+fn show(session: &Session, shown: &Shown, all: bool) -> Result<()> {
+    let (out, decision) = (&session.out, &shown.decision);
     let Some(winner) = decision.winner() else { return Ok(()) };
     let field = |name: &str, text: String| out.line(format!("{name:<9} {}", printable(&text)));
     field("problem", decision.problem.to_string())?;
@@ -157,19 +181,19 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
     if let Some(loss) = decision.expected_loss {
         field("loss", format!("expected ≤ {} against the best of all rivals", percent(loss)))?;
     }
-    for line in grounds(decision) {
-        field("learned", line.clone())?;
+    for line in session.runtime.planner().grounds(decision) {
+        field("learned", line)?;
     }
     field("terms", decision.terms.to_string())?;
     field("effort", effort(decision))?;
-    for note in &decision.notes {
+    for note in &shown.notes {
         field("note", note.clone())?;
     }
     for line in reasoning(session, decision) {
         field("strategy", line)?;
     }
     out.line("")?;
-    let (racing, declined) = rivals(decision, winner, all);
+    let (racing, declined) = rivals(shown, winner, all);
     for table in [racing, declined].iter().filter(|table| !table.is_empty()) {
         out.table(table)?;
         out.line("")?;
@@ -178,11 +202,6 @@ fn show(session: &Session, decision: &Decision, all: bool) -> Result<()> {
         out.line(format!("Best setting of each kernel; --all shows all {} rivals.", decision.rivals.len()))?;
     }
     out.line(what_would_change(decision, winner, session.runtime.planner().settings()))
-}
-
-/// What a learned choice rests on; nothing for others.
-fn grounds(decision: &Decision) -> &[String] {
-    if decision.reason == Reason::Learned { &decision.grounds } else { &[] }
 }
 
 /// What the first guesses rest on, of every device with a rival in the running.
@@ -224,8 +243,8 @@ fn effort(decision: &Decision) -> String {
 }
 
 /// Those in the running with their times, and those out of it with the reason.
-fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
-    let several = decision.rivals.iter().any(|rival| rival.device != winner.device);
+fn rivals(shown: &Shown, winner: &Rival, all: bool) -> (Table, Table) {
+    let several = shown.decision.rivals.iter().any(|rival| rival.device != winner.device);
     let mut columns = vec!["rival", "point", ">time", ">ratio", "basis", ">scratch", ">threads"];
     if several {
         columns.splice(3..3, [">transfer"]);
@@ -233,8 +252,7 @@ fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
     let mut racing = Table::new(&columns);
     let mut out = Table::new(&["out of the running", "point", "because"]);
     let chosen_ns = winner.call_time().map(|time| time.0 as f64).filter(|&ns| ns > 0.0);
-    let shown = if all { decision.rivals.iter().collect() } else { decision.best_per_kernel() };
-    for rival in shown {
+    for rival in shown.rivals(all) {
         let device = if several { format!("{} ", rival.device_id) } else { String::new() };
         let mut cells = vec![format!("{device}{}", rival.name), rival.point_name.clone()];
         let Some(estimate) = rival.estimate() else {
@@ -252,7 +270,8 @@ fn rivals(decision: &Decision, winner: &Rival, all: bool) -> (Table, Table) {
             let transfer = rival.transfer.0 as f64;
             cells.push(if transfer > 0.0 { time(transfer) } else { "–".to_string() });
         }
-        cells.extend([ratio, estimate.basis.to_string(), scratch, rival.work.threads.to_string()]);
+        let now = if shown.is_new(rival) { ", looked up now" } else { "" };
+        cells.extend([ratio, format!("{}{now}", estimate.basis), scratch, rival.work.threads.to_string()]);
         racing.marked_row(std::ptr::eq(rival, winner), cells);
     }
     (racing, out)

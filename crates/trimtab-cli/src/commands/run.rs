@@ -69,10 +69,8 @@ pub fn run(session: &Session, problem: &Problem) -> Result<ExitCode> {
             Err(wrong) => format!("WRONG: disagrees with the reference: {wrong}"),
         },
     )?;
-    let mut notes = decision.notes.clone();
-    notes.dedup();
-    for note in &notes {
-        field("note", note.clone())?;
+    for note in decision.notes() {
+        field("note", note)?;
     }
     Ok(code)
 }

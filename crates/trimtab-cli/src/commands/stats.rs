@@ -149,7 +149,7 @@ fn is_drifted(fact: &Fact) -> bool {
 fn speedup(runtime: &Runtime, raced: &BTreeSet<&str>) -> Option<SpeedupView> {
     let ratio = |text: &&str| {
         let problem = Problem::parse(text).ok()?;
-        let decision = runtime.explain(&problem).ok()?;
+        let decision = runtime.planner().survey(runtime.explain(&problem).ok()?.as_ref());
         let default =
             decision.rivals.get(default_rival(runtime, &decision, |rival| rival.estimate().is_none())?)?;
         let (old, new) =

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use trimtab::core::{Nanos, Operation, Patience, Problem};
-use trimtab::plan::{Decision, Standing, StrategyName, TuneRequest};
+use trimtab::plan::{Decision, Event, Standing, StrategyName, TuneRequest};
 use trimtab::tune::{Budget, geomean};
 
 /// Arithmetic and bytes a nanosecond an ordinary machine does; only used to put cheap problems first.
@@ -88,6 +88,9 @@ pub(super) struct Tuned {
     expected_loss: Option<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    /// Those of them that what is shown of all problems together says too.
+    #[serde(skip)]
+    told: Vec<String>,
     #[serde(skip)]
     point_name: String,
 }
@@ -187,9 +190,15 @@ pub(super) fn tuned(session: &Session, decision: &Decision) -> Tuned {
         complete: decision.complete,
         reason: decision.reason.name(),
         expected_loss: decision.expected_loss,
-        notes: decision.notes.clone(),
+        notes: decision.notes(),
+        told: decision.events.iter().filter(|event| is_told(event)).filter_map(Event::note).collect(),
         point_name: winner.map(|winner| winner.point_name.clone()).unwrap_or_default(),
     }
+}
+
+/// Whether what is shown of all problems together says it too.
+fn is_told(event: &Event) -> bool {
+    matches!(event, Event::BudgetEnded { .. } | Event::Searched { .. })
 }
 
 fn first(times: &[Option<f64>]) -> Option<f64> {
@@ -256,11 +265,7 @@ fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
     }
     let mut notes: Vec<&String> = Vec::new();
     for tuned in results {
-        let is_told = |note: &String| {
-            let searched = is_searched(&tuned) && note.starts_with("settings were searched");
-            note.contains("ended the race") || searched
-        };
-        for note in tuned.notes.iter().filter(|note| !is_told(note)) {
+        for note in tuned.notes.iter().filter(|note| !tuned.told.contains(note)) {
             if !notes.contains(&note) {
                 notes.push(note);
             }

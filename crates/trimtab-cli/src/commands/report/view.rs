@@ -287,7 +287,7 @@ fn problems(runtime: &Runtime) -> (Vec<Problem>, usize) {
 }
 
 fn decision(runtime: &Runtime, problem: &Problem) -> Option<DecisionView> {
-    let decision = runtime.explain(problem).ok()?;
+    let decision = runtime.planner().survey(runtime.explain(problem).ok()?.as_ref());
     let winner = decision.winner()?;
     let entry = Entry::of(&decision);
     let seen = measured(runtime, problem, winner);

@@ -1,0 +1,432 @@
+//! What happens on the way to a decision and after it, as data. People read the sentences, programs the fields.
+
+use crate::plan::Reason;
+use crate::strategy_name::StrategyName;
+use crate::why::Why;
+use serde::Serialize;
+use std::fmt;
+use trimtab_core::Nanos;
+use trimtab_wisdom::Extent;
+
+/// One event of a decision. Rivals are named by their position in its list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+#[non_exhaustive]
+pub enum Event {
+    /// Enumerate: every device, kernel and legal setting was listed.
+    Enumerated {
+        /// How many there are.
+        rivals: usize,
+    },
+    /// Rules: no other device than the processor may be used.
+    Disabled,
+    /// Rules: what the user said leaves no place for some.
+    Overruled {
+        /// By which rule.
+        why: Why,
+        /// In words.
+        rule: String,
+    },
+    /// Rules: what the user said cannot be followed.
+    NoPlace {
+        /// In words.
+        rule: String,
+    },
+    /// Recall: the winner of an earlier race counts, and is chosen.
+    Recalled {
+        /// That winner.
+        rival: usize,
+        /// How far measuring went then.
+        extent: Extent,
+    },
+    /// Recall: the set of rivals is not the one an earlier race was about.
+    Challenged {
+        /// Whether nothing may be measured now.
+        dry: bool,
+    },
+    /// Estimate: a device cannot win.
+    Dominated {
+        /// The device.
+        device: String,
+        /// By what, with the numbers.
+        reason: String,
+    },
+    /// Predict: what other problems teach was enough to choose by.
+    Predicted {
+        /// The choice.
+        rival: usize,
+        /// How many problems of its family were measured.
+        problems: usize,
+        /// What the choice is expected to lose, as a share.
+        loss: f64,
+    },
+    /// Nothing may be measured: this is what a call would begin with.
+    Foreseen,
+    /// Measure: begins, with that strategy where one was asked for.
+    Measuring {
+        /// The strategy.
+        strategy: Option<StrategyName>,
+    },
+    /// Measure: nothing was measured on a device.
+    NotMeasured {
+        /// The device.
+        device: String,
+        /// Why not.
+        why: Unmeasured,
+    },
+    /// Measure: nobody can say what is good enough on a device.
+    NoRoofline {
+        /// The device.
+        device: String,
+    },
+    /// Measure: only those raced that other problems speak for.
+    Shortlisted {
+        /// How many.
+        rivals: usize,
+    },
+    /// Measure: rivals raced.
+    Raced {
+        /// The device.
+        device: String,
+        /// How many took part.
+        rivals: usize,
+        /// Timed runs.
+        runs: u32,
+        /// The winner.
+        winner: Option<usize>,
+    },
+    /// Measure: the budget ended a race.
+    BudgetEnded {
+        /// The budget.
+        budget_ns: u64,
+    },
+    /// Measure: the number of points asked for ended it.
+    EvalsEnded {
+        /// That number.
+        evals: u32,
+    },
+    /// Measure: the best is as fast as was asked for.
+    GoodEnough {
+        /// Its share of the roofline's speed.
+        share: f64,
+        /// The share that was asked for.
+        asked: f64,
+    },
+    /// Measure: a strategy searched settings.
+    Searched {
+        /// The strategy.
+        strategy: StrategyName,
+        /// Points measured, …
+        evaluated: u32,
+        /// … of so many.
+        space: usize,
+        /// Timed runs.
+        runs: u32,
+        /// What ended it.
+        ended: SearchEnd,
+    },
+    /// Measure: some could not be tried, for reasons not their own.
+    Untried,
+    /// Measure: nobody finished.
+    NoWinner,
+    /// Settle: a rival's check against the reference, or its launch, failed.
+    Failed {
+        /// Which.
+        rival: usize,
+        /// How.
+        failure: String,
+    },
+    /// Settle: this one is chosen.
+    Settled {
+        /// Which.
+        rival: usize,
+        /// Why.
+        reason: Reason,
+    },
+    /// Settle: one that was not measured is expected to be clearly faster than those that were.
+    PreferredUnmeasured {
+        /// Which.
+        rival: usize,
+        /// Its kernel.
+        kernel: String,
+        /// Its device.
+        device: String,
+    },
+    /// Settle: the decision is made.
+    Closed {
+        /// Time spent deciding.
+        spent_ns: u64,
+        /// Points measured.
+        evaluations: u32,
+        /// What the choice is expected to lose, as a share, where that can be said.
+        expected_loss: Option<f64>,
+    },
+    /// Live calls will not try others: a first launch would build them in the caller's time.
+    NotExplored,
+    /// Afterwards: how all rivals stand now was looked up.
+    Surveyed,
+    /// Live: the plan takes another time than before, and calls find out who is fastest now.
+    Drifting {
+        /// How many times as long.
+        factor: f64,
+    },
+    /// Live: the plan had become slower, or another as fast again as it was; measured side by side, that one is faster.
+    Drifted {
+        /// Which.
+        rival: usize,
+        /// How many times as long as before calls of the plan took; one where the other came back.
+        factor: f64,
+        /// The plan that was in force, by name.
+        old: String,
+        /// The other, by name.
+        new: String,
+    },
+    /// Live: calls that tried it showed it to be the fastest.
+    Explored {
+        /// Which.
+        rival: usize,
+        /// Its name.
+        new: String,
+        /// The one that was in force.
+        old: String,
+        /// Calls that tried others.
+        calls: u64,
+    },
+    /// Live: calls choose the width of the kernel.
+    Resized {
+        /// The rival with that width.
+        rival: usize,
+        /// The setting.
+        axis: String,
+        /// Where it stands.
+        step: ResizeStep,
+    },
+}
+
+/// Why nothing was measured on a device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unmeasured {
+    /// It cannot be measured now.
+    Declined(String),
+    /// A run takes so many nanoseconds: too long for the budget of a call.
+    TooLong(u64),
+}
+
+/// What ended a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchEnd {
+    /// There was nothing left to ask for.
+    Spent,
+    /// The number of points.
+    Evaluations,
+    /// The best is as fast as was asked for.
+    GoodEnough,
+    /// The budget, in nanoseconds.
+    Time(u64),
+    /// So many points in a row could not be tried.
+    Untried(u32),
+}
+
+impl SearchEnd {
+    /// Whether there was more to measure.
+    pub(crate) const fn is_early(self) -> bool {
+        matches!(self, SearchEnd::Time(_) | SearchEnd::Untried(_))
+    }
+}
+
+/// Where a live resize stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResizeStep {
+    /// Another value is tried.
+    Trying(String),
+    /// This value stays, so many times the throughput of the one before.
+    Settled {
+        /// The value before.
+        from: u32,
+        /// The value now.
+        to: u32,
+        /// The gain.
+        gain: f64,
+    },
+    /// The value stays: nothing is clearly faster.
+    Stays(u32),
+}
+
+impl Event {
+    /// Whether live calls added it, after the decision was made.
+    pub(crate) const fn is_live(&self) -> bool {
+        matches!(
+            self,
+            Event::Drifting { .. } | Event::Drifted { .. } | Event::Explored { .. } | Event::Resized { .. }
+        )
+    }
+
+    /// Whether it says the newer thing about the same.
+    pub(crate) const fn replaces(&self, other: &Event) -> bool {
+        matches!(
+            (self, other),
+            (Event::Explored { .. }, Event::Explored { .. }) | (Event::Resized { .. }, Event::Resized { .. })
+        )
+    }
+
+    /// The sentence, where it is worth saying beside the choice and the table of rivals.
+    pub fn note(&self) -> Option<String> {
+        let silent = match self {
+            Event::Recalled { extent, .. } => !extent.is_limited(),
+            Event::Challenged { dry } => !dry,
+            Event::Enumerated { .. }
+            | Event::Dominated { .. }
+            | Event::Predicted { .. }
+            | Event::Foreseen
+            | Event::Measuring { .. }
+            | Event::Raced { .. }
+            | Event::EvalsEnded { .. }
+            | Event::Untried
+            | Event::NoWinner
+            | Event::Failed { .. }
+            | Event::Settled { .. }
+            | Event::Closed { .. }
+            | Event::Surveyed
+            | Event::Drifting { .. } => true,
+            _ => false,
+        };
+        (!silent).then(|| self.to_string())
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Enumerated { rivals } => write!(f, "{rivals} rivals were listed"),
+            Event::Disabled => f.write_str("disabled: offload is off, only the processor is looked at"),
+            Event::Overruled { why, rule } => write!(f, "{why}: {rule}"),
+            Event::NoPlace { rule } => write!(f, "{rule}, but no device there takes it"),
+            Event::Recalled { extent, .. } => fmt_extent(extent, f),
+            Event::Challenged { dry } => {
+                let next = if *dry { "; the next call measures again" } else { "" };
+                write!(f, "the set of rivals has changed since this was decided{next}")
+            }
+            Event::Dominated { device, reason } => write!(f, "{device}: {reason}"),
+            Event::Predicted { problems, loss, .. } => {
+                write!(f, "{problems} problems of this family decide, {:.1} % loss expected", loss * 100.0)
+            }
+            Event::Foreseen => f.write_str("this is what a call would begin with; nothing was run"),
+            Event::Measuring { strategy: None } => f.write_str("measuring begins"),
+            Event::Measuring { strategy: Some(strategy) } => write!(f, "measuring by `{strategy}` begins"),
+            Event::NotMeasured { device, why: Unmeasured::Declined(reason) } => {
+                write!(f, "nothing was measured on {device}: {reason}")
+            }
+            Event::NotMeasured { device, why: Unmeasured::TooLong(run) } => write!(
+                f,
+                "nothing was measured on {device}: one run takes about {}; tune the problem ahead of time to measure it",
+                Nanos(*run)
+            ),
+            Event::NoRoofline { device } => {
+                write!(f, "what is good enough is not known on {device}: no kernel tells its work")
+            }
+            Event::Shortlisted { rivals } => write!(
+                f,
+                "only the {rivals} rivals were raced that other problems of this family speak for; tune the problem to race all"
+            ),
+            Event::Raced { device, rivals, runs, .. } => {
+                write!(f, "{rivals} rivals raced on {device} in {runs} timed runs")
+            }
+            Event::BudgetEnded { budget_ns } => {
+                write!(f, "the budget of {} ended the race", Nanos(*budget_ns))
+            }
+            Event::EvalsEnded { evals } => write!(f, "no more than {evals} points were asked for"),
+            Event::GoodEnough { share, .. } => {
+                write!(f, "good enough: {:.0} % of the roofline", share * 100.0)
+            }
+            Event::Searched { strategy, evaluated, space, ended, .. } => {
+                write!(f, "settings were searched by `{strategy}`: {evaluated} of {space} points measured")?;
+                match ended {
+                    SearchEnd::Time(budget) => write!(f, " until the budget of {} ended it", Nanos(*budget)),
+                    SearchEnd::Untried(points) => {
+                        write!(f, " until {points} points in a row could not be tried")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Event::Untried => f.write_str("some could not be tried now"),
+            Event::NoWinner => f.write_str("measuring told nothing"),
+            Event::Failed { rival, failure } => write!(f, "rival {rival} is out: {failure}"),
+            Event::Settled { reason, .. } => reason.fmt(f),
+            Event::PreferredUnmeasured { kernel, device, .. } => write!(
+                f,
+                "{kernel} was not measured on {device}, but is expected to be clearly faster; tune the problem to be sure"
+            ),
+            Event::Closed { spent_ns, .. } => write!(f, "decided in {}", Nanos(*spent_ns)),
+            Event::NotExplored => f.write_str(
+                "live calls do not try other kernels: a kernel of a GPU is built at its first launch, in the caller's time; \
+                 tune the problem instead",
+            ),
+            Event::Surveyed => f.write_str("how all rivals stand now was looked up"),
+            Event::Drifting { factor } => {
+                write!(f, "calls take {factor:.2}× as long as before; others are tried")
+            }
+            Event::Drifted { factor, old, new, .. } if *factor == 1.0 => {
+                write!(f, "{new} is as fast again as it was, and faster than {old} side by side")
+            }
+            Event::Drifted { factor, old, new, .. } => write!(
+                f,
+                "{old} took {factor:.2}× as long as before in live calls, and {new} is faster side by side"
+            ),
+            Event::Explored { new, old, calls, .. } => {
+                write!(f, "live calls: {new} instead of {old}, {calls} calls explored")
+            }
+            Event::Resized { axis, step, .. } => {
+                write!(f, "live resize: {axis} ")?;
+                match step {
+                    ResizeStep::Trying(why) => f.write_str(why),
+                    ResizeStep::Settled { from, to, gain } => {
+                        write!(f, "{from} → {to}, {gain:.1}× throughput in live calls")
+                    }
+                    ResizeStep::Stays(value) => {
+                        write!(f, "{value} stays, nothing is clearly faster in live calls")
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How the settings were found that are remembered.
+fn fmt_extent(extent: &Extent, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match &extent.strategy {
+        Some(strategy) => write!(f, "settings were searched by `{strategy}`")?,
+        None => f.write_str("settings were raced")?,
+    }
+    if let Some(evals) = extent.evals {
+        write!(f, ", at most {evals} points measured")?;
+    }
+    if let Some(ppm) = extent.good_enough_ppm {
+        write!(f, ", until {:.0} % of the roofline's speed", f64::from(ppm) / 1e4)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_remembered_settings_were_found_is_told_where_not_everything_was_measured() {
+        let told = |extent: Extent| Event::Recalled { rival: 0, extent }.note();
+        let all = Extent {
+            strategy: Some("hill".to_string()),
+            evals: Some(60),
+            good_enough_ppm: Some(900_000),
+            ..Extent::default()
+        };
+        let words = "settings were searched by `hill`, at most 60 points measured, until 90 % of the roofline's speed";
+        assert_eq!(told(all.clone()).unwrap(), words);
+        let raced = Extent { strategy: None, good_enough_ppm: None, evals: Some(5), ..all };
+        assert_eq!(told(raced).unwrap(), "settings were raced, at most 5 points measured");
+        assert_eq!(told(Extent { partial: true, ..Extent::default() }), None);
+        assert_eq!(told(Extent::default()), None);
+    }
+}
