@@ -39,7 +39,9 @@ type Checked = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 /// How often something is done while another thread looks on all the time.
 const ROUNDS: usize = 50;
 
-const LAWS: [(&str, fn(&Pair) -> Checked); 14] = [
+type Law = fn(&Pair) -> Checked;
+
+const LAWS: [(&str, Law); 14] = [
     ("what is not there is not found", nothing_is_not_found),
     ("what is appended is read in order, on from any byte", appended_in_order),
     ("a writer is alive until it is dropped", alive_until_dropped),

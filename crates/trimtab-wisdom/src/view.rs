@@ -13,7 +13,7 @@ use std::sync::Arc;
 const MAX_RELISTS: usize = 16;
 
 /// The store as this process sees it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct View {
     pub store: Option<Arc<dyn Store>>,
     pub origin: String,
@@ -51,19 +51,7 @@ pub(crate) fn new_origin() -> String {
 
 impl View {
     pub fn new(store: Option<Arc<dyn Store>>) -> View {
-        View {
-            store,
-            origin: new_origin(),
-            writer: None,
-            bytes: 0,
-            number: 0,
-            own_name: None,
-            progress: BTreeMap::new(),
-            dead: 0,
-            dead_bytes: 0,
-            compact_above: 0,
-            failing: false,
-        }
+        View { store, origin: new_origin(), ..View::default() }
     }
 
     /// Whether that is the segment being written.
@@ -173,28 +161,23 @@ impl View {
             }
             None => {}
         }
+        let mut warn = |kind, what: String| scan.warnings.push(Warning::new(kind, format!("{shown} {what}")));
         for (line, why) in &read.malformed {
-            let message = format!(
-                "{shown} line {line} is left out: {why}; the other lines are used, nothing needs to be done"
-            );
-            scan.warnings.push(Warning::new(WarningKind::MalformedLine, message));
+            let rest = "the other lines are used, nothing needs to be done";
+            warn(WarningKind::MalformedLine, format!("line {line} is left out: {why}; {rest}"));
         }
-        if read.malformed_count > read.malformed.len() {
-            let more = read.malformed_count - read.malformed.len();
-            let message = format!("{shown} has {more} more malformed lines; look at the disk");
-            scan.warnings.push(Warning::new(WarningKind::MalformedLine, message));
+        let more = read.malformed_count - read.malformed.len();
+        if more > 0 {
+            warn(WarningKind::MalformedLine, format!("has {more} more malformed lines; look at the disk"));
         }
         if let Some(line) = read.torn.filter(|_| !alive) {
-            let message = format!(
-                "{shown} line {line} is cut off: its process died while writing; that line is lost, nothing needs to be done"
-            );
-            scan.warnings.push(Warning::new(WarningKind::TornLine, message));
+            let rest = "its process died while writing; that line is lost, nothing needs to be done";
+            warn(WarningKind::TornLine, format!("line {line} is cut off: {rest}"));
         }
         if read.cut {
             let most = segment::MAX_READ_BYTES;
-            let message =
-                format!("{shown} is larger than {most} bytes; the rest of it is not read, move it away");
-            scan.warnings.push(Warning::new(WarningKind::Dropped, message));
+            let what = format!("is larger than {most} bytes; the rest of it is not read, move it away");
+            warn(WarningKind::Dropped, what);
         }
         scan.lines.extend(read.lines);
         Ok(())

@@ -68,7 +68,7 @@ impl Faulty {
         if who.is_none_or(|who| who == thread::current().id()) {
             return;
         }
-        for _ in 0..100_000 {
+        for _ in 0..5_000 {
             if self.looks.lock().unwrap().0 > before + 1 {
                 return;
             }

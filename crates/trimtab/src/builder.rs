@@ -16,7 +16,7 @@ use trimtab_operands::{Executor, Kept, Reference};
 use trimtab_plan::learn::ModelChoice;
 use trimtab_plan::{Offload, Planner, Settings, StrategyName, TermsId, Witness};
 use trimtab_tune::Rules;
-use trimtab_wisdom::Wisdom;
+use trimtab_wisdom::{Store, Wisdom};
 
 /// Why there is no GPU where offload is off.
 const OFF: &str = "offload is off (TRIMTAB_OFFLOAD): no GPU was looked for";
@@ -36,6 +36,7 @@ pub struct Builder {
     live_resize: Option<bool>,
     explore: Option<bool>,
     device_memory_max: Option<Bytes>,
+    store: Option<Arc<dyn Store>>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -115,6 +116,20 @@ impl Builder {
     /// Keeps wisdom only while the process runs.
     pub fn wisdom_in_memory(mut self) -> Self {
         self.environment.wisdom = Some(WisdomPlace::Nowhere);
+        self
+    }
+
+    /// Keeps wisdom in a store of your own, or in one that several runtimes share; no directory counts then.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// let store = Arc::new(trimtab::wisdom::Memory::default());
+    /// let rt = trimtab::Runtime::builder().store(store).build()?;
+    /// assert_eq!(rt.wisdom().place().as_deref(), Some("memory"));
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
         self
     }
 
@@ -286,10 +301,11 @@ impl Builder {
         let devices: Vec<Arc<dyn Device>> =
             executors.iter().map(|executor| Arc::clone(executor) as Arc<dyn Device>).collect();
         let mut warnings: Vec<String> = cpu.problems().to_vec();
-        let wisdom = match asked.wisdom.or(outside.wisdom) {
-            Some(WisdomPlace::Nowhere) => Wisdom::in_memory(),
-            Some(WisdomPlace::Directory(dir)) => Wisdom::open(&dir),
-            None => match default_wisdom_dir() {
+        let wisdom = match (self.store, asked.wisdom.or(outside.wisdom)) {
+            (Some(store), _) => Wisdom::on(store),
+            (None, Some(WisdomPlace::Nowhere)) => Wisdom::in_memory(),
+            (None, Some(WisdomPlace::Directory(dir))) => Wisdom::open(&dir),
+            (None, None) => match default_wisdom_dir() {
                 Some(dir) => Wisdom::open(&dir),
                 None => {
                     warnings.push(
