@@ -84,14 +84,16 @@ impl Graph {
         let mut graph = Graph { modules: Vec::new(), declared: Vec::new(), crates, locked, read: Vec::new() };
         // The lock file of whoever builds, else the one this crate came with; both know this crate.
         let ours = format!("name = {name}\n");
-        let found =
-            [target, manifest].into_iter().filter_map(|start| start.canonicalize().ok()).find_map(|start| {
-                let locks = start.ancestors().map(|dir| dir.join("Cargo.lock")).collect::<Vec<_>>();
-                locks
-                    .into_iter()
-                    .find_map(|lock| Some((fs::read_to_string(&lock).ok()?.replace("\r\n", "\n"), lock)))
-            });
-        if let Some((text, lock)) = found.filter(|(text, _)| text.contains(&ours)) {
+        let starts = [target, manifest].into_iter().filter_map(|start| start.canonicalize().ok());
+        let mut locks =
+            starts.flat_map(|start| start.ancestors().map(|dir| dir.join("Cargo.lock")).collect::<Vec<_>>());
+        let known = |lock: &PathBuf| {
+            fs::read_to_string(lock)
+                .ok()
+                .map(|text| text.replace("\r\n", "\n"))
+                .filter(|text| text.contains(&ours))
+        };
+        if let Some((text, lock)) = locks.find_map(|lock| Some((known(&lock)?, lock))) {
             graph.locked = locked_versions(&text);
             graph.read.push(lock);
         }
@@ -302,17 +304,14 @@ impl Graph {
 
     /// The traits of ours in scope in a module.
     fn traits(&self, module: usize) -> Vec<usize> {
-        let all = self.modules[module].globs.iter().flat_map(|glob| self.resolve(module, glob, 0));
-        let all = all.filter_map(|name| if let Name::Module(module) = name { Some(module) } else { None });
-        let scopes = all.chain([module]).collect::<Vec<_>>();
-        let names =
-            scopes.iter().flat_map(|&scope| self.modules[scope].names.iter().map(move |it| (scope, it)));
-        let found = names.flat_map(|(scope, (_, names))| {
-            names.iter().flat_map(move |name| match name {
-                Name::Import(path) => self.resolve(scope, path, 0),
-                name => vec![name.clone()],
-            })
-        });
+        let Module { names, globs, .. } = &self.modules[module];
+        let all = globs.iter().flat_map(|glob| self.resolve(module, glob, 0));
+        let all =
+            all.filter_map(
+                |all| if let Name::Module(all) = all { Some(&self.modules[all].names) } else { None },
+            );
+        let words = all.chain([names]).flat_map(|names| names.keys());
+        let found = words.flat_map(|word| self.lookup(module, word, 0));
         let is_trait = |item: &usize| matches!(self.declared[*item].item.kind, Kind::Trait(_));
         found.filter_map(Name::item).filter(is_trait).collect()
     }
@@ -457,15 +456,16 @@ impl Graph {
         let mut code = BTreeSet::new();
         let mut files = BTreeSet::new();
         for &item in &reached {
-            let Declared { item: Item { tokens, .. }, module, .. } = &self.declared[item];
+            let Declared { item: declared, module, .. } = &self.declared[item];
             let Module { path, file, .. } = &self.modules[*module];
-            code.insert(format!("{path} {}", tokens.join(" ")));
+            code.insert(format!("{path} {}", declared.tokens.join(" ")));
             files.insert(file.clone());
             code.extend(self.uses(item).foreign.iter().map(|path| self.versioned(path)));
             for file in &self.uses(item).included {
                 // One that is not there does not compile either.
                 let text = fs::read_to_string(file).unwrap_or_default();
-                code.insert(tokens_of_shader(&text));
+                let name = file.file_name().unwrap_or_default().display();
+                code.insert(format!("{name} {}", tokens(&text).join(" ")));
                 files.insert(file.clone());
             }
         }
@@ -488,10 +488,6 @@ impl Graph {
         let version = ours.or(self.locked.get(first).map(String::as_str)).unwrap_or_default();
         format!("{path} {version}")
     }
-}
-
-fn tokens_of_shader(text: &str) -> String {
-    tokens(text).join(" ")
 }
 
 /// The file of a module declared in another file, and its tokens.

@@ -302,6 +302,11 @@ fn versions_do_not_depend_on_the_place_and_name_the_library() {
     for device in ["cpu", "wgpu"] {
         assert_eq!(one.versions(device), other.versions(device));
     }
+    let elsewhere = TempDir::new().unwrap();
+    fs::write(elsewhere.path().join("Cargo.lock"), "name = \"other\"\nversion = \"1.0.0\"\n").unwrap();
+    let built_elsewhere = kernels(&one.0.path().join("trimtab-cpu"), elsewhere.path()).unwrap();
+    let versions: Vec<String> = built_elsewhere.into_iter().map(|kernel| kernel.version).collect();
+    assert_eq!(versions, one.versions("cpu").into_values().collect::<Vec<_>>());
     let lock = fs::read_to_string(one.0.path().join("Cargo.lock")).unwrap();
     let version = |name: &str| {
         let (_, behind) = lock.split_once(&format!("name = \"{name}\"\nversion = \"")).unwrap();
