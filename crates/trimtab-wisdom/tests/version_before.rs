@@ -3,8 +3,8 @@
 
 use std::path::Path;
 use std::{fs, io::Write};
-use trimtab_core::{Condition, FailureKind};
-use trimtab_wisdom::{Outcome, WarningKind, Wisdom};
+use trimtab_core::{Condition, FailureKind, Patience};
+use trimtab_wisdom::{Extent, Outcome, WarningKind, Wisdom};
 
 /// Every kind of line, every condition, failure and form of patience.
 const ALL_KINDS: &str = "seg-4e6eaa99d1dbf641.jsonl";
@@ -38,20 +38,22 @@ fn everything_is_there(wisdom: &Wisdom) {
     }
     assert_eq!(facts.len(), Condition::ALL.len() + 1 + FailureKind::ALL.len(), "one more was forgotten");
 
-    let patience = wisdom.verdicts().into_iter().filter(|verdict| verdict.device == "cpu:zen3+gpu:x");
-    let patience: Vec<(String, String)> =
-        patience.map(|verdict| (verdict.patience.to_string(), verdict.on)).collect();
+    let verdicts = wisdom.verdicts().into_iter().filter(|verdict| verdict.device == "cpu:zen3+gpu:x");
+    let extents: Vec<(Extent, String)> = verdicts.map(|verdict| (verdict.extent, verdict.on)).collect();
+    let whole = |patience| Extent { patience: Some(patience), ..Extent::default() };
+    let partial = |session_ms| Extent { partial: true, session_ms, ..Extent::default() };
+    let by = |strategy: &str| Extent { strategy: Some(strategy.to_string()), ..Extent::default() };
     let expected = [
-        ("estimate", "cpu:zen3"),
-        ("measure", ""),
-        ("exhaustive", "cpu:zen3"),
-        ("search:auto:50:-", ""),
-        ("search:model:-:0.8", "cpu:zen3"),
-        ("partial:0", ""),
-        ("partial:5000", "cpu:zen3"),
-        ("partial:5000:hill", ""),
+        (whole(Patience::Estimate), "cpu:zen3"),
+        (whole(Patience::Measure), ""),
+        (whole(Patience::Exhaustive), "cpu:zen3"),
+        (Extent { evals: Some(50), ..by("auto") }, ""),
+        (Extent { good_enough_ppm: Some(800_000), ..by("model") }, "cpu:zen3"),
+        (partial(0), ""),
+        (partial(5000), "cpu:zen3"),
+        (Extent { strategy: Some("hill".to_string()), ..partial(5000) }, ""),
     ];
-    assert_eq!(patience, expected.map(|(patience, on)| (patience.to_string(), on.to_string())));
+    assert_eq!(extents, expected.map(|(extent, on)| (extent, on.to_string())));
     let verdict = wisdom.verdict("cpu:zen3+gpu:x", "matmul:f32:3x8x8", "default").unwrap();
     assert_eq!((verdict.point.as_str(), verdict.candidates), ("mc=64", 0xc0ffee << 3));
     assert_eq!(wisdom.crashed("gpu:x", "gpu.matmul.tiled", "9b"), ["wg=128"]);

@@ -16,10 +16,10 @@ static CALM: AtomicBool = AtomicBool::new(true);
 static FAILED: AtomicU64 = AtomicU64::new(0);
 
 fn random(below: u64) -> u64 {
-    let step = |seed: u64| {
-        Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
-    };
-    let seed = SEED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap();
+    let step =
+        |seed: u64| seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    let seed = SEED.load(Ordering::Relaxed);
+    SEED.store(step(seed), Ordering::Relaxed);
     (seed >> 33) % below
 }
 
