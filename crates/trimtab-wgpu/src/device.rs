@@ -37,7 +37,7 @@ type Key = (KernelId, Problem, Point);
 
 /// Programs that are ready, the oldest first in `order`.
 #[derive(Default)]
-struct Kept {
+struct Programs {
     programs: FxHashMap<Key, Arc<Prepared>>,
     order: VecDeque<Key>,
 }
@@ -47,7 +47,7 @@ pub struct GpuDevice {
     pub(crate) engine: Arc<Engine>,
     pub(crate) reference: Arc<dyn Reference>,
     kernels: Arc<KernelTable<Gpu>>,
-    kept: RwLock<Kept>,
+    kept: RwLock<Programs>,
 }
 
 impl std::fmt::Debug for GpuDevice {

@@ -19,7 +19,7 @@ const KERNELS_SHOWN: usize = 10;
 
 /// Everything; what is not known is null or an empty list.
 #[derive(Serialize)]
-pub(super) struct View {
+pub(super) struct StatsView {
     pub problems: usize,
     pub facts: usize,
     pub failures: usize,
@@ -94,7 +94,7 @@ pub fn run(global: &Global, args: &Stats) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> View {
+pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> StatsView {
     let of = |problem: &str| operation.is_none_or(|operation| is_of(problem, operation));
     let own: Vec<&str> =
         runtime.devices().iter().map(|device| device.facts().fingerprint.0.as_str()).collect();
@@ -119,7 +119,7 @@ pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> 
         let regret::Regret { operation, device, problems, calls, geomean, p95 } = regret;
         RegretView { operation, device, problems, calls, geomean, p95 }
     };
-    View {
+    StatsView {
         problems: problems.len(),
         failures: facts.iter().filter(|fact| matches!(fact.outcome, Outcome::Failed { .. })).count(),
         verdicts: verdicts.len(),
@@ -164,7 +164,7 @@ fn speedup(runtime: &Runtime, raced: &BTreeSet<&str>) -> Option<SpeedupView> {
 }
 
 /// As text.
-pub(super) fn show(session: &Session, view: &View) -> Result<()> {
+pub(super) fn show(session: &Session, view: &StatsView) -> Result<()> {
     let out = &session.out;
     if view.facts == 0 && view.verdicts == 0 {
         return out.line("nothing is known yet; `trimtab tune` measures what is typical");

@@ -41,7 +41,7 @@ pub(crate) struct Division {
 /// Schedules made so far.
 #[derive(Default)]
 pub(crate) struct Schedules {
-    kept: Mutex<Kept>,
+    kept: Mutex<ByHash>,
     /// Those found last, by hash.
     recent: Recent,
 }
@@ -70,7 +70,7 @@ impl Recent {
 }
 
 #[derive(Default)]
-struct Kept {
+struct ByHash {
     /// By hash; several of the same are told apart by their keys.
     schedules: FxHashMap<u64, Vec<Arc<Schedule>>>,
     /// The last division of an expression, by terms and hash, wherever its inputs were.
@@ -79,13 +79,13 @@ struct Kept {
 }
 
 impl Schedules {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, ByHash> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets everything: what it rests on has changed.
     pub(crate) fn clear(&self) {
-        *self.kept() = Kept::default();
+        *self.kept() = ByHash::default();
         for place in &self.recent.0 {
             *place.write().unwrap_or_else(PoisonError::into_inner) = None;
         }
@@ -143,7 +143,7 @@ impl Schedules {
     }
 }
 
-impl Kept {
+impl ByHash {
     fn drop_one(&mut self, hash: u64, schedule: &Arc<Schedule>) {
         if let Some(all) = self.schedules.get_mut(&hash) {
             all.retain(|other| !Arc::ptr_eq(other, schedule));
