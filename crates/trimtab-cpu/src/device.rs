@@ -6,7 +6,6 @@ use crate::blas;
 use crate::kernels::{self, Kernels};
 use crate::pool::Pool;
 use crate::probe;
-use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,8 +15,8 @@ use trimtab_core::{
     KernelTable, LaunchError, Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
 };
 use trimtab_operands::{
-    Batch, Buffer, Executor, Expected, HostBuffer, HostLaunch, Operands, Pending, Reference, Slice, SliceMut,
-    Wait, making_takes, stand_ins,
+    Batch, Executor, Expected, HostBuffer, HostLaunch, Operands, Reference, Slice, SliceMut, Wait,
+    making_takes, stand_ins,
 };
 use trimtab_tune::Stopwatch;
 
@@ -163,29 +162,12 @@ impl Reference for CpuDevice {
 }
 
 impl Executor for CpuDevice {
-    fn allocate(&self, bytes: Bytes) -> Result<Box<dyn Buffer>, LaunchError> {
-        Ok(Box::new(HostBuffer::new(bytes)?))
-    }
-
-    fn upload(&self, data: Slice<'_>, to: &dyn Buffer) -> Result<(), LaunchError> {
-        HostBuffer::of(to)?.write(data)
-    }
-
-    fn download<'a>(&'a self, from: &'a dyn Buffer, to: SliceMut<'a>) -> Pending<'a> {
-        Box::pin(ready(HostBuffer::of(from).and_then(|from| from.read(to))))
-    }
-
     fn run(&self, batch: Batch<'_>) -> Result<Option<Nanos>, LaunchError> {
         let (wait, watch) = (batch.wait, Stopwatch::start());
         HostBuffer::run(batch, |launch, inputs, out| {
             self.launch(launch.kernel, launch.problem, launch.point, inputs, out)
         })?;
         Ok((wait == Wait::Timed).then(|| watch.elapsed()))
-    }
-
-    /// Nothing is left running: a launch is over when it returns.
-    fn wait(&self) -> Result<(), LaunchError> {
-        Ok(())
     }
 
     #[inline]

@@ -7,7 +7,7 @@
 use crate::check::tolerance;
 use crate::slice::{Slice, SliceMut};
 use std::any::Any;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::{PoisonError, RwLock};
 use trimtab_core::{Bytes, DType, Device, KernelId, LaunchError, MAX_INPUTS, Nanos, Point, Problem};
@@ -57,22 +57,31 @@ pub struct Batch<'a> {
 /// Something that is under way.
 pub type Pending<'a> = Pin<Box<dyn Future<Output = Result<(), LaunchError>> + Send + 'a>>;
 
-/// A device that computes on operands.
+/// A device that computes on operands. One whose buffers are [`HostBuffer`]s and whose launches are over when they return has to write
+/// [`run`](Executor::run) alone.
 pub trait Executor: Device {
     /// Memory for a value. What it holds before means nothing.
-    fn allocate(&self, bytes: Bytes) -> Result<Box<dyn Buffer>, LaunchError>;
+    fn allocate(&self, bytes: Bytes) -> Result<Box<dyn Buffer>, LaunchError> {
+        Ok(Box::new(HostBuffer::new(bytes)?))
+    }
 
     /// Copies data to the first bytes of a buffer; launches made afterwards see it. The data is the caller's again when this returns.
-    fn upload(&self, data: Slice<'_>, to: &dyn Buffer) -> Result<(), LaunchError>;
+    fn upload(&self, data: Slice<'_>, to: &dyn Buffer) -> Result<(), LaunchError> {
+        HostBuffer::of(to)?.write(data)
+    }
 
     /// Copies the first bytes of a buffer to the caller's memory, after every launch made before.
-    fn download<'a>(&'a self, from: &'a dyn Buffer, to: SliceMut<'a>) -> Pending<'a>;
+    fn download<'a>(&'a self, from: &'a dyn Buffer, to: SliceMut<'a>) -> Pending<'a> {
+        Box::pin(ready(HostBuffer::of(from).and_then(|from| from.read(to))))
+    }
 
     /// Makes launches. The time is nothing unless it was asked for.
     fn run(&self, batch: Batch<'_>) -> Result<Option<Nanos>, LaunchError>;
 
     /// Waits until every launch made before is over, and tells what went wrong with those nobody waited for.
-    fn wait(&self) -> Result<(), LaunchError>;
+    fn wait(&self) -> Result<(), LaunchError> {
+        Ok(())
+    }
 
     /// Makes one launch on operands in the caller's memory. With `timed` as [`Wait::Timed`].
     fn launch_host(

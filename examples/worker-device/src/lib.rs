@@ -3,17 +3,16 @@
 //! What a kernel does to its process does not reach the caller's: when the worker dies, that launch fails, the call is answered by another
 //! kernel or device, and the next launch starts a new worker. It competes, is placed, explained, calibrated and quarantined like any other.
 
-use std::future::ready;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use trimtab::core::{
-    Bench, Bytes, Decline, Device, DeviceFacts, Failure, Fingerprint, Habits, KernelId, KernelInfo,
-    LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, Work,
+    Bench, Decline, Device, DeviceFacts, Failure, Fingerprint, Habits, KernelId, KernelInfo, LaunchError,
+    Nanos, Point, Problem, Rates, Space, State, Transfers, Work,
 };
 use trimtab::cpu::{CpuDevice, CpuOptions};
-use trimtab::operands::{Batch, Buffer, Executor, HostBuffer, Launch, Pending, Slice, SliceMut, Wait};
+use trimtab::operands::{Batch, Executor, HostBuffer, Launch, Slice, SliceMut, Wait};
 use trimtab::tune::Stopwatch;
 
 /// Writes a message: its length, then its bytes.
@@ -57,19 +56,8 @@ impl Worker {
         facts.name = format!("worker process on {}", facts.name);
         facts.fingerprint = Fingerprint(format!("worker {}", facts.fingerprint));
         facts.habits = Habits { host_memory: false, ..Habits::HOST };
-        Worker {
-            processor,
-            facts,
-            program: program.into(),
-            link: Mutex::new(None),
-            transfers: OnceLock::new(),
-        }
-    }
-
-    /// Ends the worker, as a crash would: for trying what happens then.
-    pub fn kill(&self) {
-        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
-        link.iter_mut().for_each(|(child, ..)| drop(child.kill()));
+        let (program, link, transfers) = (program.into(), Mutex::new(None), OnceLock::new());
+        Worker { processor, facts, program, link, transfers }
     }
 
     /// Lets the worker compute; one that does not answer is given up, and the next launch starts another.
@@ -95,12 +83,10 @@ impl Worker {
             to.flush()?;
             receive(from)
         };
+        let expected = out.len() * out.dtype().size() as usize;
         match asked() {
             // The first byte says whether what follows is the result or what went wrong.
-            Ok(answer)
-                if answer.first() == Some(&1)
-                    && answer.len() - 1 == out.len() * out.dtype().size() as usize =>
-            {
+            Ok(answer) if answer.first() == Some(&1) && answer.len() == 1 + expected => {
                 out.into_bytes().copy_from_slice(&answer[1..]);
                 Ok(())
             }
@@ -128,22 +114,10 @@ impl Drop for Worker {
 }
 
 impl Executor for Worker {
-    fn allocate(&self, bytes: Bytes) -> Result<Box<dyn Buffer>, LaunchError> {
-        Ok(Box::new(HostBuffer::new(bytes)?))
-    }
-    fn upload(&self, data: Slice<'_>, to: &dyn Buffer) -> Result<(), LaunchError> {
-        HostBuffer::of(to)?.write(data)
-    }
-    fn download<'a>(&'a self, from: &'a dyn Buffer, to: SliceMut<'a>) -> Pending<'a> {
-        Box::pin(ready(HostBuffer::of(from).and_then(|from| from.read(to))))
-    }
     fn run(&self, batch: Batch<'_>) -> Result<Option<Nanos>, LaunchError> {
         let (wait, watch) = (batch.wait, Stopwatch::start());
         HostBuffer::run(batch, |launch, inputs, out| self.compute(launch, inputs, out))?;
         Ok((wait == Wait::Timed).then(|| watch.elapsed()))
-    }
-    fn wait(&self) -> Result<(), LaunchError> {
-        Ok(())
     }
 }
 
