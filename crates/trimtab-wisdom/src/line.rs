@@ -347,7 +347,9 @@ mod tests {
     fn verdicts_of_versions_before_are_read_and_written_again_with_named_fields() {
         let old = |patience: &str| {
             let rest = r#""terms":"default","candidates":"00c0ffee00c0ffee","at_ms":1790000000125"#;
-            sealed_json(&format!(r#"{{"kind":"verdict","device":"d","kernel":"k","patience":"{patience}",{rest}}}"#))
+            sealed_json(&format!(
+                r#"{{"kind":"verdict","device":"d","kernel":"k","patience":"{patience}",{rest}}}"#
+            ))
         };
         for (patience, written) in [
             ("measure", r#""patience":"measure""#),
@@ -360,8 +362,10 @@ mod tests {
             assert!(text.contains(written), "{text}");
             assert_eq!(decode(text.trim_end().as_bytes(), "o"), Ok(line));
         }
-        let extent = Extent { patience: Some(trimtab_core::Patience::Exhaustive), partial: true, ..Extent::default() };
-        let line = Line::Verdict(Verdict { extent, last_seen_ms: 1, origin: "o".into(), ..Verdict::default() });
+        let extent =
+            Extent { patience: Some(trimtab_core::Patience::Exhaustive), partial: true, ..Extent::default() };
+        let line =
+            Line::Verdict(Verdict { extent, last_seen_ms: 1, origin: "o".into(), ..Verdict::default() });
         let text = encode(&line, "o").unwrap();
         assert!(text.contains(r#""extent":{"patience":"exhaustive","partial":true}"#), "{text}");
         assert_eq!(decode(text.trim_end().as_bytes(), "o"), Ok(line));

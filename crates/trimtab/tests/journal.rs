@@ -37,7 +37,7 @@ fn write_down(rt: &Runtime, problem: &str, takes: &dyn Fn(&Rival) -> Nanos) {
             point: rival.point_name.clone(),
             condition: "quiet".into(),
         };
-        let ns = takes(&rival).0 as f64;
+        let ns = takes(rival).0 as f64;
         rt.wisdom().record(key, Outcome::Timed(Stats::of(&[ns; 5]).unwrap()));
     }
     // Plans go, and what was read of wisdom so far.

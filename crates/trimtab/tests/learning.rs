@@ -185,7 +185,11 @@ fn a_problem_that_would_take_too_long_to_race_is_answered_from_estimates_and_exp
     assert_eq!(rt.matmul(&ones, &ones).unwrap(), Tensor::full(&[64, 64], 64.0).unwrap());
     let decision = rt.explain(&"matmul:f32:64x64x64".parse().unwrap()).unwrap();
     assert_eq!((decision.reason, decision.runs, decision.complete), (Reason::Estimated, 0, false));
-    assert!(decision.notes().iter().any(|note| note.contains("nothing was measured")), "{:?}", decision.notes());
+    assert!(
+        decision.notes().iter().any(|note| note.contains("nothing was measured")),
+        "{:?}",
+        decision.notes()
+    );
 }
 
 #[test]
@@ -366,7 +370,7 @@ fn a_new_version_of_a_kernel_forgets_only_that_kernel() {
     {
         let rt = in_dir(&dir).kernel(second()).build().unwrap();
         // Before anything runs: ours are known as measured, the new version is not held to the old one's lie.
-        let before = rt.explain(&problem()).unwrap();
+        let before = rt.planner().survey(&rt.explain(&problem()).unwrap());
         let measured = |basis: Basis| matches!(basis, Basis::Measured(_));
         for rival in &before.rivals {
             match &*rival.name {
