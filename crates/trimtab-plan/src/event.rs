@@ -12,195 +12,66 @@ use trimtab_wisdom::Extent;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields are named for what they hold; each event says what happened")]
 pub enum Event {
     /// Enumerate: every device, kernel and legal setting was listed.
-    Enumerated {
-        /// How many there are.
-        rivals: usize,
-    },
+    Enumerated { rivals: usize },
     /// Rules: no other device than the processor may be used.
     Disabled,
     /// Rules: what the user said leaves no place for some.
-    Overruled {
-        /// By which rule.
-        why: Why,
-        /// In words.
-        rule: String,
-    },
+    Overruled { why: Why, rule: String },
     /// Rules: what the user said cannot be followed.
-    NoPlace {
-        /// In words.
-        rule: String,
-    },
+    NoPlace { rule: String },
     /// Recall: the winner of an earlier race counts, and is chosen.
-    Recalled {
-        /// That winner.
-        rival: usize,
-        /// How far measuring went then.
-        extent: Extent,
-    },
+    Recalled { rival: usize, extent: Extent },
     /// Recall: the set of rivals is not the one an earlier race was about.
-    Challenged {
-        /// Whether nothing may be measured now.
-        dry: bool,
-    },
+    Challenged { dry: bool },
     /// Estimate: a device cannot win.
-    Dominated {
-        /// The device.
-        device: String,
-        /// By what, with the numbers.
-        reason: String,
-    },
+    Dominated { device: String, reason: String },
     /// Predict: what other problems teach was enough to choose by.
-    Predicted {
-        /// The choice.
-        rival: usize,
-        /// How many problems of its family were measured.
-        problems: usize,
-        /// What the choice is expected to lose, as a share.
-        loss: f64,
-    },
+    Predicted { rival: usize, problems: usize, loss: f64 },
     /// Nothing may be measured: this is what a call would begin with.
     Foreseen,
     /// Measure: begins, with that strategy where one was asked for.
-    Measuring {
-        /// The strategy.
-        strategy: Option<StrategyName>,
-    },
+    Measuring { strategy: Option<StrategyName> },
     /// Measure: nothing was measured on a device.
-    NotMeasured {
-        /// The device.
-        device: String,
-        /// Why not.
-        why: Unmeasured,
-    },
+    NotMeasured { device: String, why: Unmeasured },
     /// Measure: nobody can say what is good enough on a device.
-    NoRoofline {
-        /// The device.
-        device: String,
-    },
+    NoRoofline { device: String },
     /// Measure: only those raced that other problems speak for.
-    Shortlisted {
-        /// How many.
-        rivals: usize,
-    },
+    Shortlisted { rivals: usize },
     /// Measure: rivals raced.
-    Raced {
-        /// The device.
-        device: String,
-        /// How many took part.
-        rivals: usize,
-        /// Timed runs.
-        runs: u32,
-        /// The winner.
-        winner: Option<usize>,
-    },
+    Raced { device: String, rivals: usize, runs: u32, winner: Option<usize> },
     /// Measure: the budget ended a race.
-    BudgetEnded {
-        /// The budget.
-        budget_ns: u64,
-    },
+    BudgetEnded { budget_ns: u64 },
     /// Measure: the number of points asked for ended it.
-    EvalsEnded {
-        /// That number.
-        evals: u32,
-    },
+    EvalsEnded { evals: u32 },
     /// Measure: the best is as fast as was asked for.
-    GoodEnough {
-        /// Its share of the roofline's speed.
-        share: f64,
-        /// The share that was asked for.
-        asked: f64,
-    },
+    GoodEnough { share: f64, asked: f64 },
     /// Measure: a strategy searched settings.
-    Searched {
-        /// The strategy.
-        strategy: StrategyName,
-        /// Points measured, …
-        evaluated: u32,
-        /// … of so many.
-        space: usize,
-        /// Timed runs.
-        runs: u32,
-        /// What ended it.
-        ended: SearchEnd,
-    },
-    /// Measure: some could not be tried, for reasons not their own.
+    Searched { strategy: StrategyName, evaluated: u32, space: usize, runs: u32, ended: SearchEnd },
+    /// Measure: some could not be tried, for reasons not their own, or nobody finished.
     Untried,
-    /// Measure: nobody finished.
-    NoWinner,
     /// Settle: a rival's check against the reference, or its launch, failed.
-    Failed {
-        /// Which.
-        rival: usize,
-        /// How.
-        failure: String,
-    },
+    Failed { rival: usize, failure: String },
     /// Settle: this one is chosen.
-    Settled {
-        /// Which.
-        rival: usize,
-        /// Why.
-        reason: Reason,
-    },
+    Settled { rival: usize, reason: Reason },
     /// Settle: one that was not measured is expected to be clearly faster than those that were.
-    PreferredUnmeasured {
-        /// Which.
-        rival: usize,
-        /// Its kernel.
-        kernel: String,
-        /// Its device.
-        device: String,
-    },
+    PreferredUnmeasured { rival: usize, kernel: String, device: String },
     /// Settle: the decision is made.
-    Closed {
-        /// Time spent deciding.
-        spent_ns: u64,
-        /// Points measured.
-        evaluations: u32,
-        /// What the choice is expected to lose, as a share, where that can be said.
-        expected_loss: Option<f64>,
-    },
+    Closed { spent_ns: u64, evaluations: u32, expected_loss: Option<f64> },
     /// Live calls will not try others: a first launch would build them in the caller's time.
     NotExplored,
     /// Afterwards: how all rivals stand now was looked up.
     Surveyed,
     /// Live: the plan takes another time than before, and calls find out who is fastest now.
-    Drifting {
-        /// How many times as long.
-        factor: f64,
-    },
+    Drifting { factor: f64 },
     /// Live: the plan had become slower, or another as fast again as it was; measured side by side, that one is faster.
-    Drifted {
-        /// Which.
-        rival: usize,
-        /// How many times as long as before calls of the plan took; one where the other came back.
-        factor: f64,
-        /// The plan that was in force, by name.
-        old: String,
-        /// The other, by name.
-        new: String,
-    },
+    Drifted { rival: usize, factor: f64, old: String, new: String },
     /// Live: calls that tried it showed it to be the fastest.
-    Explored {
-        /// Which.
-        rival: usize,
-        /// Its name.
-        new: String,
-        /// The one that was in force.
-        old: String,
-        /// Calls that tried others.
-        calls: u64,
-    },
+    Explored { rival: usize, new: String, old: String, calls: u64 },
     /// Live: calls choose the width of the kernel.
-    Resized {
-        /// The rival with that width.
-        rival: usize,
-        /// The setting.
-        axis: String,
-        /// Where it stands.
-        step: ResizeStep,
-    },
+    Resized { rival: usize, axis: String, step: ResizeStep },
 }
 
 /// Why nothing was measured on a device.
@@ -239,18 +110,12 @@ impl SearchEnd {
 /// Where a live resize stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum ResizeStep {
     /// Another value is tried.
     Trying(String),
     /// This value stays, so many times the throughput of the one before.
-    Settled {
-        /// The value before.
-        from: u32,
-        /// The value now.
-        to: u32,
-        /// The gain.
-        gain: f64,
-    },
+    Settled { from: u32, to: u32, gain: f64 },
     /// The value stays: nothing is clearly faster.
     Stays(u32),
 }
@@ -285,7 +150,6 @@ impl Event {
             | Event::Raced { .. }
             | Event::EvalsEnded { .. }
             | Event::Untried
-            | Event::NoWinner
             | Event::Failed { .. }
             | Event::Settled { .. }
             | Event::Closed { .. }
@@ -352,7 +216,6 @@ impl fmt::Display for Event {
                 }
             }
             Event::Untried => f.write_str("some could not be tried now"),
-            Event::NoWinner => f.write_str("measuring told nothing"),
             Event::Failed { rival, failure } => write!(f, "rival {rival} is out: {failure}"),
             Event::Settled { reason, .. } => reason.fmt(f),
             Event::PreferredUnmeasured { kernel, device, .. } => write!(

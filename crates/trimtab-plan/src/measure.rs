@@ -72,7 +72,7 @@ impl Deciding<'_> {
         let best = measured_best(rivals);
         let time_only = self.ask.terms.objective == Objective::default();
         let Some(rival) = fastest.and_then(|fastest| if time_only { Some(fastest) } else { best }) else {
-            self.record.apply(Event::NoWinner);
+            self.record.apply(Event::Untried);
             return false;
         };
         let kept = self.incumbent == Some(rival) && best != Some(rival);

@@ -94,7 +94,6 @@ impl Decision {
             Event::NotMeasured { .. }
             | Event::Shortlisted { .. }
             | Event::Untried
-            | Event::NoWinner
             | Event::Foreseen
             | Event::BudgetEnded { .. }
             | Event::Drifting { .. } => self.complete = false,

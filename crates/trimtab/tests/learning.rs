@@ -373,7 +373,7 @@ fn a_new_version_of_a_kernel_forgets_only_that_kernel() {
     {
         let rt = in_dir(&dir).kernel(second()).build().unwrap();
         // Before anything runs: ours are known as measured, the new version is not held to the old one's lie.
-        let before = rt.explain(&problem()).unwrap();
+        let before = rt.planner().survey(&rt.explain(&problem()).unwrap());
         let measured = |basis: Basis| matches!(basis, Basis::Measured(_));
         for rival in &before.rivals {
             match &*rival.name {

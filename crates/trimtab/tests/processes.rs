@@ -151,6 +151,7 @@ fn dies_once(role: &str, patience: Patience) {
         assert_eq!(rt.neg(&x).unwrap(), Tensor::full(&[100], -1.0).unwrap());
         assert_eq!(starts.load(Ordering::Relaxed), 0, "{role}");
         let decision = rt.explain(&"elementwise.neg:f32:100".parse().unwrap()).unwrap();
+        let decision = rt.planner().survey(&decision);
         assert_ne!(&*decision.winner().unwrap().name, "user.deadly");
         let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
         let why = rival.out_because().unwrap();
@@ -160,7 +161,7 @@ fn dies_once(role: &str, patience: Patience) {
     let (rt, starts) = deadly(dir.path(), false, patience);
     assert!(rt.forget(&trimtab::wisdom::Filter::kernel("user.deadly")) > 0);
     let problem: Problem = "elementwise.neg:f32:100".parse().unwrap();
-    let decision = rt.explain(&problem).unwrap();
+    let decision = rt.planner().survey(&rt.explain(&problem).unwrap());
     let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
     assert!(rival.estimate().is_some(), "{role}: {rival:?}");
     let request = TuneRequest {
