@@ -10,7 +10,11 @@ pub use drawn::{Drawn, DrawnStep, draw};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trimtab_core::{AdapterClass, AdapterFacts, Bench, Bytes, DType, Decline, Device, DeviceFacts, DeviceKind, ElementwiseOp, Failure, FailureKind, Fingerprint, Flops, Habits, KernelId, KernelInfo, KernelVersion, Lookup, Nanos, Operation, Point, Problem, RandomNumbers, Rates, Sample, Space, State, Transfers, VariantClass, Work};
+use trimtab_core::{
+    AdapterClass, AdapterFacts, Bench, Bytes, DType, Decline, Device, DeviceFacts, DeviceKind, ElementwiseOp,
+    Failure, FailureKind, Fingerprint, Flops, Habits, KernelId, KernelInfo, KernelVersion, Lookup, Nanos,
+    Operation, Point, Problem, RandomNumbers, Rates, Sample, Space, State, Transfers, VariantClass, Work,
+};
 
 /// The operations simulated devices know.
 const OPERATIONS: [Operation; 4] =

@@ -2,7 +2,10 @@
 
 use crate::recording::{Axis, Completeness, Outcome, Recording, Row, Timing};
 use crate::{Expression, file_name};
-use trimtab_core::{Bench, Device, Failure, FailureKind, KernelId, MAX_SIZES, Nanos, Point, Problem, RandomNumbers, Sample, Space};
+use trimtab_core::{
+    Bench, Device, Failure, FailureKind, KernelId, MAX_SIZES, Nanos, Point, Problem, RandomNumbers, Sample,
+    Space,
+};
 use trimtab_tune::{Budget, Rules};
 
 const MS_PER_NS: f64 = 1e-6;

@@ -1,8 +1,8 @@
 //! Searches replayed on a recording, scored by how near to the optimum they come after so many evaluations.
 
 use crate::Recording;
-use trimtab_tune::search::{Donor, DonorPoint, Seen, Strategy};
 use trimtab_core::RandomNumbers;
+use trimtab_tune::search::{Donor, DonorPoint, Seen, Strategy};
 
 /// The evaluations after which quality is reported.
 pub const BUDGETS: [usize; 4] = [20, 50, 100, 200];

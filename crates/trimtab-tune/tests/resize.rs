@@ -31,7 +31,13 @@ fn ladder(rungs: usize) -> Vec<u32> {
 }
 
 /// Runs a controller against a curve; every value it had, in the order it had them.
-fn run(resize: &mut Resize, curve: &[f64], noise: Noise, random: &mut RandomNumbers, launches: usize) -> Vec<u32> {
+fn run(
+    resize: &mut Resize,
+    curve: &[f64],
+    noise: Noise,
+    random: &mut RandomNumbers,
+    launches: usize,
+) -> Vec<u32> {
     let values = ladder(curve.len());
     let (mut had, before) = (vec![resize.value()], resize.changes() as usize);
     for _ in 0..launches {

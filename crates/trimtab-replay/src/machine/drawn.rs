@@ -1,6 +1,9 @@
 //! Made-up expressions: graphs of real problems, drawn from a seed, the same on every machine.
 
-use trimtab_core::{BinaryOp, DType, Elementwise, Matmul, Problem, ProblemError, RandomNumbers, Reduce, ReduceOp, Transpose, UnaryOp};
+use trimtab_core::{
+    BinaryOp, DType, Elementwise, Matmul, Problem, ProblemError, RandomNumbers, Reduce, ReduceOp, Transpose,
+    UnaryOp,
+};
 
 /// Sizes of the values' dimensions.
 const SIZES: [u64; 6] = [64, 128, 256, 512, 1024, 2048];

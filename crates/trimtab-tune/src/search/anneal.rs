@@ -2,8 +2,8 @@
 
 use super::tried::Tried;
 use super::{SearchSpace, Seen, Strategy, exact_math};
-use trimtab_core::RandomNumbers;
 use std::sync::Arc;
+use trimtab_core::RandomNumbers;
 
 /// A step to a point this many doublings slower is taken one time in e at the start …
 const HOT: f64 = 1.0;

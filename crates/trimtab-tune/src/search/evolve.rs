@@ -2,8 +2,8 @@
 
 use super::tried::Tried;
 use super::{SearchSpace, Seen, Strategy};
-use trimtab_core::RandomNumbers;
 use std::sync::Arc;
+use trimtab_core::RandomNumbers;
 
 /// Points that live at a time.
 const POPULATION: usize = 16;

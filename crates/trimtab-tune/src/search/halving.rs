@@ -2,8 +2,8 @@
 
 use super::tried::Tried;
 use super::{SearchSpace, Seen, Strategy};
-use trimtab_core::RandomNumbers;
 use std::sync::Arc;
+use trimtab_core::RandomNumbers;
 
 /// Local searches at the start of a bracket.
 const STARTS: usize = 16;

@@ -2,8 +2,8 @@
 
 use super::tried::Tried;
 use super::{SearchSpace, Seen, Strategy};
-use trimtab_core::RandomNumbers;
 use std::sync::Arc;
+use trimtab_core::RandomNumbers;
 
 /// Points looked at before the first climb: climbing from the best of a few beats climbing from anywhere.
 const FIRST_LOOKS: usize = 8;

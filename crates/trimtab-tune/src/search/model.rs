@@ -13,8 +13,8 @@ use super::gaussian::Shape;
 use super::told::{Subspace, Told};
 use super::view::{Sight, View};
 use super::{SearchSpace, Seen, Strategy, subspace};
-use trimtab_core::RandomNumbers;
 use std::sync::Arc;
+use trimtab_core::RandomNumbers;
 
 /// Points measured before the model is asked; each the farthest from the others of [`SPREAD_DRAWS`] drawn.
 const FIRST_LOOKS: usize = 8;

@@ -5,8 +5,8 @@
 use super::policy::{ONE, Policy, reward};
 use super::tried::Tried;
 use super::{SearchSpace, Seen, Strategy};
-use trimtab_core::RandomNumbers;
 use std::sync::Arc;
+use trimtab_core::RandomNumbers;
 
 /// Points drawn without the policy: rewards of fewer say nothing.
 const FIRST_LOOKS: usize = 8;

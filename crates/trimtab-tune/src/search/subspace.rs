@@ -2,8 +2,8 @@
 //!
 //! The best point often needs the opposite value of a switch whose first trials were bad.
 
-use trimtab_core::RandomNumbers;
 use super::told::{Subspace, Told};
+use trimtab_core::RandomNumbers;
 
 /// How many doublings behind the best a part that was never tried is assumed to be.
 const UNTRIED: f64 = 0.5;

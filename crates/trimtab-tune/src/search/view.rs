@@ -1,10 +1,10 @@
 //! A view of what was measured: a Gaussian process, what of the times it looks at, and the points it finds promising.
 
+use super::exact_math;
 use super::gaussian::{Gaussian, Shape, Weights};
 use super::told::{Subspace, Told};
-use super::exact_math;
-use trimtab_core::RandomNumbers;
 use std::sync::Arc;
+use trimtab_core::RandomNumbers;
 
 /// What an axis is expected to matter, and how surely: weights a factor of four off are one deviation off.
 const WEIGHT: f64 = 0.5;
