@@ -18,8 +18,7 @@ use crate::wisdom::Wisdom;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 /// Two ways to one empty place, as two processes have them: two connections, or the same store twice.
@@ -37,7 +36,7 @@ pub struct Violation {
 type Checked = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// How often something is done while another thread looks on all the time.
-const ROUNDS: usize = 50;
+const ROUNDS: usize = 25;
 
 type Law = fn(&Pair) -> Checked;
 
@@ -93,26 +92,27 @@ fn dead(store: &dyn Store, texts: &[&str]) -> io::Result<Vec<Old>> {
 
 /// Does the work again and again while another thread looks on, until that one sees what must not be.
 fn watched(mut work: impl FnMut(usize) -> Checked, look: impl Fn() -> Checked + Send + Sync) -> Checked {
-    let (looks, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (looked, looks) = mpsc::channel();
     thread::scope(|scope| {
-        let onlooker = scope.spawn(|| {
-            let mut seen = Ok(());
-            while !stop.load(SeqCst) && seen.is_ok() {
-                seen = look();
-                looks.fetch_add(1, SeqCst);
+        // It ends with what it has seen, or once no one asks any more.
+        let onlooker = scope.spawn(move || {
+            loop {
+                look()?;
+                if looked.send(()).is_err() {
+                    return Checked::Ok(());
+                }
             }
-            seen
         });
         let mut done = Ok(());
-        for round in (0..ROUNDS).take_while(|_| !onlooker.is_finished()) {
+        for round in 0..ROUNDS {
             done = done.and_then(|()| work(round));
             // One look from beginning to end at what this round left.
-            let enough = looks.load(SeqCst) + 2;
-            while looks.load(SeqCst) < enough && !onlooker.is_finished() {
-                thread::yield_now();
+            while looks.try_recv().is_ok() {}
+            if looks.recv().and_then(|()| looks.recv()).is_err() {
+                break;
             }
         }
-        stop.store(true, SeqCst);
+        drop(looks);
         onlooker.join().map_err(|_| "it panicked")?.and(done)
     })
 }
