@@ -12,6 +12,9 @@ impl Context for Cpu {
     type Args<'a> = Args<'a>;
 }
 
+/// What becomes of a launch.
+pub type Launched = Result<(), LaunchError>;
+
 /// The operands and services of one launch.
 #[derive(Debug)]
 pub struct Args<'a> {

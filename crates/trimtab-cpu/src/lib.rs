@@ -12,7 +12,7 @@ mod pool;
 pub mod probe;
 mod simd;
 
-pub use args::{Args, Cpu, Typed};
+pub use args::{Args, Cpu, Launched, Typed};
 pub use device::{CpuDevice, CpuOptions};
 pub use pool::{MAX_THREADS, Pool};
 pub use probe::Watch;

@@ -119,8 +119,9 @@ fn tree(
             "{" => {
                 at += 1;
                 while !matches!(token(tokens, at), "}" | "") {
-                    at = tree(tokens, at, &path, leaves);
-                    at += usize::from(token(tokens, at) == ",");
+                    // What is no path (a macro's `$name`) is stepped over.
+                    let behind = tree(tokens, at, &path, leaves);
+                    at = behind + usize::from(token(tokens, behind) == "," || behind == at);
                 }
                 return at + 1;
             }

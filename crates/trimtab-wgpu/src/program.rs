@@ -24,6 +24,9 @@ pub const fn binding_number(at: usize) -> u32 {
 #[derive(Debug)]
 pub struct Gpu;
 
+/// What becomes of a launch.
+pub type Launched = Result<(), LaunchError>;
+
 impl Context for Gpu {
     type Args<'a> = Writer<'a>;
 }

@@ -1,7 +1,7 @@
 //! Which code computes with which element type. The processor has no instructions for 16-bit floats: references compute them as
 //! f32 and round once, the other kernels leave them to those.
 
-use crate::args::Args;
+use crate::args::{Args, Launched};
 use trimtab_core::LaunchError;
 use trimtab_operands::{Data, Slice, SliceMut, f16};
 
@@ -71,7 +71,7 @@ macro_rules! reference {
                 problem: &$problem,
                 _: ReferenceConfig,
                 args: Args<'_>,
-            ) -> Result<(), LaunchError> {
+            ) -> Launched {
                 by_type!(problem, T => run::<T>(problem, args), {
                     let mut wide = *problem;
                     wide.dtype = trimtab_core::DType::F32;
@@ -88,10 +88,7 @@ pub(super) fn not_here() -> LaunchError {
 }
 
 /// Runs a computation on f32 copies of f16 operands and rounds its result.
-pub(super) fn widened(
-    args: Args<'_>,
-    run: impl FnOnce(Args<'_>) -> Result<(), LaunchError>,
-) -> Result<(), LaunchError> {
+pub(super) fn widened(args: Args<'_>, run: impl FnOnce(Args<'_>) -> Launched) -> Launched {
     let wide = args.inputs.iter().map(|&input| wide(input)).collect::<Result<Vec<Data>, _>>()?;
     let inputs: Vec<Slice<'_>> = wide.iter().map(Data::slice).collect();
     let SliceMut::F16(out) = args.out else { return Err(not_here()) };

@@ -6,7 +6,7 @@ use super::ops::{self, Operand};
 use super::span::{How, Operands, span};
 use super::vector::{has_vector_form, shareable};
 use super::{bytes_walked, lens, thread_counts};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
 use crate::simd::Levels;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,23 +81,13 @@ impl Variant<Cpu> for ChunkedKernel {
     }
 
     #[inline]
-    fn launch(
-        &self,
-        problem: &Elementwise,
-        config: ChunkedConfig,
-        args: Args<'_>,
-    ) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Elementwise, config: ChunkedConfig, args: Args<'_>) -> Launched {
         by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 
 impl ChunkedKernel {
-    fn run<T: Operand>(
-        &self,
-        problem: &Elementwise,
-        config: ChunkedConfig,
-        args: Args<'_>,
-    ) -> Result<(), LaunchError> {
+    fn run<T: Operand>(&self, problem: &Elementwise, config: ChunkedConfig, args: Args<'_>) -> Launched {
         let level = self.levels.get(config.lanes);
         if config.chunk == 0 || (config.lanes != 1 && (level.is_none() || !has_vector_form(problem))) {
             return Err(LaunchError::Point(format!("{config:?}")));

@@ -3,8 +3,8 @@
 use super::layout::Layout;
 use super::ops::{self, Operand};
 use super::{bytes_walked, lens};
-use crate::args::Args;
-use trimtab_core::{Bytes, DType, Elementwise, Flops, LaunchError};
+use crate::args::{Args, Launched};
+use trimtab_core::{Bytes, DType, Elementwise, Flops};
 
 reference!("cpu.elementwise.reference", Elementwise);
 
@@ -13,7 +13,7 @@ fn counted(problem: &Elementwise) -> (Flops, Bytes) {
     (Flops(problem.out_len().saturating_mul(flops)), bytes_walked(problem))
 }
 
-fn run<T: Operand>(problem: &Elementwise, args: Args<'_>) -> Result<(), LaunchError> {
+fn run<T: Operand>(problem: &Elementwise, args: Args<'_>) -> Launched {
     let typed = args.typed::<T>(lens(problem))?;
     let layout = Layout::new(problem);
     layout.elements(0..typed.out.len(), |at, lhs, rhs| {

@@ -4,7 +4,7 @@ use super::layout::Layout;
 use super::ops::{self, Operand};
 use super::span::{How, Operands, span};
 use super::{bytes_walked, last_cache, lens, thread_counts};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
 use crate::simd::Levels;
 use trimtab_core::{
@@ -108,18 +108,13 @@ impl Variant<Cpu> for VectorKernel {
     }
 
     #[inline]
-    fn launch(&self, problem: &Elementwise, config: VectorConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Elementwise, config: VectorConfig, args: Args<'_>) -> Launched {
         by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 
 impl VectorKernel {
-    fn run<T: Operand>(
-        &self,
-        problem: &Elementwise,
-        config: VectorConfig,
-        args: Args<'_>,
-    ) -> Result<(), LaunchError> {
+    fn run<T: Operand>(&self, problem: &Elementwise, config: VectorConfig, args: Args<'_>) -> Launched {
         let level = match self.levels.get(config.lanes) {
             Some(level) if has_vector_form(problem) => level,
             _ => return Err(LaunchError::Point(format!("{config:?}"))),

@@ -2,6 +2,7 @@
 //! there, as the reduction kernels fold their operands. What parts there are depends on the settings, never on who computes them.
 
 use super::machine::{How, Recipe};
+use crate::args::Launched;
 use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::reduce::fold::{Fold, Foldable, Visit, one_by_one, reduce_row};
 use crate::pool::Pool;
@@ -44,7 +45,7 @@ pub(super) struct Ends<'a, T> {
 
 impl<T: Operand + Foldable> Ends<'_, T> {
     /// Computes and reduces.
-    pub(super) fn run(self, problem: &Fused, op: ReduceOp) -> Result<(), LaunchError> {
+    pub(super) fn run(self, problem: &Fused, op: ReduceOp) -> Launched {
         <T as Foldable>::visit(op, self)
             .unwrap_or_else(|| Err(LaunchError::Kernel(format!("{problem} has no such reduction"))))
     }
@@ -105,7 +106,7 @@ impl<T: Operand + Foldable> Ends<'_, T> {
     }
 
     /// A result for each row.
-    fn columns<F: Fold<T>>(mut self) -> Result<(), LaunchError> {
+    fn columns<F: Fold<T>>(mut self) -> Launched {
         let (rows, columns, out) = (self.rows, self.columns, std::mem::take(&mut self.out));
         if columns > self.tile && rows < 4 * self.threads as usize {
             for (row, out) in out.iter_mut().enumerate() {
@@ -146,7 +147,7 @@ impl<T: Operand + Foldable> Ends<'_, T> {
     }
 
     /// A result for each column.
-    fn rows<F: Fold<T>>(mut self) -> Result<(), LaunchError> {
+    fn rows<F: Fold<T>>(mut self) -> Launched {
         let (rows, columns, out) = (self.rows, self.columns, std::mem::take(&mut self.out));
         let failed = AtomicBool::new(false);
         let finish = |first: usize, out: &mut [T], totals: &[F::State]| {
@@ -233,7 +234,7 @@ impl<T: Operand + Foldable> Ends<'_, T> {
         value
     }
 
-    fn outcome(&self, failed: AtomicBool, len: usize) -> Result<(), LaunchError> {
+    fn outcome(&self, failed: AtomicBool, len: usize) -> Launched {
         match failed.into_inner() {
             true => Err(LaunchError::Kernel(format!("the reduction of {len} elements is undefined"))),
             false => Ok(()),
@@ -242,7 +243,7 @@ impl<T: Operand + Foldable> Ends<'_, T> {
 }
 
 impl<T: Operand + Foldable> Visit<T> for Ends<'_, T> {
-    type Out = Result<(), LaunchError>;
+    type Out = Launched;
     fn visit<F: Fold<T>>(self) -> Self::Out {
         match self.over {
             Over::All => {

@@ -1,7 +1,7 @@
 //! A product by the crate `gemm` and the steps after it, panel by panel.
 
 use super::product::{declines, product_of, widest, with_steps, work};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::matmul::float::Float;
 use crate::kernels::matmul::gemm::{self, Gemm, LibraryConfig};
@@ -61,7 +61,7 @@ impl Variant<Cpu> for GemmKernel {
         work(problem, product.unwrap_or_default())
     }
 
-    fn launch(&self, problem: &Fused, config: PanelConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Fused, config: PanelConfig, args: Args<'_>) -> Launched {
         match problem.dtype {
             DType::F32 => panels::<f32>(problem, self.level, config, args),
             DType::F64 => panels::<f64>(problem, self.level, config, args),
@@ -75,7 +75,7 @@ fn panels<T: Operand + Float>(
     level: Level,
     PanelConfig { panel, threads, split }: PanelConfig,
     args: Args<'_>,
-) -> Result<(), LaunchError> {
+) -> Launched {
     with_steps::<T>(problem, level, args, |matmul, args, finish| {
         spread::<T>(matmul, LibraryConfig { threads, split }.spread(), args, |product| {
             let (m, n, _) = product.sizes();

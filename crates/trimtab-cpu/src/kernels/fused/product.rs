@@ -3,7 +3,7 @@
 
 use super::machine::{How, Recipe};
 use super::{bytes_walked, flops};
-use crate::args::{Args, Cpu, Inputs};
+use crate::args::{Args, Cpu, Inputs, Launched};
 use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::matmul::blocked::{self, Blocked, BlockedConfig};
 use crate::kernels::matmul::float::Float;
@@ -60,8 +60,8 @@ pub(super) fn with_steps<T: Operand + Float>(
     problem: &Fused,
     level: Level,
     args: Args<'_>,
-    run: impl FnOnce(&Matmul, Args<'_>, &(dyn Fn(*mut T, usize, usize) + Sync)) -> Result<(), LaunchError>,
-) -> Result<(), LaunchError> {
+    run: impl FnOnce(&Matmul, Args<'_>, &(dyn Fn(*mut T, usize, usize) + Sync)) -> Launched,
+) -> Launched {
     let Some(matmul) = product_of(problem) else {
         return Err(LaunchError::Kernel(format!("{problem} has no product")));
     };
@@ -108,13 +108,13 @@ impl Variant<Cpu> for ProductKernel {
         work(problem, product.unwrap_or_default())
     }
 
-    fn launch(&self, problem: &Fused, config: BlockedConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Fused, config: BlockedConfig, args: Args<'_>) -> Launched {
         fn run<T: Operand + Float>(
             problem: &Fused,
             level: Level,
             config: BlockedConfig,
             args: Args<'_>,
-        ) -> Result<(), LaunchError> {
+        ) -> Launched {
             with_steps::<T>(problem, level, args, |matmul, args, finish| {
                 blocked::launch::<T>(matmul, config, args, finish)
             })

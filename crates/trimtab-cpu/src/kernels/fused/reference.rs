@@ -1,7 +1,7 @@
 //! Recipes by plain loops, element by element, each step by the standard library's functions: the yardstick.
 
 use super::{bytes_walked, flops, operation};
-use crate::args::{Args, Inputs};
+use crate::args::{Args, Inputs, Launched};
 use crate::kernels::elementwise::ops::{self, Operand};
 use crate::kernels::reduce::fold::{Fold, Foldable, Visit};
 use trimtab_core::{Bytes, Flops, Fused, LaunchError, MAX_WAITING, Over, Product, Step, Varies};
@@ -12,7 +12,7 @@ fn counted(problem: &Fused) -> (Flops, Bytes) {
     (flops(problem), bytes_walked(problem))
 }
 
-fn run<T: Operand + Foldable>(problem: &Fused, args: Args<'_>) -> Result<(), LaunchError> {
+fn run<T: Operand + Foldable>(problem: &Fused, args: Args<'_>) -> Launched {
     let Inputs { inputs, out, .. } = args.recipe::<T>(problem)?;
     let elements = Elements {
         problem,
@@ -96,7 +96,7 @@ struct Ends<'a, T> {
 }
 
 impl<T: Operand + Foldable> Visit<T> for Ends<'_, T> {
-    type Out = Result<(), LaunchError>;
+    type Out = Launched;
     fn visit<F: Fold<T>>(self) -> Self::Out {
         let (rows, columns) = (self.elements.problem.outer() as usize, self.elements.inner);
         for (index, out) in self.out.iter_mut().enumerate() {

@@ -3,7 +3,7 @@
 use super::ends::Ends;
 use super::machine::{How, Recipe};
 use super::{bytes_walked, flops};
-use crate::args::{Args, Cpu, Inputs};
+use crate::args::{Args, Cpu, Inputs, Launched};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::elementwise::{last_cache, thread_counts};
@@ -88,18 +88,13 @@ impl Variant<Cpu> for TilesKernel {
     }
 
     #[inline]
-    fn launch(&self, problem: &Fused, config: TilesConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Fused, config: TilesConfig, args: Args<'_>) -> Launched {
         by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 
 impl TilesKernel {
-    fn run<T: Operand + Foldable>(
-        &self,
-        problem: &Fused,
-        config: TilesConfig,
-        args: Args<'_>,
-    ) -> Result<(), LaunchError> {
+    fn run<T: Operand + Foldable>(&self, problem: &Fused, config: TilesConfig, args: Args<'_>) -> Launched {
         let level = match self.levels.get(config.lanes) {
             Some(level) if problem.product().is_none() && config.tile > 0 => level,
             _ => return Err(LaunchError::Point(format!("{config:?}"))),

@@ -6,8 +6,8 @@ use super::product::{Product, Spread, View, rereads, splits, spread, thread_coun
 use super::scratch;
 use super::tiles::{Tile, Tiles};
 use super::turn::turn;
-use crate::args::{Args, Cpu};
-use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
+use crate::args::{Args, Cpu, Launched};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, Matmul, Variant, Work};
 
 /// Most points offered for a problem.
 const MAX_POINTS: usize = 24;
@@ -109,7 +109,7 @@ impl Variant<Cpu> for Blocked {
     }
 
     #[inline]
-    fn launch(&self, problem: &Matmul, config: BlockedConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: BlockedConfig, args: Args<'_>) -> Launched {
         typed_launch!(problem, launch, config, args, |_, _, _| ())
     }
 }
@@ -134,7 +134,7 @@ pub(in crate::kernels) fn launch<T: Float>(
     config: BlockedConfig,
     args: Args<'_>,
     finish: impl Fn(*mut T, usize, usize) + Sync,
-) -> Result<(), LaunchError> {
+) -> Launched {
     let (vectors, nc, kc) = (config.vectors as usize, config.nc, config.kc);
     let legal = (1..=MAX_BLOCK).contains(&nc) && (1..=MAX_BLOCK).contains(&kc) && config.pack <= 1;
     let scratch = scratch_elements(config, problem.n, problem.k);

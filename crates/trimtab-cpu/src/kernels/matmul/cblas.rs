@@ -3,7 +3,7 @@
 use super::float::{Float, lanes, vector_bits};
 use super::gemm::LibraryConfig;
 use super::product::{Product, View, spread, wrong_dtype};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::blas::{Blas, GemmFn, Gemms};
 use std::borrow::Cow;
 use trimtab_core::{
@@ -59,7 +59,7 @@ impl Variant<Cpu> for Cblas {
         config.work(problem, lanes(problem, vector_bits()[0]))
     }
 
-    fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {
         if let Some(size) = self.too_large(problem) {
             return Err(LaunchError::Kernel(format!(
                 "{size} is too large for the integers of {}",
@@ -81,7 +81,7 @@ fn launch<T: Float, I: TryFrom<usize> + 'static>(
     gemm: GemmFn<T, I>,
     config: LibraryConfig,
     args: Args<'_>,
-) -> Result<(), LaunchError> {
+) -> Launched {
     spread::<T>(problem, config.spread(), args, |product| call(gemm, product))
 }
 

@@ -2,6 +2,7 @@
 
 use super::lines::Lines;
 use super::tiles::Tiles;
+use super::vectors::of_width;
 use std::ops::{Add, AddAssign, Mul};
 use trimtab_core::{LaunchError, Matmul};
 use trimtab_operands::Element;
@@ -26,19 +27,19 @@ pub(in crate::kernels) trait Float:
 }
 
 macro_rules! float {
-    ($type:ty, $tiles:path, $lines:path, $square:path) => {
+    ($type:ty, $sets:tt, $square:path) => {
         impl Float for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
 
             #[inline]
             fn tiles(bits: u32) -> Option<Tiles<Self>> {
-                $tiles(bits)
+                of_width!(bits, tiles::TABLE, $sets).map(|table| Tiles::of(bits, table))
             }
 
             #[inline]
             fn lines(bits: u32) -> Option<&'static Lines<Self>> {
-                $lines(bits)
+                of_width!(bits, lines::LINES, $sets)
             }
 
             #[inline(always)]
@@ -49,8 +50,8 @@ macro_rules! float {
         }
     };
 }
-float!(f32, super::tiles::f32, super::lines::f32, super::turn::square_f32);
-float!(f64, super::tiles::f64, super::lines::f64, super::turn::square_f64);
+float!(f32, (avx512_f32 avx2_f32 portable_f32), super::turn::square_f32);
+float!(f64, (avx512_f64 avx2_f64 portable_f64), super::turn::square_f64);
 
 /// Calls a generic launch with the problem's element type.
 macro_rules! typed_launch {

@@ -2,8 +2,8 @@
 
 use super::float::{Float, typed_launch, vector_bits};
 use super::product::{Product, Spread, rereads, splits, spread, thread_counts};
-use crate::args::{Args, Cpu};
-use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
+use crate::args::{Args, Cpu, Launched};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, Matmul, Variant, Work};
 
 /// The kernel `cpu.matmul.gemm`.
 #[derive(Debug)]
@@ -67,12 +67,12 @@ impl Variant<Cpu> for Gemm {
         config.work(problem, super::float::lanes(problem, vector_bits()[0]))
     }
 
-    fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {
         typed_launch!(problem, launch, config, args)
     }
 }
 
-fn launch<T: Float>(problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
+fn launch<T: Float>(problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {
     spread::<T>(problem, config.spread(), args, multiply)
 }
 

@@ -3,8 +3,8 @@
 use super::float::{Float, lanes, vector_bits};
 use super::gemm::LibraryConfig;
 use super::product::{spread, wrong_dtype};
-use crate::args::{Args, Cpu};
-use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
+use crate::args::{Args, Cpu, Launched};
+use trimtab_core::{DType, Decline, DeviceFacts, Matmul, Variant, Work};
 
 /// The kernel `cpu.matmul.matrixmultiply`.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Variant<Cpu> for MatrixMultiply {
         config.work(problem, lanes(problem, vector_bits()[0]))
     }
 
-    fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {
         match problem.dtype {
             DType::F32 => launch(problem, ::matrixmultiply::sgemm, config, args),
             DType::F64 => launch(problem, ::matrixmultiply::dgemm, config, args),
@@ -51,7 +51,7 @@ fn launch<T: Float>(
     multiply: Multiply<T>,
     config: LibraryConfig,
     args: Args<'_>,
-) -> Result<(), LaunchError> {
+) -> Launched {
     spread::<T>(problem, config.spread(), args, |product| {
         let ((m, n, k), (out, out_row)) = (product.sizes(), product.out());
         let (lhs, rhs) = (product.lhs(), product.rhs());

@@ -3,7 +3,7 @@
 use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
 use super::lines::{Lines, Rows};
 use super::product::{COLUMNS, Product, ROWS, Spread, spread, thread_counts};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 /// Results of a scaled sum that are worked on at a time: 8 KiB of f32 stay in the first-level cache while the rows stream.
@@ -92,13 +92,13 @@ impl Variant<Cpu> for Matvec {
     }
 
     #[inline]
-    fn launch(&self, problem: &Matmul, config: MatvecConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: MatvecConfig, args: Args<'_>) -> Launched {
         typed_launch!(problem, launch, config, args)
     }
 }
 
 #[inline]
-fn launch<T: Float>(problem: &Matmul, config: MatvecConfig, args: Args<'_>) -> Result<(), LaunchError> {
+fn launch<T: Float>(problem: &Matmul, config: MatvecConfig, args: Args<'_>) -> Launched {
     let Some(lines) = T::lines(config.bits) else {
         return Err(wrong_point(config));
     };

@@ -13,6 +13,7 @@ mod scratch;
 mod small;
 mod tiles;
 mod turn;
+mod vectors;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! One launch cut into products that single threads compute. The only place that makes pointers out of operands, so
 //! that every kernel may trust the rectangle it is given.
 
-use crate::args::{Args, Typed};
+use crate::args::{Args, Launched, Typed};
 use crate::pool::{MAX_THREADS, Pool};
 use std::marker::PhantomData;
 use trimtab_core::{DeviceFacts, LaunchError, Matmul};
@@ -149,7 +149,7 @@ pub(in crate::kernels) fn spread<T: Element>(
     how: Spread,
     args: Args<'_>,
     each: impl Fn(&Product<'_, T>) + Sync,
-) -> Result<(), LaunchError> {
+) -> Launched {
     let Some(sizes) = Sizes::of(problem) else {
         return Err(too_large(problem));
     };

@@ -2,9 +2,9 @@
 
 use super::float::{Float, typed_launch};
 use super::product::{Spread, spread};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::kernels::halves;
-use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
+use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, Matmul, Variant, Work};
 
 /// The kernel `cpu.matmul.reference`.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Variant<Cpu> for Reference {
         }
     }
 
-    fn launch(&self, problem: &Matmul, _: ReferenceConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, _: ReferenceConfig, args: Args<'_>) -> Launched {
         if problem.dtype == DType::F16 {
             let wide = Matmul { dtype: DType::F32, ..*problem };
             return halves::widened(args, |args| launch::<f32>(&wide, args));
@@ -50,7 +50,7 @@ impl Variant<Cpu> for Reference {
     }
 }
 
-fn launch<T: Float>(problem: &Matmul, args: Args<'_>) -> Result<(), LaunchError> {
+fn launch<T: Float>(problem: &Matmul, args: Args<'_>) -> Launched {
     spread::<T>(problem, Spread::ALONE, args, |product| {
         let ((m, n, k), (out, out_row)) = (product.sizes(), product.out());
         let (lhs, rhs) = (product.lhs(), product.rhs());

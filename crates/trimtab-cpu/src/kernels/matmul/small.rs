@@ -6,7 +6,7 @@ use super::product::{Product, ROWS, Spread, rereads, spread, thread_counts};
 use super::scratch;
 use super::tiles::{MAX_VECTORS, Tile, Tiles};
 use super::turn::turn;
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
 /// Largest m, n and k: beyond, strips of `rhs` no longer stay in the first-level cache and packing pays.
@@ -99,13 +99,13 @@ impl Variant<Cpu> for Small {
     }
 
     #[inline]
-    fn launch(&self, problem: &Matmul, config: SmallConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: SmallConfig, args: Args<'_>) -> Launched {
         typed_launch!(problem, launch, config, args)
     }
 }
 
 #[inline]
-fn launch<T: Float>(problem: &Matmul, config: SmallConfig, args: Args<'_>) -> Result<(), LaunchError> {
+fn launch<T: Float>(problem: &Matmul, config: SmallConfig, args: Args<'_>) -> Launched {
     let (vectors, rows) = (config.vectors as usize, config.rows as usize);
     let Some(tiles) = T::tiles(config.bits).filter(|tiles| (1..=tiles.max_rows(vectors)).contains(&rows))
     else {

@@ -2,7 +2,7 @@
 
 use super::fold::{Fold, Foldable, Visit, has_vector_form, one_by_one};
 use super::{bytes_walked, lanes_of, lens};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
 use crate::pool::Pool;
@@ -84,18 +84,13 @@ impl Variant<Cpu> for ColumnsKernel {
     }
 
     #[inline]
-    fn launch(&self, problem: &Reduce, config: ColumnsConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Reduce, config: ColumnsConfig, args: Args<'_>) -> Launched {
         by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 
 impl ColumnsKernel {
-    fn run<T: Foldable>(
-        &self,
-        problem: &Reduce,
-        config: ColumnsConfig,
-        args: Args<'_>,
-    ) -> Result<(), LaunchError> {
+    fn run<T: Foldable>(&self, problem: &Reduce, config: ColumnsConfig, args: Args<'_>) -> Launched {
         let typed = args.typed::<T>(lens(problem)?)?;
         let visitor = Columns {
             level: self.level,
@@ -119,7 +114,7 @@ struct Columns<'a, T> {
 }
 
 impl<T: Foldable> Visit<T> for Columns<'_, T> {
-    type Out = Result<(), LaunchError>;
+    type Out = Launched;
     fn visit<F: Fold<T>>(self) -> Self::Out {
         match self.config.tile {
             64 => self.tiles::<F, 64>(),
@@ -131,7 +126,7 @@ impl<T: Foldable> Visit<T> for Columns<'_, T> {
 }
 
 impl<T: Foldable> Columns<'_, T> {
-    fn tiles<F: Fold<T>, const TILE: usize>(self) -> Result<(), LaunchError> {
+    fn tiles<F: Fold<T>, const TILE: usize>(self) -> Launched {
         let (outer, len, inner) =
             (self.problem.outer as usize, self.problem.len as usize, self.problem.inner as usize);
         if self.out.is_empty() {
@@ -175,7 +170,7 @@ struct Tile<'a, T, F, const TILE: usize> {
 }
 
 impl<T: Foldable, F: Fold<T>, const TILE: usize> Task for Tile<'_, T, F, TILE> {
-    type Out = Result<(), LaunchError>;
+    type Out = Launched;
     #[inline(always)]
     fn run<S: Simd>(self, _: S) -> Self::Out {
         let width = self.out.len();

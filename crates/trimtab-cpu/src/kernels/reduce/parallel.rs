@@ -2,7 +2,7 @@
 
 use super::fold::{Fold, Foldable, Visit, has_vector_form, reduce_row};
 use super::{bytes_walked, lanes_of, lens};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
 use crate::pool::Pool;
@@ -88,18 +88,13 @@ impl Variant<Cpu> for ParallelKernel {
     }
 
     #[inline]
-    fn launch(&self, problem: &Reduce, config: ParallelConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Reduce, config: ParallelConfig, args: Args<'_>) -> Launched {
         by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 
 impl ParallelKernel {
-    fn run<T: Foldable>(
-        &self,
-        problem: &Reduce,
-        config: ParallelConfig,
-        args: Args<'_>,
-    ) -> Result<(), LaunchError> {
+    fn run<T: Foldable>(&self, problem: &Reduce, config: ParallelConfig, args: Args<'_>) -> Launched {
         if problem.inner != 1 || config.chunk == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
@@ -130,7 +125,7 @@ struct Shared<'a, T> {
 }
 
 impl<T: Foldable> Visit<T> for Shared<'_, T> {
-    type Out = Result<(), LaunchError>;
+    type Out = Launched;
     fn visit<F: Fold<T>>(self) -> Self::Out {
         let Shared { level, block, config, len, input, out, pool } = self;
         let chunk = config.chunk as usize;

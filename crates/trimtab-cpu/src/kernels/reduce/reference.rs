@@ -2,7 +2,7 @@
 
 use super::fold::{Fold, Foldable, Visit};
 use super::{bytes_walked, lens};
-use crate::args::Args;
+use crate::args::{Args, Launched};
 use trimtab_core::{Bytes, Flops, LaunchError, Reduce};
 
 reference!("cpu.reduce.reference", Reduce);
@@ -12,7 +12,7 @@ fn counted(problem: &Reduce) -> (Flops, Bytes) {
     (Flops(problem.input_len().saturating_mul(8)), bytes_walked(problem))
 }
 
-fn run<T: Foldable>(problem: &Reduce, args: Args<'_>) -> Result<(), LaunchError> {
+fn run<T: Foldable>(problem: &Reduce, args: Args<'_>) -> Launched {
     let typed = args.typed::<T>(lens(problem)?)?;
     let visitor = Reference { problem, input: typed.lhs, out: typed.out };
     T::visit(problem.op, visitor)
@@ -26,7 +26,7 @@ struct Reference<'a, T> {
 }
 
 impl<T: Foldable> Visit<T> for Reference<'_, T> {
-    type Out = Result<(), LaunchError>;
+    type Out = Launched;
     fn visit<F: Fold<T>>(self) -> Self::Out {
         let (len, inner) = (self.problem.len as usize, self.problem.inner as usize);
         for (index, out) in self.out.iter_mut().enumerate() {

@@ -2,7 +2,7 @@
 
 use super::fold::{Fold, Foldable, Visit, has_vector_form, reduce_row};
 use super::{bytes_walked, lanes_of, lens};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::simd::{Level, Levels};
 use trimtab_core::{Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Variant, Work};
 
@@ -75,18 +75,13 @@ impl Variant<Cpu> for VectorKernel {
     }
 
     #[inline]
-    fn launch(&self, problem: &Reduce, config: VectorConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Reduce, config: VectorConfig, args: Args<'_>) -> Launched {
         by_type!(problem, T => self.run::<T>(problem, config, args))
     }
 }
 
 impl VectorKernel {
-    fn run<T: Foldable>(
-        &self,
-        problem: &Reduce,
-        config: VectorConfig,
-        args: Args<'_>,
-    ) -> Result<(), LaunchError> {
+    fn run<T: Foldable>(&self, problem: &Reduce, config: VectorConfig, args: Args<'_>) -> Launched {
         let Some(level) = self.levels.get(config.lanes).filter(|_| problem.inner == 1) else {
             return Err(LaunchError::Point(format!("{config:?}")));
         };
@@ -105,7 +100,7 @@ struct Rows<'a, T> {
 }
 
 impl<T: Foldable> Visit<T> for Rows<'_, T> {
-    type Out = Result<(), LaunchError>;
+    type Out = Launched;
     #[inline]
     fn visit<F: Fold<T>>(self) -> Self::Out {
         let VectorConfig { unroll, block, .. } = self.config;

@@ -1,8 +1,8 @@
 //! Permutation element by element in the order of the result: the yardstick.
 
 use super::{Axes, work};
-use crate::args::Args;
-use trimtab_core::{Bytes, Flops, LaunchError, Transpose, Work};
+use crate::args::{Args, Launched};
+use trimtab_core::{Bytes, Flops, Transpose, Work};
 use trimtab_operands::Element;
 
 reference!("cpu.transpose.reference", Transpose);
@@ -12,7 +12,7 @@ fn counted(problem: &Transpose) -> (Flops, Bytes) {
     (flops, bytes)
 }
 
-fn run<T: Element>(problem: &Transpose, args: Args<'_>) -> Result<(), LaunchError> {
+fn run<T: Element>(problem: &Transpose, args: Args<'_>) -> Launched {
     let typed = args.typed::<T>([problem.len(), 0, problem.len()])?;
     let axes = Axes::new(problem);
     let (mut index, mut from) = ([0; trimtab_core::MAX_RANK], 0);

@@ -3,7 +3,7 @@
 use super::tiled::sides;
 use super::tiles::{Tile, copy_tile, for_tiles};
 use super::{Axes, SHAREABLE_ELEMENTS, work};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::{last_cache, thread_counts};
 use crate::simd::Levels;
 use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
@@ -76,12 +76,7 @@ impl Variant<Cpu> for RegistersKernel {
     }
 
     #[inline]
-    fn launch(
-        &self,
-        problem: &Transpose,
-        config: RegistersConfig,
-        args: Args<'_>,
-    ) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Transpose, config: RegistersConfig, args: Args<'_>) -> Launched {
         if !self.available || Axes::keeps_rows(problem) || config.tile == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
@@ -90,13 +85,13 @@ impl Variant<Cpu> for RegistersKernel {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn run<T: Element>(_: &Transpose, config: RegistersConfig, _: Args<'_>) -> Result<(), LaunchError> {
+fn run<T: Element>(_: &Transpose, config: RegistersConfig, _: Args<'_>) -> Launched {
     Err(LaunchError::Point(format!("{config:?}")))
 }
 
 /// Only called where AVX2 was found.
 #[cfg(target_arch = "x86_64")]
-fn run<T: Element>(problem: &Transpose, config: RegistersConfig, args: Args<'_>) -> Result<(), LaunchError> {
+fn run<T: Element>(problem: &Transpose, config: RegistersConfig, args: Args<'_>) -> Launched {
     let typed = args.typed::<T>([problem.len(), 0, problem.len()])?;
     let out = typed.out.as_ptr() as usize;
     let axes = Axes::new(problem);

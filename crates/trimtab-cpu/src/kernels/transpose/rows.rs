@@ -1,7 +1,7 @@
 //! Permutation that keeps the last axis in its place: whole rows are copied. Copies of everything are one long row.
 
 use super::{Axes, SHAREABLE_ELEMENTS, work};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::thread_counts;
 use trimtab_core::{Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
@@ -55,7 +55,7 @@ impl Variant<Cpu> for RowsKernel {
     }
 
     #[inline]
-    fn launch(&self, problem: &Transpose, config: RowsConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Transpose, config: RowsConfig, args: Args<'_>) -> Launched {
         if !Axes::keeps_rows(problem) || config.chunk == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
@@ -63,7 +63,7 @@ impl Variant<Cpu> for RowsKernel {
     }
 }
 
-fn run<T: Element>(problem: &Transpose, config: RowsConfig, args: Args<'_>) -> Result<(), LaunchError> {
+fn run<T: Element>(problem: &Transpose, config: RowsConfig, args: Args<'_>) -> Launched {
     let typed = args.typed::<T>([problem.len(), 0, problem.len()])?;
     let (axes, input, chunk) = (Axes::new(problem), typed.lhs, config.chunk as usize);
     if axes.rank == 1 {

@@ -2,7 +2,7 @@
 
 use super::tiles::{copy_tile, for_tiles};
 use super::{Axes, SHAREABLE_ELEMENTS, work};
-use crate::args::{Args, Cpu};
+use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::thread_counts;
 use trimtab_core::{Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
@@ -53,7 +53,7 @@ impl Variant<Cpu> for TiledKernel {
     }
 
     #[inline]
-    fn launch(&self, problem: &Transpose, config: TiledConfig, args: Args<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Transpose, config: TiledConfig, args: Args<'_>) -> Launched {
         if Axes::keeps_rows(problem) || config.tile == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
@@ -68,7 +68,7 @@ pub(super) fn sides(problem: &Transpose) -> (u64, u64) {
     (wide, high.unwrap_or(1))
 }
 
-fn run<T: Element>(problem: &Transpose, config: TiledConfig, args: Args<'_>) -> Result<(), LaunchError> {
+fn run<T: Element>(problem: &Transpose, config: TiledConfig, args: Args<'_>) -> Launched {
     let typed = args.typed::<T>([problem.len(), 0, problem.len()])?;
     for_tiles(&Axes::new(problem), typed, config.tile as usize, config.threads, |tile| {
         // SAFETY: the tile lies within the slices, which live until `for_tiles` returns, and is ours alone.

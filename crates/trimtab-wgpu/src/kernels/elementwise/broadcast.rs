@@ -4,7 +4,7 @@
 use super::digits::{advance, digits, step_digits};
 use super::shader::{self, Load};
 use super::walk::{Walk, choices};
-use crate::program::{Dispatch, Gpu, Writer};
+use crate::program::{Dispatch, Gpu, Launched, Writer};
 use std::borrow::Cow;
 use trimtab_core::{Bytes, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
 
@@ -70,12 +70,7 @@ impl Variant<Gpu> for BroadcastKernel {
         }
     }
 
-    fn launch(
-        &self,
-        problem: &Elementwise,
-        config: BroadcastConfig,
-        writer: Writer<'_>,
-    ) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Elementwise, config: BroadcastConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
         let known = shader::vector_sizes(problem, |size| fits(problem, size)).contains(&config.vector);
         if problem.dims().len() < 2 || config.workgroup == 0 || config.items == 0 || !known {

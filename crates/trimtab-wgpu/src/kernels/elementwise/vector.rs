@@ -2,7 +2,7 @@
 
 use super::shader::{self, Load};
 use super::walk::{Walk, choices};
-use crate::program::{Dispatch, Gpu, Writer};
+use crate::program::{Dispatch, Gpu, Launched, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
     AdapterFacts, Bytes, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant, Work,
@@ -68,12 +68,7 @@ impl Variant<Gpu> for VectorKernel {
         }
     }
 
-    fn launch(
-        &self,
-        problem: &Elementwise,
-        config: VectorConfig,
-        writer: Writer<'_>,
-    ) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Elementwise, config: VectorConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
         let (len, size, vector) = (problem.out_len(), problem.dtype.size(), u64::from(config.vector));
         let fits = |size: u32| len.is_multiple_of(u64::from(size));

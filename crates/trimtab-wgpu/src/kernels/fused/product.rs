@@ -2,7 +2,7 @@
 
 use super::recipe::{self, At};
 use crate::kernels::matmul::layout::finished;
-use crate::program::{Dispatch, Gpu, Writer};
+use crate::program::{Dispatch, Gpu, Launched, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
     Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Matmul, Operand, Variant, VariantClass, Work,
@@ -72,7 +72,7 @@ impl<K: Variant<Gpu, Problem = Matmul>> Variant<Gpu> for Finished<K> {
         }
     }
 
-    fn launch(&self, problem: &Fused, config: K::Config, writer: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Fused, config: K::Config, writer: Writer<'_>) -> Launched {
         let declined = |decline: Decline| LaunchError::Kernel(decline.to_string());
         let product = product(problem).map_err(declined)?;
         if let Some(decline) = recipe::over_a_binding(problem, writer.adapter) {
@@ -85,7 +85,7 @@ impl<K: Variant<Gpu, Problem = Matmul>> Variant<Gpu> for Finished<K> {
 }
 
 /// Lets a step finish its sums by the recipe. The buffers of its inputs come behind the product's.
-fn finish(problem: &Fused, step: &mut Dispatch) -> Result<(), LaunchError> {
+fn finish(problem: &Fused, step: &mut Dispatch) -> Launched {
     let found = [true, false].into_iter().find_map(|vector| {
         let (before, behind) = step.text.split_once(finished(vector))?;
         Some((vector, before, behind))

@@ -2,7 +2,7 @@
 
 use super::recipe::{self, At};
 use crate::kernels::reduce::fold::{FETCH, INPUT};
-use crate::program::{BindTarget, Binding, Dispatch, Gpu, Writer};
+use crate::program::{BindTarget, Binding, Dispatch, Gpu, Launched, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
     Config, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Over, Reduce, Variant, VariantClass,
@@ -85,7 +85,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
         recipe::with_steps(problem, self.0.work(&reduction, config, device), unread)
     }
 
-    fn launch(&self, problem: &Fused, config: K::Config, writer: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Fused, config: K::Config, writer: Writer<'_>) -> Launched {
         let declined = |decline: Decline| LaunchError::Kernel(decline.to_string());
         let reduction = reduction(problem).map_err(declined)?;
         if let Some(decline) = recipe::over_a_binding(problem, writer.adapter) {
@@ -106,7 +106,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
 
 /// Lets a step read what the recipe gives instead of its operand. Its first buffer takes the operand's place, the others
 /// come last.
-fn load_through(problem: &Fused, width: u32, step: &mut Dispatch) -> Result<(), LaunchError> {
+fn load_through(problem: &Fused, width: u32, step: &mut Dispatch) -> Launched {
     let strange = || LaunchError::Kernel("a reduction does not load as expected".to_string());
     let (before, declaration) = step.text.split_once(INPUT).ok_or_else(strange)?;
     let (_, behind) = declaration.split_once('\n').ok_or_else(strange)?;

@@ -4,7 +4,9 @@ use super::recipe::{self, At};
 use crate::kernels::elementwise::digits::{advance, digits, step_digits};
 use crate::kernels::elementwise::shader::most_bytes;
 use crate::kernels::elementwise::walk::{Walk, choices};
-use crate::program::{BindTarget, Binding, Dispatch, Gpu, MAX_STEPS, PARAMS_BINDING, Writer, binding_number};
+use crate::program::{
+    BindTarget, Binding, Dispatch, Gpu, Launched, MAX_STEPS, PARAMS_BINDING, Writer, binding_number,
+};
 use std::borrow::Cow;
 use trimtab_core::{AdapterFacts, Bytes, Decline, DeviceFacts, Flops, Fused, LaunchError, Variant, Work};
 
@@ -74,7 +76,7 @@ impl Variant<Gpu> for VectorKernel {
         recipe::with_steps(problem, work, 0)
     }
 
-    fn launch(&self, problem: &Fused, config: VectorConfig, writer: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Fused, config: VectorConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
         let plain = problem.end().is_none() && problem.product().is_none();
         let known = recipe::vector_sizes(problem).contains(&config.vector);

@@ -3,7 +3,7 @@
 
 use super::layout::{Layout, Shape, Vectors, head, sum_bytes, too_narrow, worthwhile};
 use super::registers::{Block, PARTS, inner_in_a_row};
-use crate::program::{Gpu, Writer};
+use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
 use trimtab_core::{
     AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
@@ -127,7 +127,7 @@ impl Variant<Gpu> for BlockedKernel {
         }
     }
 
-    fn launch(&self, problem: &Matmul, config: BlockedConfig, writer: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: BlockedConfig, writer: Writer<'_>) -> Launched {
         if !config.is_sound() {
             return Err(LaunchError::Point(format!("{config:?}")));
         }

@@ -3,7 +3,7 @@
 
 use super::layout::{Layout, Shape, Vectors, head, worthwhile};
 use super::registers::{Block, PARTS, fours_along_inner, inner_in_a_row};
-use crate::program::{Gpu, Writer};
+use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
 use trimtab_core::{AdapterClass, Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
@@ -107,7 +107,7 @@ impl Variant<Gpu> for DirectKernel {
         }
     }
 
-    fn launch(&self, problem: &Matmul, config: DirectConfig, writer: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: DirectConfig, writer: Writer<'_>) -> Launched {
         let layout = Layout::of_launch(problem, &writer)?;
         let vectors = config.vectors(&layout, problem);
         if !config.is_sound() || fours_along_inner(problem, vectors) && config.unroll < 4 {

@@ -1,6 +1,6 @@
 //! What the kernels of the operation share: which parts of the operands a dispatch sees, its parameters, and the limits.
 
-use crate::program::{BindTarget, Binding, Dispatch, MAX_STEPS, Needs, Writer, spread_groups};
+use crate::program::{BindTarget, Binding, Dispatch, Launched, MAX_STEPS, Needs, Writer, spread_groups};
 use std::borrow::Cow;
 use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, LaunchError, Matmul};
 
@@ -278,7 +278,7 @@ impl Layout {
     }
 
     /// Writes one dispatch a piece.
-    pub(super) fn write(&self, shape: Shape, writer: Writer<'_>) -> Result<(), LaunchError> {
+    pub(super) fn write(&self, shape: Shape, writer: Writer<'_>) -> Launched {
         let Matmul { m, n, k, lhs, rhs, dtype, .. } = self.problem;
         let text: Cow<'static, str> = Cow::Owned(shape.text);
         for piece in &self.pieces {

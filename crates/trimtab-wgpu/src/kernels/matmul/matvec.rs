@@ -3,7 +3,7 @@
 
 use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
 use super::registers::{PARTS, inner_in_a_row};
-use crate::program::{Gpu, Writer};
+use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
 use trimtab_core::{
     AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
@@ -150,7 +150,7 @@ impl Variant<Gpu> for MatvecKernel {
         }
     }
 
-    fn launch(&self, problem: &Matmul, config: MatvecConfig, writer: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: MatvecConfig, writer: Writer<'_>) -> Launched {
         let sides = (1..=1024).contains(&config.width) && (1..=1024).contains(&config.split);
         if !sides || !matches!(config.vector, 1 | 4) || problem.m.min(problem.n) > MAX_VECTORS {
             return Err(LaunchError::Point(format!("{config:?}")));

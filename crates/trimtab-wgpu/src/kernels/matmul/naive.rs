@@ -1,7 +1,7 @@
 //! One result an invocation, straight from memory: takes every layout, keeps nothing but a sum.
 
 use super::layout::{Layout, Shape, Vectors, head, worthwhile};
-use crate::program::{Gpu, Writer};
+use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
 use trimtab_core::{AdapterClass, Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
@@ -65,7 +65,7 @@ impl Variant<Gpu> for NaiveKernel {
         }
     }
 
-    fn launch(&self, problem: &Matmul, config: NaiveConfig, writer: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: NaiveConfig, writer: Writer<'_>) -> Launched {
         let NaiveConfig { wx, wy, unroll } = config;
         if wx == 0 || wy == 0 || !(1..=16).contains(&unroll) {
             return Err(LaunchError::Point(format!("{config:?}")));

@@ -2,7 +2,7 @@
 //! results of long inner products.
 
 use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
-use crate::program::{Gpu, Writer};
+use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
 use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
 
@@ -87,12 +87,7 @@ impl Variant<Gpu> for SubgroupKernel {
         }
     }
 
-    fn launch(
-        &self,
-        problem: &Matmul,
-        config: SubgroupConfig,
-        writer: Writer<'_>,
-    ) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: SubgroupConfig, writer: Writer<'_>) -> Launched {
         let SubgroupConfig { width, count } = config;
         if !matches!(count, 1 | 4 | 8) || width < count || width > 1024 {
             return Err(LaunchError::Point(format!("{config:?}")));

@@ -1,7 +1,7 @@
 //! One result an invocation; a workgroup shares a square tile of each operand, so that memory is read once a tile.
 
 use super::layout::{Layout, Shape, Vectors, head, sum_bytes, too_narrow, worthwhile};
-use crate::program::{Gpu, Writer};
+use crate::program::{Gpu, Launched, Writer};
 use trimtab_core::{
     AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
 };
@@ -78,7 +78,7 @@ impl Variant<Gpu> for TiledKernel {
         }
     }
 
-    fn launch(&self, problem: &Matmul, config: TiledConfig, writer: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Matmul, config: TiledConfig, writer: Writer<'_>) -> Launched {
         let TiledConfig { tile, depth } = config;
         if !(1..=64).contains(&tile) || !(1..=64).contains(&depth) {
             return Err(LaunchError::Point(format!("{config:?}")));

@@ -3,8 +3,8 @@
 use super::stage::{
     Body, Stage, admits, declines_long, first_part, parts, reads_rows, spans_columns, widths,
 };
-use crate::program::{Gpu, Writer};
-use trimtab_core::{Decline, DeviceFacts, LaunchError, Reduce, Variant, Work};
+use crate::program::{Gpu, Launched, Writer};
+use trimtab_core::{Decline, DeviceFacts, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, elements loaded at once, and loads in flight.
@@ -69,7 +69,7 @@ impl Variant<Gpu> for SerialKernel {
         config.stage().work(problem, device)
     }
 
-    fn launch(&self, problem: &Reduce, config: SerialConfig, args: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Reduce, config: SerialConfig, args: Writer<'_>) -> Launched {
         if problem.out_len() == 0 {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! One dispatch of a reduction: which part of the operand it sees, how the axis is cut up, and where its results go.
 
 use super::fold::{Fold, Io, Sink, Source};
-use crate::program::{BindTarget, Binding, Dispatch, Writer, spread_groups};
+use crate::program::{BindTarget, Binding, Dispatch, Launched, Writer, spread_groups};
 use trimtab_core::{
     AdapterClass, AdapterFacts, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Reduce, Work,
 };
@@ -55,7 +55,7 @@ impl Stage {
     }
 
     /// Its launch.
-    pub(super) fn launch(self, problem: &Reduce, args: Writer<'_>) -> Result<(), LaunchError> {
+    pub(super) fn launch(self, problem: &Reduce, args: Writer<'_>) -> Launched {
         for part in launch_parts(problem, args.adapter, false)? {
             let slots = Slots { chunks: 1, first: 0 };
             args.program.push(self.step(problem, part, slots, None, args.adapter)?);

@@ -3,8 +3,8 @@
 use super::fold::Fold;
 use super::stage::{Body, Stage, admits, declines_long, first_part, parts, reads_rows, widths, workgroups};
 use super::tree::declines_short;
-use crate::program::{Gpu, Writer};
-use trimtab_core::{Decline, DeviceFacts, LaunchError, Reduce, Variant, Work};
+use crate::program::{Gpu, Launched, Writer};
+use trimtab_core::{Decline, DeviceFacts, Reduce, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, elements loaded at once, and loads in flight.
@@ -71,7 +71,7 @@ impl Variant<Gpu> for SubgroupKernel {
         config.stage().work(problem, device)
     }
 
-    fn launch(&self, problem: &Reduce, config: SubgroupConfig, args: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Reduce, config: SubgroupConfig, args: Writer<'_>) -> Launched {
         config.stage().launch(problem, args)
     }
 }

@@ -1,7 +1,7 @@
 //! One workgroup a result: each invocation folds its share, then halves upon halves in workgroup memory.
 
 use super::stage::{Body, Stage, admits, declines_long, first_part, parts, reads_rows, widths, workgroups};
-use crate::program::{Gpu, Writer};
+use crate::program::{Gpu, Launched, Writer};
 use trimtab_core::{AdapterClass, Decline, DeviceFacts, LaunchError, Reduce, Variant, Work};
 
 trimtab_core::config! {
@@ -82,7 +82,7 @@ impl Variant<Gpu> for TreeKernel {
         config.stage().work(problem, device)
     }
 
-    fn launch(&self, problem: &Reduce, config: TreeConfig, args: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Reduce, config: TreeConfig, args: Writer<'_>) -> Launched {
         let is_whole = config.columns > 0 && config.workgroup.is_multiple_of(config.columns);
         if !is_whole || !config.workgroup.is_power_of_two() {
             return Err(LaunchError::Point(format!("{config:?}")));

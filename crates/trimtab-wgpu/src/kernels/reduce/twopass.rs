@@ -7,7 +7,7 @@ use super::stage::{
     spans_columns, widths,
 };
 use super::tree::declines_short;
-use crate::program::{Gpu, MAX_STEPS, Writer};
+use crate::program::{Gpu, Launched, MAX_STEPS, Writer};
 use trimtab_core::{
     AdapterClass, AdapterFacts, Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work,
 };
@@ -192,7 +192,7 @@ impl Variant<Gpu> for TwoPassKernel {
         }
     }
 
-    fn launch(&self, problem: &Reduce, config: TwoPassConfig, args: Writer<'_>) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Reduce, config: TwoPassConfig, args: Writer<'_>) -> Launched {
         let parts = launch_parts(problem, args.adapter, true)?;
         if config.chunks == 0 || config.share > TREE || !config.is_legal(problem, &parts, args.adapter) {
             return Err(LaunchError::Point(format!("{config:?}")));

@@ -3,7 +3,7 @@
 use super::{Axis, axes, bindings, declines, is_software, moved_as, needs};
 use crate::kernels::elementwise::digits::{advance, digits, step_digits};
 use crate::kernels::elementwise::walk::{Walk, choices};
-use crate::program::{Dispatch, Gpu, Writer};
+use crate::program::{Dispatch, Gpu, Launched, Writer};
 use std::borrow::Cow;
 use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Transpose, Variant, Work};
 
@@ -62,12 +62,7 @@ impl Variant<Gpu> for NaiveKernel {
         }
     }
 
-    fn launch(
-        &self,
-        problem: &Transpose,
-        config: NaiveConfig,
-        writer: Writer<'_>,
-    ) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Transpose, config: NaiveConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
         if config.workgroup == 0 || config.items == 0 || config.gather > 1 {
             return Err(wrong());

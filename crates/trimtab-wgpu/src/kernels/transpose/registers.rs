@@ -2,7 +2,7 @@
 //! element by element where rows are not whole vectors. Blocks stay in the first cache, which is what software adapters have.
 
 use super::{Planes, bindings, declines_planes, is_software, moved_as, needs};
-use crate::program::{Dispatch, Gpu, Writer, spread_groups};
+use crate::program::{Dispatch, Gpu, Launched, Writer, spread_groups};
 use std::borrow::Cow;
 use trimtab_core::{AdapterFacts, Bytes, DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 
@@ -76,12 +76,7 @@ impl Variant<Gpu> for RegistersKernel {
         }
     }
 
-    fn launch(
-        &self,
-        problem: &Transpose,
-        config: RegistersConfig,
-        writer: Writer<'_>,
-    ) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Transpose, config: RegistersConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
         let RegistersConfig { workgroup, wide, high, vector } = config;
         let planes = Planes::new(problem).ok_or_else(wrong)?;

@@ -1,7 +1,7 @@
 //! Square tiles through workgroup memory: rows are read and written whole, for the price of a barrier a tile.
 
 use super::{Planes, bindings, declines_planes, is_software, moved_as, needs};
-use crate::program::{Dispatch, Gpu, Writer, spread_groups};
+use crate::program::{Dispatch, Gpu, Launched, Writer, spread_groups};
 use std::borrow::Cow;
 use trimtab_core::{AdapterFacts, Bytes, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 
@@ -73,12 +73,7 @@ impl Variant<Gpu> for TiledKernel {
         }
     }
 
-    fn launch(
-        &self,
-        problem: &Transpose,
-        config: TiledConfig,
-        writer: Writer<'_>,
-    ) -> Result<(), LaunchError> {
+    fn launch(&self, problem: &Transpose, config: TiledConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
         let planes = Planes::new(problem).ok_or_else(wrong)?;
         let groups = legal(problem, config, writer.adapter).ok_or_else(wrong)?;
