@@ -42,7 +42,7 @@ pub(super) struct View {
     pub decisions: Vec<DecisionView>,
     /// Problems measured here that are not among the decisions, because there are so many.
     pub decisions_left_out: usize,
-    pub stats: stats::View,
+    pub stats: stats::StatsView,
     pub wisdom: WisdomView,
     /// What the plots of the page show beside.
     #[serde(skip)]
