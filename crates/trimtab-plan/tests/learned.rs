@@ -370,7 +370,7 @@ fn auto_goes_by_the_kind_that_loses_least_and_a_named_kind_is_obeyed() {
         record(&device, &wisdom, size, times);
     }
     let planner = |model: ModelChoice| {
-        let planner = going_by(&device, &wisdom, Patience::Measure, model);
+        let planner = going_by(&device, &wisdom, Patience::Estimate, model);
         planner.learn_now(&problem(50));
         planner
     };

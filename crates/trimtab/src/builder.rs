@@ -76,7 +76,7 @@ impl Builder {
     /// impl Model for Mean {
     ///     fn name(&self) -> &'static str { "mean" }
     ///     fn fit(&mut self, table: &Table) {
-    ///         let mean = |rival| (0..table.len()).map(|row| table.told(row)[rival]).filter(|log2| !log2.is_nan()).sum::<f64>();
+    ///         let mean = |rival: usize| (0..table.len()).map(|row| table.told(row)[rival]).filter(|log2| !log2.is_nan()).sum::<f64>();
     ///         self.0 = (0..table.rivals()).map(mean).map(|sum| sum / table.len() as f64).collect();
     ///     }
     ///     fn predict(&self, _: &[f64], log2: &mut [f64], spread: &mut [f64], _: &mut [f64]) {
