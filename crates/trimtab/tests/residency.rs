@@ -53,10 +53,34 @@ fn numbers_and_eager_operations_work_on_values_that_are_on_a_device() {
     let made = ((rt.lazy(&x) * 3.0 - 1.0).relu() / 2.0).eval().unwrap();
     let expected: Vec<f32> = x.to_vec().iter().map(|x| (x * 3.0 - 1.0).max(0.0) / 2.0).collect();
     assert_eq!(rt.activity().downloads, 0);
-    // Eager operations read from the processor's memory.
-    assert_eq!(rt.neg(&made).unwrap().to_vec(), expected.iter().map(|x| -x).collect::<Vec<_>>());
+    // Eager operations use the value where it is and leave their results there.
+    let uploads = rt.activity().uploads;
+    let negated = rt.neg(&made).unwrap();
+    let sum = rt.add(&negated, &made).unwrap();
+    let row = rt.matmul(&made.reshaped(&[1, 100]).unwrap(), &negated.reshaped(&[100, 1]).unwrap()).unwrap();
+    assert_eq!((rt.activity().uploads, rt.activity().downloads), (uploads, 0));
+    assert_eq!(negated.to_vec(), expected.iter().map(|x| -x).collect::<Vec<_>>());
     assert_eq!(rt.activity().downloads, 1);
+    assert!(sum.to_vec().iter().all(|x| *x == 0.0));
+    let product: f32 = expected.iter().map(|x| -x * x).sum();
+    assert!((row.item().unwrap() - product).abs() <= 1e-4 * product.abs(), "{row:?} {product}");
     assert_eq!(made.to_vec(), expected);
+}
+
+#[test]
+fn beside_the_processor_an_eager_call_goes_where_its_operand_is_only_if_that_is_cheaper() {
+    let (here, there) = (builder().build().unwrap(), everything_there().build().unwrap());
+    let x = numbers::<f32>(&[64, 64]);
+    // By rule everything runs on the GPU, and the eager result of a value that is there stays there.
+    let value = (there.lazy(&x) + 1.0).eval().unwrap();
+    let twice = there.mul(&value, 2.0).unwrap();
+    assert_eq!(there.activity().downloads, 0);
+    let expected: Vec<f32> = x.to_vec().iter().map(|x| (x + 1.0) * 2.0).collect();
+    assert_eq!(twice.to_vec(), expected);
+    // By cost a value of the processor's is computed with at once: nothing is moved for 4,096 elements.
+    let own = numbers::<f32>(&[64, 64]);
+    assert_eq!(here.mul(&here.add(&own, 1.0).unwrap(), 2.0).unwrap().to_vec(), expected);
+    assert_eq!((here.activity().uploads, here.activity().evaluated), (0, 0));
 }
 
 #[test]
