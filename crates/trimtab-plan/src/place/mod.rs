@@ -148,9 +148,9 @@ pub enum PlaceError {
 }
 
 /// Bytes free on each device.
-struct Room(Vec<Option<u64>>);
+struct MemoryLeft(Vec<Option<u64>>);
 
-impl Room {
+impl MemoryLeft {
     fn is_limited(&self) -> bool {
         self.0.iter().any(Option::is_some)
     }
@@ -183,7 +183,7 @@ pub fn place(graph: &Graph, moves: &Moves, limits: &Limits<'_>) -> Result<Placem
     if let Some(wrong) = &graph.wrong {
         return Err(wrong.clone());
     }
-    let room = Room((0..graph.devices).map(|at| Some((*limits.memory.get(at)?)?.0)).collect());
+    let room = MemoryLeft((0..graph.devices).map(|at| Some((*limits.memory.get(at)?)?.0)).collect());
     let able = able(graph, &room)?;
     let graph = able.as_ref().unwrap_or(graph);
     let mut best = None;
@@ -221,7 +221,7 @@ pub fn place(graph: &Graph, moves: &Moves, limits: &Limits<'_>) -> Result<Placem
 }
 
 /// The graph without the devices on which an operation alone does not fit; nothing if all fit everywhere.
-fn able(graph: &Graph, room: &Room) -> Result<Option<Graph>, PlaceError> {
+fn able(graph: &Graph, room: &MemoryLeft) -> Result<Option<Graph>, PlaceError> {
     let mut smaller: Option<Graph> = None;
     for at in graph.operations() {
         let node = &graph.nodes[at];
@@ -255,7 +255,7 @@ fn able(graph: &Graph, room: &Room) -> Result<Option<Graph>, PlaceError> {
 }
 
 /// The previous placement, if it is still possible and the new one is not better by the margins.
-fn stays(graph: &Graph, moves: &Moves, limits: &Limits<'_>, room: &Room, best: &Best) -> Option<Best> {
+fn stays(graph: &Graph, moves: &Moves, limits: &Limits<'_>, room: &MemoryLeft, best: &Best) -> Option<Best> {
     let previous = limits.previous.filter(|previous| previous.len() == graph.len())?;
     let mut device = graph.starts();
     graph.operations().for_each(|at| device[at] = previous[at]);

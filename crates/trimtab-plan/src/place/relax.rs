@@ -6,7 +6,7 @@
 
 use super::cost::moving;
 use super::cut::{Cut, Side, cut};
-use super::{Graph, Moves, Room};
+use super::{Graph, MemoryLeft, Moves};
 
 /// Rounds of prices, when there are more than two devices.
 const ROUNDS: usize = 60;
@@ -21,7 +21,7 @@ pub(super) const SAME: f64 = 1e-9;
 pub(super) struct Relaxation<'a> {
     pub(super) graph: &'a Graph,
     pub(super) moves: &'a Moves,
-    pub(super) room: &'a Room,
+    pub(super) room: &'a MemoryLeft,
     /// By node: the only device it can run on, if there is only one.
     only: Vec<Option<usize>>,
     /// By node: what running it anywhere but on the host costs more.
@@ -35,7 +35,7 @@ pub(super) struct Best {
 }
 
 impl<'a> Relaxation<'a> {
-    pub(super) fn new(graph: &'a Graph, moves: &'a Moves, room: &'a Room) -> Relaxation<'a> {
+    pub(super) fn new(graph: &'a Graph, moves: &'a Moves, room: &'a MemoryLeft) -> Relaxation<'a> {
         let mut only = vec![None; graph.nodes.len()];
         let mut price = vec![0.0; graph.nodes.len()];
         for at in graph.operations() {
