@@ -13,7 +13,8 @@ use worker_device::Worker;
 static SEED: AtomicU64 = AtomicU64::new(0x9e37_79b9_7f4a_7c15);
 /// While nothing is to fail: while the right results are computed, and while devices are set up.
 static CALM: AtomicBool = AtomicBool::new(true);
-static FAILED: AtomicU64 = AtomicU64::new(0);
+static FAILED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static ASKED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
 fn random(below: u64) -> u64 {
     let step =
@@ -25,42 +26,49 @@ fn random(below: u64) -> u64 {
 
 /// Fails one time in so many.
 fn perhaps(one_in: u64) -> Result<(), LaunchError> {
+    perhaps_at(2, one_in)
+}
+
+fn perhaps_at(device: usize, one_in: u64) -> Result<(), LaunchError> {
+    if !CALM.load(Ordering::Relaxed) {
+        ASKED[device].fetch_add(1, Ordering::Relaxed);
+    }
     if CALM.load(Ordering::Relaxed) || random(one_in) > 0 {
         return Ok(());
     }
-    FAILED.fetch_add(1, Ordering::Relaxed);
+    FAILED[device].fetch_add(1, Ordering::Relaxed);
     Err(LaunchError::Kernel("failed at a random moment".to_string()))
 }
 
 /// A device that fails now and then, whatever it is asked to do.
-struct Flaky<D>(D, DeviceFacts);
+struct Flaky<D>(D, DeviceFacts, usize);
 
 impl<D: Executor> Flaky<D> {
-    fn new(device: D, id: &str) -> Flaky<D> {
+    fn new(device: D, id: &str, number: usize) -> Flaky<D> {
         let mut facts = device.facts().clone();
         facts.id = id.to_string();
         facts.fingerprint = Fingerprint(format!("flaky {}", facts.fingerprint));
-        Flaky(device, facts)
+        Flaky(device, facts, number)
     }
 }
 
 impl<D: Executor> Executor for Flaky<D> {
     fn allocate(&self, bytes: Bytes) -> Result<Box<dyn Buffer>, LaunchError> {
-        perhaps(60)?;
+        perhaps_at(self.2, 60)?;
         self.0.allocate(bytes)
     }
     fn upload(&self, data: Slice<'_>, to: &dyn Buffer) -> Result<(), LaunchError> {
-        perhaps(60)?;
+        perhaps_at(self.2, 60)?;
         self.0.upload(data, to)
     }
     fn download<'a>(&'a self, from: &'a dyn Buffer, to: SliceMut<'a>) -> Pending<'a> {
-        match perhaps(60) {
+        match perhaps_at(self.2, 60) {
             Ok(()) => self.0.download(from, to),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
     fn run(&self, batch: Batch<'_>) -> Result<Option<Nanos>, LaunchError> {
-        perhaps(8)?;
+        perhaps_at(self.2, 8)?;
         self.0.run(batch)
     }
     fn wait(&self) -> Result<(), LaunchError> {
@@ -72,7 +80,7 @@ impl<D: Executor> Executor for Flaky<D> {
         out: SliceMut<'_>,
         timed: bool,
     ) -> Result<Option<Nanos>, LaunchError> {
-        perhaps(8)?;
+        perhaps_at(self.2, 8)?;
         self.0.launch_host(launch, out, timed)
     }
     fn tolerance(&self, problem: &Problem) -> f64 {
@@ -96,7 +104,12 @@ impl<D: Executor> Device for Flaky<D> {
     fn kernels(&self) -> &[KernelInfo] {
         self.0.kernels()
     }
+    /// Plain operations on large matrices are left to the GPU, so that each device has its share.
     fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
+        let plain = matches!(problem, Problem::Matmul(_) | Problem::Elementwise(_));
+        if self.2 == 1 && plain && problem.out_len() > 1_000 {
+            return Some(Decline::because("left to the GPU"));
+        }
         self.0.declines(kernel, problem)
     }
     fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
@@ -206,8 +219,8 @@ fn five_hundred_random_expressions_are_right_while_every_device_fails_at_random_
         .no_blas()
         .patience(Patience::Estimate)
         .kernel(FlakyKernel)
-        .add_device(Flaky::new(gpu, "flaky-gpu"))
-        .add_device(Flaky::new(Worker::new(env!("CARGO_BIN_EXE_worker")), "flaky-worker"));
+        .add_device(Flaky::new(gpu, "flaky-gpu", 0))
+        .add_device(Flaky::new(Worker::new(env!("CARGO_BIN_EXE_worker")), "flaky-worker", 1));
     // Most sizes go elsewhere by rule, so that every device has its share.
     let rt = rt.offload(Offload { elementwise: Some(1 << 11), matmul: Some(1 << 16), ..Offload::default() });
     let rt = rt.build().unwrap();
@@ -233,6 +246,11 @@ fn five_hundred_random_expressions_are_right_while_every_device_fails_at_random_
             );
         }
     }
-    let failed = FAILED.load(Ordering::Relaxed);
-    assert!(failed > 20 && used.iter().all(|used| *used > 20), "{failed} failures, used {used:?}");
+    let counts = |all: &[AtomicU64; 3]| all.each_ref().map(|one| one.load(Ordering::Relaxed));
+    let (asked, failed) = (counts(&ASKED), counts(&FAILED));
+    assert!(used.iter().all(|used| *used > 20), "used {used:?}");
+    assert!(
+        failed.iter().all(|failed| *failed > 0),
+        "GPU, worker, kernel of the processor: asked {asked:?}, failed {failed:?}"
+    );
 }
