@@ -10,18 +10,21 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Mutex, OnceLock, RwLock};
 use trimtab_core::{Lookup, Problem};
 
-/// Slots of the table: a power of two. 128 KB, allocated once per planner; what a slot holds is allocated with its plan.
-const SLOTS: usize = 8_192;
+/// Slots of the first level, 90 KB: enough for most programs. A slot is found without following a pointer: one that is
+/// allocated by itself costs a warm call 2 ns.
+const FIRST: usize = 512;
+/// Slots of the second level, 1.5 MB: made when the first is half full.
+const SECOND: usize = 8_192;
 /// Plans published before the table is full; after that new ones are kept in a map behind a lock, and still found.
-const MAX_PLANS: usize = SLOTS / 2;
-/// Longest chain looked through. At half load the longest of 4,096 chains stays far below.
+const MAX_PLANS: usize = (FIRST + SECOND) / 2;
+/// Longest chain looked through. At half load the longest chain stays far below.
 const MAX_PROBES: usize = 64;
 
 /// The plan of a slot is in force.
 const IN_FORCE: u32 = 0;
 /// The plan of a slot was replaced, forgotten, or never was in force.
 const OVER: u32 = 1;
-/// From here on the plan is in force, and the next call takes that of another slot, once: this plus that slot's place.
+/// From here on the plan is in force, and the next call takes that of another slot, once: this plus that slot's number.
 const ONCE: u32 = 2;
 
 /// Which terms a plan was made under; a position in the planner's list.
@@ -41,10 +44,52 @@ impl Slot {
     fn is_over(&self) -> bool {
         self.state.load(Ordering::Acquire) == OVER
     }
+
+    /// Whether its plan is this one, whatever their numbers.
+    fn holds(&self, plan: &Plan) -> bool {
+        Plan { id: plan.id, ..self.plan } == *plan
+    }
+}
+
+/// Slots that are found by hash; their number is a power of two.
+struct Level(Box<[OnceLock<Slot>]>);
+
+impl Level {
+    fn new(slots: usize) -> Level {
+        Level((0..slots).map(|_| OnceLock::new()).collect())
+    }
+
+    /// The places of a problem's chain.
+    #[inline]
+    fn chain(&self, mixed: u64) -> impl Iterator<Item = usize> + use<> {
+        let (start, mask) = ((mixed >> 40) as usize, self.0.len() - 1);
+        (0..MAX_PROBES).map(move |probe| (start + probe) & mask)
+    }
+
+    /// The first slot of a problem that `pick` takes.
+    #[inline]
+    fn find<'a, K: Lookup, R>(
+        &'a self,
+        mixed: u64,
+        (problem, terms): (&K, TermsId),
+        pick: impl Fn(&'a Slot) -> Option<R>,
+    ) -> Option<R> {
+        for at in self.chain(mixed) {
+            let slot = self.0[at].get()?;
+            if problem.is(&slot.problem)
+                && slot.terms == terms
+                && let Some(picked) = pick(slot)
+            {
+                return Some(picked);
+            }
+        }
+        None
+    }
 }
 
 pub(crate) struct Table {
-    slots: Box<[OnceLock<Box<Slot>>]>,
+    first: Level,
+    second: OnceLock<Level>,
     used: AtomicUsize,
     writing: Mutex<()>,
     overflowing: AtomicBool,
@@ -56,7 +101,8 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new() -> Table {
         Table {
-            slots: (0..SLOTS).map(|_| OnceLock::new()).collect(),
+            first: Level::new(FIRST),
+            second: OnceLock::new(),
             used: AtomicUsize::new(0),
             writing: Mutex::new(()),
             overflowing: AtomicBool::new(false),
@@ -65,42 +111,50 @@ impl Table {
         }
     }
 
+    #[inline]
+    fn find<'a, K: Lookup, R>(
+        &'a self,
+        problem: &K,
+        terms: TermsId,
+        pick: impl Fn(&'a Slot) -> Option<R>,
+    ) -> Option<R> {
+        let mixed = mix(problem, terms);
+        let first = self.first.find(mixed, (problem, terms), &pick);
+        first.or_else(|| self.second.get()?.find(mixed, (problem, terms), pick))
+    }
+
     /// The problem as stored and its plan.
     #[inline]
     pub(crate) fn get<K: Lookup>(&self, problem: &K, terms: TermsId) -> Option<(&Problem, &Plan)> {
-        let start = place(problem.mix(), terms);
-        for probe in 0..MAX_PROBES {
-            let slot = self.slots[(start + probe) & (SLOTS - 1)].get()?;
-            if problem.is(&slot.problem) && slot.terms == terms && !slot.is_over() {
-                return Some((&slot.problem, &slot.plan));
-            }
-        }
-        None
+        self.find(problem, terms, |slot| (!slot.is_over()).then_some((&slot.problem, &slot.plan)))
     }
 
     /// The same for a call that runs at once: where a plan is to be tried, one call gets that instead.
     #[inline]
     pub(crate) fn take<K: Lookup>(&self, problem: &K, terms: TermsId) -> Option<(&Problem, &Plan)> {
-        let start = place(problem.mix(), terms);
-        for probe in 0..MAX_PROBES {
-            let slot = self.slots[(start + probe) & (SLOTS - 1)].get()?;
-            if problem.is(&slot.problem) && slot.terms == terms {
-                match slot.state.load(Ordering::Acquire) {
-                    IN_FORCE => return Some((&slot.problem, &slot.plan)),
-                    OVER => (),
-                    once => return Some((&slot.problem, self.claim(slot, once))),
-                }
-            }
-        }
-        None
+        self.find(problem, terms, |slot| match slot.state.load(Ordering::Acquire) {
+            IN_FORCE => Some((&slot.problem, &slot.plan)),
+            OVER => None,
+            once => Some((&slot.problem, self.claim(slot, once))),
+        })
     }
 
     /// The plan to be tried, for the one call that comes first; the plan in force for all others.
     #[cold]
     fn claim<'a>(&'a self, slot: &'a Slot, once: u32) -> &'a Plan {
         let first = slot.state.compare_exchange(once, IN_FORCE, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        let tried = self.slots.get((once - ONCE) as usize).and_then(OnceLock::get).filter(|_| first);
+        let tried = self.slot(once - ONCE).filter(|_| first);
         tried.map_or(&slot.plan, |tried| &tried.plan)
+    }
+
+    /// The slot of that number: from one on in the first level, from there on in the second.
+    fn slot(&self, id: u32) -> Option<&Slot> {
+        let at = (id as usize).checked_sub(1)?;
+        let place = match at.checked_sub(FIRST) {
+            None => self.first.0.get(at),
+            Some(at) => self.second.get()?.0.get(at),
+        };
+        place?.get()
     }
 
     /// Lets the next call of a problem run another plan, once, if the one of that number is in force: the plan with the
@@ -113,46 +167,27 @@ impl Table {
         plan: Plan,
     ) -> Option<Plan> {
         let _guard = self.writing.lock();
-        let slot = self.slots.get((in_force as usize).checked_sub(1)?)?.get()?;
+        let slot = self.slot(in_force)?;
         if slot.problem != *problem || slot.terms != terms || slot.state.load(Ordering::Acquire) != IN_FORCE {
             return None;
         }
-        let at = self.aside(problem, terms, plan)?;
-        let once = ONCE + at as u32;
+        // Its place is the same each time.
+        let before =
+            self.find(problem, terms, |slot| (slot.is_over() && slot.holds(&plan)).then_some(slot.plan));
+        let tried = match before {
+            Some(before) => before,
+            None if self.is_crowded() => return None,
+            None => self.fill(problem, terms, plan, OVER, MAX_PLANS)?,
+        };
+        let once = ONCE + tried.id;
         slot.state.compare_exchange(IN_FORCE, once, Ordering::AcqRel, Ordering::Acquire).ok()?;
-        Some(self.slots[at].get()?.plan)
+        Some(tried)
     }
 
     /// Takes back what [`try_once`](Table::try_once) asked for, if no call has come meanwhile; whether none has.
     pub(crate) fn take_back(&self, in_force: u32, tried: u32) -> bool {
-        let Some(at) = (in_force as usize).checked_sub(1) else { return false };
-        let Some(slot) = self.slots.get(at).and_then(OnceLock::get) else { return false };
-        let once = ONCE + tried.saturating_sub(1);
-        slot.state.compare_exchange(once, IN_FORCE, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// The place of a plan that is not in force, the same each time. The lock is the caller's.
-    fn aside(&self, problem: &Problem, terms: TermsId, mut plan: Plan) -> Option<usize> {
-        let start = place(problem.mix(), terms);
-        for at in (0..MAX_PROBES).map(|probe| (start + probe) & (SLOTS - 1)) {
-            match self.slots[at].get() {
-                Some(slot) => {
-                    let same = slot.problem == *problem && slot.terms == terms && slot.is_over();
-                    if same && (Plan { id: 0, ..slot.plan }) == (Plan { id: 0, ..plan }) {
-                        return Some(at);
-                    }
-                }
-                None if self.is_crowded() => return None,
-                None => {
-                    plan.id = at as u32 + 1;
-                    let state = AtomicU32::new(OVER);
-                    let _ = self.slots[at].set(Box::new(Slot { problem: *problem, terms, plan, state }));
-                    self.used.fetch_add(1, Ordering::Relaxed);
-                    return Some(at);
-                }
-            }
-        }
-        None
+        let Some(slot) = self.slot(in_force) else { return false };
+        slot.state.compare_exchange(ONCE + tried, IN_FORCE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// A plan that came after the table was full.
@@ -186,7 +221,7 @@ impl Table {
 
     /// The plan of that number and what it is for, if it is in force.
     pub(crate) fn in_force(&self, id: u32) -> Option<(Problem, TermsId, Plan)> {
-        let slot = self.slots.get((id as usize).checked_sub(1)?)?.get()?;
+        let slot = self.slot(id)?;
         (!slot.is_over()).then_some((slot.problem, slot.terms, slot.plan))
     }
 
@@ -195,73 +230,61 @@ impl Table {
         self.used.load(Ordering::Relaxed) > MAX_PLANS / 2
     }
 
-    fn put(&self, problem: &Problem, terms: TermsId, mut plan: Plan, most: usize) -> Plan {
-        let start = place(problem.mix(), terms);
-        let chain = (0..MAX_PROBES).map(|probe| (start + probe) & (SLOTS - 1));
-        let mut empty = None;
-        let mut older = None;
-        let mut earlier = None;
-        for at in chain {
-            match self.slots[at].get() {
-                Some(slot) => {
-                    let same = slot.problem == *problem && slot.terms == terms;
-                    let over = slot.is_over();
-                    if same && !over {
-                        older = Some(slot);
-                    } else if same && (Plan { id: 0, ..slot.plan }) == (Plan { id: 0, ..plan }) {
-                        earlier = Some(slot);
-                    }
-                }
-                None => {
-                    empty = Some(at);
-                    break;
-                }
+    /// Fills an empty slot, if fewer than `most` are used: of the second level once the first is half full. The lock is the
+    /// caller's.
+    fn fill(
+        &self,
+        problem: &Problem,
+        terms: TermsId,
+        mut plan: Plan,
+        state: u32,
+        most: usize,
+    ) -> Option<Plan> {
+        let used = self.used.load(Ordering::Relaxed);
+        let mixed = mix(problem, terms);
+        let empty = |level: &Level| level.chain(mixed).find(|&at| level.0[at].get().is_none());
+        let (level, before, at) = match empty(&self.first).filter(|_| used < FIRST / 2) {
+            Some(at) => (&self.first, 0, at),
+            None => {
+                let second = self.second.get_or_init(|| Level::new(SECOND));
+                (second, FIRST, empty(second).filter(|_| used < most)?)
             }
-        }
-        if let Some(older) = older
-            && (Plan { id: 0, ..older.plan }) == (Plan { id: 0, ..plan })
-        {
+        };
+        plan.id = (before + at) as u32 + 1;
+        // The slot is empty and the lock is ours, so this never fails.
+        let _ = level.0[at].set(Slot { problem: *problem, terms, plan, state: AtomicU32::new(state) });
+        self.used.fetch_add(1, Ordering::Relaxed);
+        Some(plan)
+    }
+
+    fn put(&self, problem: &Problem, terms: TermsId, mut plan: Plan, most: usize) -> Plan {
+        let older = self.find(problem, terms, |slot| (!slot.is_over()).then_some(slot));
+        if let Some(older) = older.filter(|older| older.holds(&plan)) {
             return older.plan;
         }
         // A plan that was in force before is so again in its old slot: going back and forth takes no room.
-        if let Some(earlier) = earlier {
+        if let Some(earlier) = self.find(problem, terms, |slot| slot.holds(&plan).then_some(slot)) {
             earlier.state.store(IN_FORCE, Ordering::Release);
-            if let Some(older) = older {
-                self.end(older);
-            }
-            return earlier.plan;
-        }
-        match empty.filter(|_| self.used.load(Ordering::Relaxed) < most) {
-            Some(at) => {
-                plan.id = at as u32 + 1;
-                // The slot is empty and the lock is ours, so this never fails.
-                let state = AtomicU32::new(IN_FORCE);
-                let _ = self.slots[at].set(Box::new(Slot { problem: *problem, terms, plan, state }));
-                self.used.fetch_add(1, Ordering::Relaxed);
-            }
-            None => {
-                plan.id = 0;
-                if let Ok(mut map) = self.overflow.write() {
-                    // The map is bounded too: when it is full, it starts over; plans are found again in wisdom.
-                    if map.len() >= MAX_PLANS {
-                        map.clear();
-                    }
-                    map.insert((*problem, terms), plan);
+            plan = earlier.plan;
+        } else if let Some(filled) = self.fill(problem, terms, plan, IN_FORCE, most) {
+            plan = filled;
+        } else {
+            plan.id = 0;
+            if let Ok(mut map) = self.overflow.write() {
+                // The map is bounded too: when it is full, it starts over; plans are found again in wisdom.
+                if map.len() >= MAX_PLANS {
+                    map.clear();
                 }
-                self.overflowing.store(true, Ordering::Release);
+                map.insert((*problem, terms), plan);
             }
+            self.overflowing.store(true, Ordering::Release);
         }
         // Only now: whoever looks meanwhile finds the old plan, or the new one behind it.
         if let Some(older) = older {
-            self.end(older);
+            older.state.store(OVER, Ordering::Release);
+            self.replaced.fetch_add(1, Ordering::Relaxed);
         }
         plan
-    }
-
-    /// Another plan takes this one's place.
-    fn end(&self, older: &Slot) {
-        older.state.store(OVER, Ordering::Release);
-        self.replaced.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often a plan that was in force ceased to be: what rests on such plans may have to be thought over.
@@ -271,7 +294,8 @@ impl Table {
 
     /// Forgets these plans: the next call of their problems plans anew.
     pub(crate) fn clear(&self, these: impl Fn(&Plan) -> bool) {
-        for slot in self.slots.iter().filter_map(OnceLock::get).filter(|slot| these(&slot.plan)) {
+        let slots = [Some(&self.first), self.second.get()].into_iter().flatten().flat_map(|level| &level.0);
+        for slot in slots.filter_map(OnceLock::get).filter(|slot| these(&slot.plan)) {
             slot.state.store(OVER, Ordering::Release);
         }
         self.replaced.fetch_add(1, Ordering::Relaxed);
@@ -281,11 +305,10 @@ impl Table {
     }
 }
 
-/// Where a problem's chain starts.
+/// What a problem's chain starts from.
 #[inline]
-fn place(mixed: u64, terms: TermsId) -> usize {
-    let mixed = (mixed ^ u64::from(terms.0)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    (mixed >> 40) as usize
+fn mix(problem: &impl Lookup, terms: TermsId) -> u64 {
+    (problem.mix() ^ u64::from(terms.0)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 #[cfg(test)]
