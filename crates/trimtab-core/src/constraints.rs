@@ -106,39 +106,19 @@ impl fmt::Display for Terms {
     }
 }
 
-/// How much effort a new problem may cost, least first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Patience {
-    /// Nothing is measured or estimated anew: what is remembered, else the default. Reproducible.
-    Off,
-    /// The model decides; nothing is measured.
-    Estimate,
-    /// The model's leaders are raced within the budget.
-    #[default]
-    Measure,
-    /// Every legal point of every kernel is raced within the budget.
-    Exhaustive,
-}
-
-impl Patience {
-    /// Every level, least effort first.
-    pub const ALL: [Patience; 4] =
-        [Patience::Off, Patience::Estimate, Patience::Measure, Patience::Exhaustive];
-
-    /// The name used in the environment, the command line and wisdom.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Patience::Off => "off",
-            Patience::Estimate => "estimate",
-            Patience::Measure => "measure",
-            Patience::Exhaustive => "exhaustive",
-        }
-    }
-}
-
-impl fmt::Display for Patience {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+crate::named! {
+    /// How much effort a new problem may cost, least first.
+    #[derive(Default)]
+    pub enum Patience {
+        /// Nothing is measured or estimated anew: what is remembered, else the default. Reproducible.
+        Off = "off",
+        /// The model decides; nothing is measured.
+        Estimate = "estimate",
+        /// The model's leaders are raced within the budget.
+        #[default]
+        Measure = "measure",
+        /// Every legal point of every kernel is raced within the budget.
+        Exhaustive = "exhaustive",
     }
 }
 

@@ -20,25 +20,15 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// The kind of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DeviceKind {
-    /// The processor this process runs on.
-    Cpu,
-    /// A graphics processor.
-    Gpu,
-    /// Recorded measurements of a machine.
-    Recorded,
-}
-
-impl DeviceKind {
-    /// The name shown to people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DeviceKind::Cpu => "cpu",
-            DeviceKind::Gpu => "gpu",
-            DeviceKind::Recorded => "recorded",
-        }
+crate::named! {
+    /// The kind of a device.
+    pub enum DeviceKind {
+        /// The processor this process runs on.
+        Cpu = "cpu",
+        /// A graphics processor.
+        Gpu = "gpu",
+        /// Recorded measurements of a machine.
+        Recorded = "recorded",
     }
 }
 
@@ -149,31 +139,19 @@ impl DeviceFacts {
     }
 }
 
-/// What sort of adapter a GPU is: which strategy it gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AdapterClass {
-    /// A card with memory of its own.
-    Discrete,
-    /// On the processor's chip, sharing its memory.
-    Integrated,
-    /// A GPU of another machine or hypervisor.
-    Virtual,
-    /// The processor pretending to be a GPU.
-    Software,
-    /// The driver does not say.
-    Unknown,
-}
-
-impl AdapterClass {
-    /// The name shown to people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            AdapterClass::Discrete => "discrete",
-            AdapterClass::Integrated => "integrated",
-            AdapterClass::Virtual => "virtual",
-            AdapterClass::Software => "software",
-            AdapterClass::Unknown => "unknown",
-        }
+crate::named! {
+    /// What sort of adapter a GPU is: which strategy it gets.
+    pub enum AdapterClass {
+        /// A card with memory of its own.
+        Discrete = "discrete",
+        /// On the processor's chip, sharing its memory.
+        Integrated = "integrated",
+        /// A GPU of another machine or hypervisor.
+        Virtual = "virtual",
+        /// The processor pretending to be a GPU.
+        Software = "software",
+        /// The driver does not say.
+        Unknown = "unknown",
     }
 }
 

@@ -61,34 +61,21 @@ impl fmt::Display for KernelVersion {
     }
 }
 
-/// What sort of implementation a kernel is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum VariantClass {
-    /// Plain loops; the yardstick of correctness. Never declines.
-    Reference,
-    /// Blocked for caches.
-    Tiled,
-    /// Built on vector instructions.
-    Vectorized,
-    /// Spread over threads.
-    Parallel,
-    /// From a library.
-    Library,
-    /// Brought by the user.
-    Custom,
-}
-
-impl VariantClass {
-    /// The name shown to people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            VariantClass::Reference => "reference",
-            VariantClass::Tiled => "tiled",
-            VariantClass::Vectorized => "vectorized",
-            VariantClass::Parallel => "parallel",
-            VariantClass::Library => "library",
-            VariantClass::Custom => "custom",
-        }
+crate::named! {
+    /// What sort of implementation a kernel is.
+    pub enum VariantClass {
+        /// Plain loops; the yardstick of correctness. Never declines.
+        Reference = "reference",
+        /// Blocked for caches.
+        Tiled = "tiled",
+        /// Built on vector instructions.
+        Vectorized = "vectorized",
+        /// Spread over threads.
+        Parallel = "parallel",
+        /// From a library.
+        Library = "library",
+        /// Brought by the user.
+        Custom = "custom",
     }
 }
 

@@ -10,6 +10,7 @@ mod dtype;
 mod estimate;
 mod kernel;
 mod measurement;
+mod named;
 mod problem;
 mod random_numbers;
 mod space;

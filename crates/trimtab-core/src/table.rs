@@ -7,6 +7,7 @@ use crate::{
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// A kernel without its types: typed problem and settings on one side, nouns on the other.
 pub trait AnyKernel<C: Context>: Send + Sync {
@@ -72,11 +73,18 @@ impl<C: Context, V: Variant<C>> AnyKernel<C> for Erased<V> {
 }
 
 /// The kernels of a device. A kernel that panics when it is asked declines, one that panics when launched fails: a user's
-/// kernel must not end the planning or the calls of others.
+/// kernel must not end the planning or the calls of others. Clones are cheap and share the kernels.
 pub struct KernelTable<C: Context> {
-    kernels: Vec<Box<dyn AnyKernel<C>>>,
-    infos: Vec<KernelInfo>,
+    kernels: Arc<[Box<dyn AnyKernel<C>>]>,
+    infos: Arc<[KernelInfo]>,
     users: Range<usize>,
+}
+
+impl<C: Context> Clone for KernelTable<C> {
+    fn clone(&self) -> KernelTable<C> {
+        let KernelTable { kernels, infos, users } = self;
+        KernelTable { kernels: Arc::clone(kernels), infos: Arc::clone(infos), users: users.clone() }
+    }
 }
 
 impl<C: Context> KernelTable<C> {
@@ -93,7 +101,7 @@ impl<C: Context> KernelTable<C> {
         for info in infos[users.clone()].iter_mut().filter(|info| info.class == VariantClass::Reference) {
             info.class = VariantClass::Custom;
         }
-        KernelTable { kernels, infos, users }
+        KernelTable { kernels: kernels.into(), infos: infos.into(), users }
     }
 
     /// The kernels.
@@ -147,7 +155,7 @@ impl<C: Context> KernelTable<C> {
     }
 
     /// Launches a kernel.
-    #[inline]
+    #[inline(always)]
     pub fn launch(
         &self,
         kernel: KernelId,

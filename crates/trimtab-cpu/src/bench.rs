@@ -89,7 +89,7 @@ impl Bench for CpuBench<'_> {
         timeout: Nanos,
     ) -> Result<Sample, Failure> {
         let bed = self.bed()?;
-        let kernels = Arc::clone(self.device.table());
+        let kernels = self.device.table().clone();
         let (problem, point) = (self.problem, *point);
         let iterations = iterations.max(1);
         let known = self.checked.iter().position(|entry| (entry.0, entry.1) == (kernel, point));

@@ -40,7 +40,7 @@ pub struct CpuOptions {
 /// The processor this process runs on.
 pub struct CpuDevice {
     facts: DeviceFacts,
-    kernels: Arc<KernelTable<Cpu>>,
+    kernels: KernelTable<Cpu>,
     pool: Pool,
     rates: OnceLock<Rates>,
     root: PathBuf,
@@ -68,7 +68,7 @@ impl CpuDevice {
             .then(|| root.clone())
             .filter(|root| probe::energy_uj(root).is_some());
         CpuDevice {
-            kernels: Arc::new(kernels::table(libraries, options.kernels)),
+            kernels: kernels::table(libraries, options.kernels),
             pool: Pool::new(options.threads.map_or(facts.threads, |cap| cap.min(facts.threads))),
             facts,
             rates: OnceLock::new(),
@@ -86,7 +86,7 @@ impl CpuDevice {
     }
 
     /// Runs a kernel on the caller's operands. A panic inside a kernel is an error, not the end.
-    #[inline]
+    #[inline(always)]
     pub fn launch(
         &self,
         kernel: KernelId,
@@ -108,7 +108,7 @@ impl CpuDevice {
         &self.pool
     }
 
-    pub(crate) fn table(&self) -> &Arc<KernelTable<Cpu>> {
+    pub(crate) fn table(&self) -> &KernelTable<Cpu> {
         &self.kernels
     }
 

@@ -151,14 +151,14 @@ fn every_elementwise_kernel_at_every_point_agrees_with_the_reference() {
     ];
     let mut problems = Vec::new();
     for dtype in [DType::F32, DType::F64, DType::I32] {
-        for &op in UnaryOp::ALL {
+        for op in UnaryOp::ALL {
             // What an element type does not have is refused when the problem is made; see below.
             if Elementwise::unary(op, dtype, &[1]).is_ok() {
                 let name = op.name();
                 problems.extend(unary.iter().map(|size| format!("elementwise.{name}:{dtype}:{size}")));
             }
         }
-        for &op in BinaryOp::ALL {
+        for op in BinaryOp::ALL {
             let name = op.name();
             problems.extend(binary.iter().map(|sizes| format!("elementwise.{name}:{dtype}:{sizes}")));
         }
@@ -197,7 +197,7 @@ fn every_reduction_kernel_at_every_point_agrees_with_the_reference() {
     let of_nothing = ["0", "0x3:axis0", "3x0:axis1", "2x0x5:axis1"];
     let mut problems = Vec::new();
     for dtype in [DType::F32, DType::F64, DType::I32] {
-        for &op in ReduceOp::ALL {
+        for op in ReduceOp::ALL {
             if op == ReduceOp::Mean && !dtype.is_float() {
                 continue;
             }

@@ -129,25 +129,13 @@ pub struct HostLaunch<'a> {
     pub inputs: &'a [Slice<'a>],
 }
 
-/// What a device keeps between processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kept {
-    /// Kernels its driver built.
-    Kernels,
-    /// Its measured speeds.
-    Speeds,
-}
-
-impl Kept {
-    /// Everything that is kept.
-    pub const ALL: [Kept; 2] = [Kept::Kernels, Kept::Speeds];
-
-    /// The name it is kept under.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kept::Kernels => "built",
-            Kept::Speeds => "speeds",
-        }
+trimtab_core::named! {
+    /// What a device keeps between processes.
+    pub enum Kept {
+        /// Kernels its driver built.
+        Kernels = "built",
+        /// Its measured speeds.
+        Speeds = "speeds",
     }
 }
 

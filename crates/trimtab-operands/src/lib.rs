@@ -16,6 +16,6 @@ pub use executor::{
 };
 pub use half::f16;
 pub use operands::{Operands, making_takes};
-pub use slice::{Data, Element, Slice, SliceMut};
+pub use slice::{Data, Element, Lend, Slice, SliceMut};
 pub use standin::stand_ins;
 pub use trimtab_core::DType;

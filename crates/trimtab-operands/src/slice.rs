@@ -245,12 +245,6 @@ impl<'a> SliceMut<'a> {
         each!(self, SliceMut(slice) => dtype_of(slice))
     }
 
-    /// The same slice for a shorter while.
-    #[inline]
-    pub fn reborrow(&mut self) -> SliceMut<'_> {
-        each!(self, SliceMut(slice) => Element::erase_mut(slice))
-    }
-
     /// The elements as they lie in memory.
     pub fn into_bytes(self) -> &'a mut [u8] {
         each!(self, SliceMut(slice) => bytemuck::cast_slice_mut(slice))
@@ -259,6 +253,33 @@ impl<'a> SliceMut<'a> {
     /// As [`Slice::of_bytes`], for writing.
     pub fn of_bytes(dtype: DType, bytes: &'a mut [u8]) -> SliceMut<'a> {
         by_dtype!(dtype, T => T::erase_mut(cast_mut(bytes)))
+    }
+}
+
+/// An output that is lent to one launch after another. A slice with its type stays in registers up to the kernel: erased before,
+/// it is copied from frame to frame.
+pub trait Lend {
+    /// The output for one launch.
+    fn lend(&mut self) -> SliceMut<'_>;
+}
+
+impl<T: Element> Lend for &mut [T] {
+    #[inline(always)]
+    fn lend(&mut self) -> SliceMut<'_> {
+        T::erase_mut(self)
+    }
+}
+
+impl Lend for SliceMut<'_> {
+    #[inline(always)]
+    fn lend(&mut self) -> SliceMut<'_> {
+        each!(self, SliceMut(slice) => Element::erase_mut(slice))
+    }
+}
+
+impl Lend for Data {
+    fn lend(&mut self) -> SliceMut<'_> {
+        self.slice_mut()
     }
 }
 

@@ -12,27 +12,13 @@ const HEAD: &str = "trimtab calibration 1";
 const LONG: Nanos = Nanos::from_millis(1_500);
 const LONG_QUICK: Nanos = Nanos::from_millis(250);
 
-/// Where the times of a device come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A ladder was measured here.
-    Measured,
-    /// A profile file was read.
-    Imported,
-}
-
-impl Origin {
-    /// One word for people, programs and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Origin::Measured => "measured",
-            Origin::Imported => "imported",
-        }
-    }
-
-    /// The origin of that name.
-    fn parse(name: &str) -> Option<Origin> {
-        [Origin::Measured, Origin::Imported].into_iter().find(|origin| origin.name() == name)
+trimtab_core::named! {
+    /// Where the times of a device come from.
+    pub enum Origin {
+        /// A ladder was measured here.
+        Measured = "measured",
+        /// A profile file was read.
+        Imported = "imported",
     }
 }
 

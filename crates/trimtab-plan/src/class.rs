@@ -1,47 +1,27 @@
 //! Classes of operations whose calls cost alike by size: what thresholds are set for and what is calibrated.
 
-use std::fmt;
 use trimtab_core::{DType, ElementwiseOp, Problem, Step};
 
 /// A product whose longest side is more than this many times its shortest costs by its bytes, not by its arithmetic.
 const LONGEST_SIDE: u64 = 8;
 
-/// A class of operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// One operand, element by element.
-    Unary,
-    /// Two operands or a chain, element by element.
-    Elementwise,
-    /// Many elements to one.
-    Reduction,
-    /// Reordering of axes.
-    Transpose,
-    /// Matrix products.
-    Matmul,
+trimtab_core::named! {
+    /// A class of operations.
+    pub enum Class {
+        /// One operand, element by element.
+        Unary = "unary",
+        /// Two operands or a chain, element by element.
+        Elementwise = "elementwise",
+        /// Many elements to one.
+        Reduction = "reduction",
+        /// Reordering of axes.
+        Transpose = "transpose",
+        /// Matrix products.
+        Matmul = "matmul",
+    }
 }
 
 impl Class {
-    /// Every class.
-    pub const ALL: [Class; 5] =
-        [Class::Unary, Class::Elementwise, Class::Reduction, Class::Transpose, Class::Matmul];
-
-    /// The name in the environment, in files and for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Unary => "unary",
-            Class::Elementwise => "elementwise",
-            Class::Reduction => "reduction",
-            Class::Transpose => "transpose",
-            Class::Matmul => "matmul",
-        }
-    }
-
-    /// The class of that name.
-    pub fn parse(name: &str) -> Option<Class> {
-        Class::ALL.into_iter().find(|class| class.name() == name)
-    }
-
     /// What its sizes count.
     pub const fn unit(self) -> &'static str {
         match self {
@@ -114,12 +94,6 @@ impl Class {
             Class::Matmul => 8.0,
             _ => 4.0,
         }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -182,7 +182,7 @@ fn functions_of_special_values_are_those_of_the_reference() {
             // Finite only in wider types; the last is below the smallest normal number of f32.
             values.extend([1e30, -1e30, 3e38, -3e38, 1e-40]);
         }
-        for &op in UnaryOp::ALL {
+        for op in UnaryOp::ALL {
             let exact = matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu);
             if dtype == "f64" && !exact {
                 continue;
@@ -199,7 +199,7 @@ fn pairs_of_special_values_give_what_the_reference_gives() {
     let left: Vec<f64> = (0..count * count).map(|index| SPECIAL[index / count]).collect();
     let right: Vec<f64> = (0..count * count).map(|index| SPECIAL[index % count]).collect();
     for dtype in ["f32", "f16", "f64"] {
-        for &op in BinaryOp::ALL {
+        for op in BinaryOp::ALL {
             if dtype == "f64" && op == BinaryOp::Pow {
                 continue;
             }
@@ -215,7 +215,7 @@ fn integers_at_the_ends_of_their_range_wrap_as_the_reference_does() {
     let count = values.len();
     let left: Vec<i32> = (0..count * count).map(|index| values[index / count]).collect();
     let right: Vec<i32> = (0..count * count).map(|index| values[index % count]).collect();
-    for &op in BinaryOp::ALL {
+    for op in BinaryOp::ALL {
         let text = format!("elementwise.{}:i32:{}", op.name(), left.len());
         same_as_the_reference(&text, Data::I32(left.clone()), Data::I32(right.clone()));
     }

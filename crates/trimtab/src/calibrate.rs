@@ -3,7 +3,7 @@
 use crate::runtime::{CALIBRATION, HOST, Runtime, blob_name};
 use std::sync::Arc;
 use trimtab_core::{Bytes, Device, Nanos, Patience, Problem};
-use trimtab_operands::{Data, HostLaunch, Operands, Slice};
+use trimtab_operands::{Data, Operands, Slice};
 use trimtab_plan::calibration::{Calibration, DeviceTimes, Ladder, Origin, measure};
 use trimtab_plan::{Class, Plan, TuneRequest};
 use trimtab_tune::{Rules, Stopwatch};
@@ -135,8 +135,7 @@ impl Runtime {
         let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
         let watch = Stopwatch::start();
         for _ in 0..calls {
-            let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs: &inputs };
-            self.launch_once(plan, launch, out.slice_mut(), false).ok()?;
+            self.launch_once(plan, problem, &inputs, out, false).ok()?;
         }
         Some(Nanos(watch.elapsed().0 / calls.max(1)))
     }

@@ -267,7 +267,7 @@ fn reductions_of_views_along_every_axis_are_those_of_plain_loops() {
         numbers(&[1, 1, 1]),
     ];
     for view in views {
-        for &op in ReduceOp::ALL {
+        for op in ReduceOp::ALL {
             for axis in 0..3 {
                 let found = runtime().reduce(op, &view, axis).unwrap();
                 let mut kept = view.shape().to_vec();

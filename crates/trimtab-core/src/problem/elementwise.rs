@@ -4,31 +4,10 @@ use super::{MAX_RANK, ProblemError, element_count, write_sizes};
 use crate::DType;
 use std::fmt;
 
-macro_rules! named_ops {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum $name { $($(#[$doc])* $variant,)* }
-        impl $name {
-            /// Every one of them.
-            pub const ALL: &'static [$name] = &[$($name::$variant),*];
-            /// The name in a problem's text form.
-            pub const fn name(self) -> &'static str {
-                match self { $($name::$variant => $text,)* }
-            }
-            /// The one of that name.
-            pub fn parse(name: &str) -> Option<$name> {
-                $name::ALL.iter().copied().find(|op| op.name() == name)
-            }
-        }
-    };
-}
-pub(super) use named_ops;
-
-named_ops! {
+crate::named! {
     /// Functions of one element.
-    UnaryOp {
+    #[repr(u8)]
+    pub enum UnaryOp {
         /// `-x`; wraps for integers.
         Neg = "neg",
         /// `|x|`; wraps for integers.
@@ -50,9 +29,10 @@ named_ops! {
     }
 }
 
-named_ops! {
+crate::named! {
     /// Functions of two elements.
-    BinaryOp {
+    #[repr(u8)]
+    pub enum BinaryOp {
         /// `a + b`; wraps for integers.
         Add = "add",
         /// `a - b`; wraps for integers.

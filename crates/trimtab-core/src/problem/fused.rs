@@ -31,37 +31,21 @@ pub enum Step {
     Binary(BinaryOp),
 }
 
-/// Along which of the two dimensions of the result an input varies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Varies {
-    /// An element for each of the result.
-    All,
-    /// One for each row: it varies along the outer dimension.
-    Rows,
-    /// One for each column: it varies along the inner dimension.
-    Columns,
-    /// One for all.
-    Nowhere,
+crate::named! {
+    /// Along which of the two dimensions of the result an input varies.
+    pub enum Varies {
+        /// An element for each of the result.
+        All = "all",
+        /// One for each row: it varies along the outer dimension.
+        Rows = "rows",
+        /// One for each column: it varies along the inner dimension.
+        Columns = "columns",
+        /// One for all.
+        Nowhere = "one",
+    }
 }
 
 impl Varies {
-    const ALL: [Varies; 4] = [Varies::Nowhere, Varies::Rows, Varies::Columns, Varies::All];
-
-    /// The word in a problem's text form.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Varies::All => "all",
-            Varies::Rows => "rows",
-            Varies::Columns => "columns",
-            Varies::Nowhere => "one",
-        }
-    }
-
-    /// The one of that name.
-    pub fn parse(name: &str) -> Option<Varies> {
-        Varies::ALL.into_iter().find(|varies| varies.name() == name)
-    }
-
     /// The one that varies along these.
     pub const fn along(outer: bool, inner: bool) -> Varies {
         match (outer, inner) {

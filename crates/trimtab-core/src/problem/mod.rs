@@ -45,55 +45,21 @@ pub enum Problem {
     Custom(Custom),
 }
 
-/// The operation of a problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Operation {
-    /// See [`Matmul`].
-    Matmul,
-    /// See [`Elementwise`].
-    Elementwise,
-    /// See [`Reduce`].
-    Reduce,
-    /// See [`Transpose`].
-    Transpose,
-    /// See [`Fused`].
-    Fused,
-    /// See [`Custom`].
-    Custom,
-}
-
-impl Operation {
-    /// Every operation.
-    pub const ALL: [Operation; 6] = [
-        Operation::Matmul,
-        Operation::Elementwise,
-        Operation::Reduce,
-        Operation::Transpose,
-        Operation::Fused,
-        Operation::Custom,
-    ];
-
-    /// The name used on the command line and at the start of a problem's text.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Operation::Matmul => "matmul",
-            Operation::Elementwise => "elementwise",
-            Operation::Reduce => "reduce",
-            Operation::Transpose => "transpose",
-            Operation::Fused => "fused",
-            Operation::Custom => "custom",
-        }
-    }
-
-    /// The operation of that name.
-    pub fn parse(name: &str) -> Option<Operation> {
-        Operation::ALL.into_iter().find(|operation| operation.name() == name)
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+crate::named! {
+    /// The operation of a problem.
+    pub enum Operation {
+        /// See [`Matmul`].
+        Matmul = "matmul",
+        /// See [`Elementwise`].
+        Elementwise = "elementwise",
+        /// See [`Reduce`].
+        Reduce = "reduce",
+        /// See [`Transpose`].
+        Transpose = "transpose",
+        /// See [`Fused`].
+        Fused = "fused",
+        /// See [`Custom`].
+        Custom = "custom",
     }
 }
 

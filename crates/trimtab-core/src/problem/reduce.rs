@@ -1,13 +1,13 @@
 //! Many elements to one.
 
-use super::elementwise::named_ops;
 use super::{ProblemError, element_count, write_sizes};
 use crate::DType;
 use std::fmt;
 
-named_ops! {
+crate::named! {
     /// How many elements become one.
-    ReduceOp {
+    #[repr(u8)]
+    pub enum ReduceOp {
         /// Sum, at least pairwise-accurate; zero of nothing.
         Sum = "sum",
         /// Arithmetic mean; floating point only.

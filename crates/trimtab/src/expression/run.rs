@@ -12,7 +12,7 @@ use crate::runtime::{HOST, Runtime};
 use crate::tensor::{AnyTensor, allocate_result, element_count};
 use std::sync::atomic::Ordering;
 use trimtab_core::{DType, LaunchError, MAX_INPUTS, Problem};
-use trimtab_operands::{Data, HostLaunch, Slice};
+use trimtab_operands::{Data, Slice};
 use trimtab_plan::{Plan, Planner, TermsId};
 use trimtab_tune::Stopwatch;
 
@@ -154,9 +154,7 @@ impl Runtime {
         let mut out = allocate_result(dtype, element_count(dtype, shape)?)?;
         let planner = self.planner();
         retrying(planner, step.terms, problem, self.plan_of(step.terms, problem)?, |plan| {
-            let (kernel, point, inputs) = (plan.kernel, &plan.point, &inputs[..used]);
-            let launch = HostLaunch { kernel, problem, point, inputs };
-            self.launch_once(plan, launch, out.slice_mut(), planner.should_time(plan))
+            self.launch_once(plan, problem, &inputs[..used], &mut out, planner.should_time(plan))
         })?;
         AnyTensor::from_data(out, dtype, shape)
     }

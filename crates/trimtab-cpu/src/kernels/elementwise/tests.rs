@@ -116,7 +116,7 @@ const UNARY: [u64; 12] = [0, 1, 2, 7, 15, 16, 17, 63, 64, 65, 257, 40_003];
 #[test]
 fn every_kernel_at_every_point_agrees_with_the_reference_on_unary_functions() {
     let (pool, facts) = (Pool::new(2), facts());
-    for &op in UnaryOp::ALL {
+    for op in UnaryOp::ALL {
         for len in UNARY {
             for dtype in [DType::F32, DType::F64, DType::I32] {
                 let Ok(problem) = Elementwise::unary(op, dtype, &[len]) else { continue };
@@ -153,7 +153,7 @@ fn every_kernel_at_every_point_agrees_with_the_reference_whatever_is_broadcast()
         (&[40_961], &[40_961]),
     ];
     let mut points = 0;
-    for &op in BinaryOp::ALL {
+    for op in BinaryOp::ALL {
         for (lhs, rhs) in shapes {
             for dtype in [DType::F32, DType::F64, DType::I32] {
                 let problem = Elementwise::binary(op, dtype, lhs, rhs).unwrap();
@@ -217,7 +217,7 @@ fn special_values_are_right_in_every_kernel() {
                 16_777_217.0,
                 -16_777_215.0,
             ];
-            for &op in UnaryOp::ALL {
+            for op in UnaryOp::ALL {
                 if op == UnaryOp::Gelu {
                     continue; // below, with its own tolerance
                 }
@@ -231,7 +231,7 @@ fn special_values_are_right_in_every_kernel() {
                     rhs.push(b);
                 }
             }
-            for &op in BinaryOp::ALL {
+            for op in BinaryOp::ALL {
                 let problem =
                     Elementwise::binary(op, $type::DTYPE, &[lhs.len() as u64], &[rhs.len() as u64]).unwrap();
                 compare::<$type>(&problem, &lhs, &rhs, &pool, &facts);
@@ -280,7 +280,7 @@ fn integers_wrap_and_negative_powers_round_toward_zero() {
     }
     // Long enough that the parallel kernel takes it.
     let (wide, other) = (wide.repeat(500), other.repeat(500));
-    for &op in BinaryOp::ALL {
+    for op in BinaryOp::ALL {
         let len = wide.len() as u64;
         let problem = Elementwise::binary(op, DType::I32, &[len], &[len]).unwrap();
         compare::<i32>(&problem, &wide, &other, &pool, &facts);

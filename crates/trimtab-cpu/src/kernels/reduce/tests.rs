@@ -84,7 +84,7 @@ fn every_kernel_at_every_point_agrees_with_the_reference() {
         (1, 1, 70_000),
     ];
     let mut points = 0;
-    for &op in ReduceOp::ALL {
+    for op in ReduceOp::ALL {
         for (outer, len, inner) in shapes {
             for dtype in [DType::F32, DType::F64, DType::I32] {
                 if op == ReduceOp::Mean && dtype == DType::I32 {
@@ -127,7 +127,7 @@ fn parts_of_a_sum_may_be_larger_than_the_element_type_holds() {
 #[test]
 fn a_nan_wins_and_infinities_stay_wherever_they_are() {
     let (pool, facts) = (Pool::new(2), facts());
-    for &op in ReduceOp::ALL {
+    for op in ReduceOp::ALL {
         for (outer, len, inner) in [(1, 257, 1), (1, 70_001, 1), (1, 257, 9), (3, 65, 70)] {
             let problem = Reduce { op, dtype: DType::F32, outer, len, inner };
             for special in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
