@@ -82,25 +82,14 @@ crate::named! {
 /// A launch that did not do its work. The call is answered by the next best plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum LaunchError {
     /// The operands are not what the problem says.
     #[error("operand `{operand}` has {found} elements of {dtype}, the problem needs {needed}")]
-    Operand {
-        /// Which operand.
-        operand: &'static str,
-        /// Its element type.
-        dtype: &'static str,
-        /// Elements it has.
-        found: usize,
-        /// Elements the problem needs.
-        needed: usize,
-    },
+    Operand { operand: &'static str, dtype: &'static str, found: usize, needed: usize },
     /// The exact result does not fit the element type.
     #[error("the exact result does not fit in {dtype}; convert the operand to f64 first")]
-    Overflow {
-        /// The result's element type.
-        dtype: &'static str,
-    },
+    Overflow { dtype: &'static str },
     /// The operands have values for which there is no answer (an integer divided by zero). The caller's, not the kernel's fault.
     #[error("{0}")]
     Data(String),

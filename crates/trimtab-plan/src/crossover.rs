@@ -14,27 +14,16 @@ const OUTSIDE: f64 = 0.05;
 
 /// From which size on a device is faster than the processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum Crossover {
     /// From this size on; nine draws in ten say between `low` and `high`.
-    At {
-        /// The size.
-        size: u64,
-        /// Hardly below this.
-        low: u64,
-        /// Hardly above this.
-        high: u64,
-    },
+    At { size: u64, low: u64, high: u64 },
     /// Slower at every size tried, the largest of which this is.
     NeverUpTo(u64),
     /// Faster at every size tried.
     Always,
     /// Repeats disagree by more than a step of the ladder, or the devices take turns: nothing is concluded.
-    Unstable {
-        /// The smallest size it may be.
-        low: u64,
-        /// The largest size it may be.
-        high: u64,
-    },
+    Unstable { low: u64, high: u64 },
 }
 
 impl Crossover {

@@ -26,31 +26,17 @@ const VERIFY_TIMEOUT: Nanos = Nanos::from_millis(50);
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum PlanError {
-    /// Every kernel declined, was excluded or failed.
+    /// Every kernel declined, was excluded or failed; `why` tells limits that leave nobody from nobody who could.
     #[error("no kernel can do {problem} under the terms `{terms}`: {reasons}")]
-    NoRival {
-        /// What was asked.
-        problem: String,
-        /// Under which terms.
-        terms: String,
-        /// Whether limits leave nobody of those that could do it, or nobody could.
-        why: Why,
-        /// Why each is out.
-        reasons: String,
-    },
+    NoRival { problem: String, terms: String, why: Why, reasons: String },
     /// More different terms than a planner keeps apart.
     #[error("more than {limit} different terms were asked for; keep and share the handles of those in use")]
-    TooManyTerms {
-        /// How many it keeps.
-        limit: usize,
-    },
+    TooManyTerms { limit: usize },
     /// More devices than a planner takes beside its own.
     #[error("more than {limit} devices have joined; let those leave that are not used any more")]
-    TooManyDevices {
-        /// How many it takes.
-        limit: usize,
-    },
+    TooManyDevices { limit: usize },
     /// The planner has no devices, or the one asked for left.
     #[error("there is no device to plan for; do not exclude every device")]
     NoDevice,

@@ -83,36 +83,24 @@ impl Warnings {
 /// Why a text could not be imported at all. A single bad line is no error: it is listed in the report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum WisdomError {
     /// No line of it is wisdom.
     #[error(
         "no line of this text is trimtab wisdom (first line: {reason}); give a file written by \
          `trimtab wisdom export` or a segment `seg-*.jsonl`"
     )]
-    NotWisdom {
-        /// What is wrong with the first line.
-        reason: String,
-    },
+    NotWisdom { reason: String },
     /// It was written by a newer trimtab.
     #[error(
         "this wisdom has format {found} and this trimtab reads up to {known}; import it with a newer trimtab"
     )]
-    NewerVersion {
-        /// The format it has.
-        found: u64,
-        /// The newest this build reads.
-        known: u64,
-    },
+    NewerVersion { found: u64, known: u64 },
     /// It is larger than anything export writes.
     #[error(
         "this text has {bytes} bytes, more than the limit of {limit}; export it in parts, one device each"
     )]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// The limit.
-        limit: usize,
-    },
+    TooLarge { bytes: usize, limit: usize },
 }
 
 #[cfg(test)]

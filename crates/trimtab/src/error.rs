@@ -7,6 +7,7 @@ use trimtab_plan::place::PlaceError;
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum Error {
     /// Shapes, axes or element types that make no problem.
     #[error(transparent)]
@@ -25,156 +26,60 @@ pub enum Error {
     Fetch(LaunchError),
     /// Shapes that do not go together.
     #[error("{operation}: shapes {lhs:?} and {rhs:?} do not fit: {reason}")]
-    Shapes {
-        /// What was asked.
-        operation: &'static str,
-        /// Left shape.
-        lhs: Vec<usize>,
-        /// Right shape.
-        rhs: Vec<usize>,
-        /// Why not.
-        reason: String,
-    },
+    Shapes { operation: &'static str, lhs: Vec<usize>, rhs: Vec<usize>, reason: String },
     /// Operands of different element types.
     #[error(
         "{operation}: the left operand is {lhs}, the right one {rhs}; all operands of an expression are of one type"
     )]
-    MixedTypes {
-        /// What was asked.
-        operation: String,
-        /// Left type.
-        lhs: DType,
-        /// Right type.
-        rhs: DType,
-    },
+    MixedTypes { operation: String, lhs: DType, rhs: DType },
     /// A tensor that is not of the element type asked for.
     #[error("the elements are {found}, asked for is {asked}")]
-    ElementType {
-        /// What was asked for.
-        asked: DType,
-        /// What it is.
-        found: DType,
-    },
+    ElementType { asked: DType, found: DType },
     /// A number that is none of an element type's.
     #[error("{value} is not a number of the type {dtype}")]
-    Number {
-        /// The number.
-        value: String,
-        /// The type.
-        dtype: DType,
-    },
+    Number { value: String, dtype: DType },
     /// An output whose shape is not the result's.
     #[error("the output has shape {found:?}, the result has shape {needed:?}")]
-    Output {
-        /// The shape of the result.
-        needed: Vec<usize>,
-        /// The shape given.
-        found: Vec<usize>,
-    },
+    Output { needed: Vec<usize>, found: Vec<usize> },
     /// Data that does not fill a shape.
     #[error("shape {shape:?} needs {needed} elements, there are {found}")]
-    ElementCount {
-        /// The shape.
-        shape: Vec<usize>,
-        /// Elements it needs.
-        needed: usize,
-        /// Elements there are.
-        found: usize,
-    },
+    ElementCount { shape: Vec<usize>, needed: usize, found: usize },
     /// More dimensions than a tensor has.
     #[error("shape {shape:?} has more than {} dimensions", crate::MAX_TENSOR_RANK)]
-    Rank {
-        /// The shape.
-        shape: Vec<usize>,
-    },
+    Rank { shape: Vec<usize> },
     /// A part that is not inside a tensor.
     #[error("range {start}..{end} along axis {axis} is not inside shape {shape:?}")]
-    Slice {
-        /// The axis.
-        axis: usize,
-        /// Where the range starts.
-        start: usize,
-        /// Where it ends.
-        end: usize,
-        /// The shape.
-        shape: Vec<usize>,
-    },
+    Slice { axis: usize, start: usize, end: usize, shape: Vec<usize> },
     /// Axes that are no permutation.
     #[error("axes {axes:?} do not name every axis of shape {shape:?} once")]
-    Permutation {
-        /// The axes.
-        axes: Vec<usize>,
-        /// The shape.
-        shape: Vec<usize>,
-    },
+    Permutation { axes: Vec<usize>, shape: Vec<usize> },
     /// A shape that cannot be repeated to fit another.
     #[error(
         "shape {from:?} cannot be repeated to {to:?}: sizes must be equal or one, aligned at the last axis"
     )]
-    Broadcast {
-        /// The shape.
-        from: Vec<usize>,
-        /// The wanted shape.
-        to: Vec<usize>,
-    },
+    Broadcast { from: Vec<usize>, to: Vec<usize> },
     /// A shape whose bytes cannot be addressed.
     #[error("shape {shape:?} of {dtype} is more bytes than this machine can address")]
-    TooLarge {
-        /// The shape.
-        shape: Vec<usize>,
-        /// The element type.
-        dtype: DType,
-    },
+    TooLarge { shape: Vec<usize>, dtype: DType },
     /// Memory that is not to be had.
     #[error("{bytes} of memory are not to be had; use smaller operands or free some")]
-    OutOfMemory {
-        /// How much was asked for.
-        bytes: Bytes,
-    },
+    OutOfMemory { bytes: Bytes },
     /// A file that cannot be written, or read as a tensor.
     #[error("{path}: {reason}")]
-    File {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    File { path: String, reason: String },
     /// An environment variable with a value that means nothing.
     #[error("{variable}=`{value}` is not understood; {valid}")]
-    Environment {
-        /// The variable.
-        variable: &'static str,
-        /// Its value.
-        value: String,
-        /// What would be.
-        valid: String,
-    },
+    Environment { variable: &'static str, value: String, valid: String },
     /// A device pin that matches nothing.
     #[error("there is no device `{wanted}`; there are: {known}")]
-    NoSuchDevice {
-        /// The pin.
-        wanted: String,
-        /// What there is.
-        known: String,
-    },
+    NoSuchDevice { wanted: String, known: String },
     /// Two devices of one name.
     #[error("two devices are named `{id}`; people pin devices by these names, and they must differ")]
-    DuplicateDevice {
-        /// The name.
-        id: String,
-    },
+    DuplicateDevice { id: String },
     /// Two kernels of one name.
     #[error("two kernels are named `{name}`; names are keys in wisdom and must differ")]
-    DuplicateKernel {
-        /// The name.
-        name: String,
-    },
+    DuplicateKernel { name: String },
     /// A choice without options, or with two of one name.
     #[error("choice `{name}`: {reason}")]
-    Choice {
-        /// The choice's name.
-        name: String,
-        /// What is wrong.
-        reason: String,
-    },
+    Choice { name: String, reason: String },
 }

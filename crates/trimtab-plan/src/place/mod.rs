@@ -78,73 +78,41 @@ impl Placement {
 /// Why a graph cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum PlaceError {
     /// No devices, or too many.
     #[error("a graph is placed on 1 to {MAX_DEVICES} devices, not on {found}")]
-    Devices {
-        /// How many were given.
-        found: usize,
-    },
+    Devices { found: usize },
     /// Costs that are not times.
     #[error(
         "operation {node} needs one cost for each of {devices} devices: nanoseconds from zero, or none where it cannot run"
     )]
-    Costs {
-        /// Which operation.
-        node: u32,
-        /// Devices there are.
-        devices: usize,
-    },
+    Costs { node: u32, devices: usize },
     /// An input that lies nowhere.
     #[error(
         "input {node} needs to be said of each of {devices} devices whether it lies there, and to lie on one"
     )]
-    Resident {
-        /// Which input.
-        node: u32,
-        /// Devices there are.
-        devices: usize,
-    },
+    Resident { node: u32, devices: usize },
     /// A value that the graph does not have.
     #[error("operation {node} uses value {operand}, which was not added to the graph before it")]
-    Operand {
-        /// Which operation.
-        node: u32,
-        /// What it uses.
-        operand: u32,
-    },
+    Operand { node: u32, operand: u32 },
     /// An operation that no device can run.
     #[error(
         "operation {node} can run on none of the devices; keep the processor among them, whose reference never declines"
     )]
-    Nowhere {
-        /// Which operation.
-        node: u32,
-    },
-    /// An operation that needs more memory than any device that can run it has.
+    Nowhere { node: u32 },
+    /// An operation that needs more memory than any device that can run it has; named is the one where least is missing.
     #[error(
         "operation {node} needs {needed} at once on device {device}, which has {room} free, and fits on no other; \
          free memory, raise the limit, or split the operation"
     )]
-    NoRoom {
-        /// Which operation.
-        node: u32,
-        /// The device where least is missing.
-        device: usize,
-        /// What the operation needs there for operands, result and scratch memory.
-        needed: Bytes,
-        /// What is free there.
-        room: Bytes,
-    },
+    NoRoom { node: u32, device: usize, needed: Bytes, room: Bytes },
     /// Operations that fit one by one, but not together.
     #[error(
         "no placement was found that keeps within the memory of all devices{}; raise a limit, or evaluate the graph in parts",
         if *.proved { " (there is none)" } else { "" }
     )]
-    NoRoomTogether {
-        /// Whether there is none for certain.
-        proved: bool,
-    },
+    NoRoomTogether { proved: bool },
 }
 
 /// Bytes free on each device.
