@@ -7,7 +7,7 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use support::builder;
-use trimtab::core::{Bytes, Problem};
+use trimtab::core::{Bytes, Patience, Problem};
 use trimtab::wisdom::Filter;
 use trimtab::{Axis, Runtime, Tensor};
 
@@ -126,4 +126,26 @@ fn a_new_operation_is_planned_without_copying_at_every_size() {
             .map(|bytes| bytes < 256),
         [true; 2]
     );
+}
+
+#[test]
+fn a_view_is_copied_once_also_where_it_is_turned_and_repeated_along_a_batch() {
+    let rt = builder().patience(Patience::Estimate).build().unwrap();
+    let side = 256;
+    let whole = Tensor::from_fn(&[3, 1, side, 2 * side], |at| (at % 7) as f32).unwrap();
+    let part = whole.slice(3, side..2 * side).unwrap();
+    let other = Tensor::from_fn(&[3, 4, side, side], |at| (at % 5) as f32).unwrap();
+    let turned = part.permuted(&[0, 1, 3, 2]).unwrap();
+    let stored = Tensor::from_fn(&[3, 1, side, side], |at| (at % 7) as f32).unwrap();
+    let stored = stored.permuted(&[0, 1, 3, 2]).unwrap();
+    for view in [part, turned, stored] {
+        // All of this is kept, so that its memory is not given to the next call; what is repeated in it is not, and may be.
+        let dense = rt.contiguous(&view).unwrap();
+        let expected = rt.matmul(&dense, &other).unwrap();
+        let mut product = None;
+        let bytes = bytes_of(|| product = Some(rt.matmul(&view, &other).unwrap()));
+        assert_eq!(product, Some(expected));
+        let (copy, result) = (4 * (3 * side * side) as u64, 4 * (3 * 4 * side * side) as u64);
+        assert!(bytes < result + copy / 2, "{bytes} bytes; {result} for the result, {copy} for each copy");
+    }
 }

@@ -46,6 +46,16 @@ impl AnyExpression {
         AnyExpression { rt: self.rt.clone(), node }
     }
 
+    /// This one and another; the runtime goes along.
+    pub(super) fn before(self, op: BinaryOp, other: &Arc<Node>) -> AnyExpression {
+        AnyExpression { node: Node::binary(op, &self.node, other), ..self }
+    }
+
+    /// Another one and this.
+    pub(super) fn behind(self, op: BinaryOp, other: &Arc<Node>) -> AnyExpression {
+        AnyExpression { node: Node::binary(op, other, &self.node), ..self }
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.node.dtype

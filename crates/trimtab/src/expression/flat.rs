@@ -7,7 +7,6 @@ use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use trimtab_core::{BinaryOp, DType, ReduceOp, UnaryOp};
-use trimtab_operands::Data;
 
 /// A position in the list.
 pub(crate) type At = u32;
@@ -114,7 +113,7 @@ impl Hash for Flat {
 pub(crate) struct Flattened {
     pub flat: Flat,
     pub inputs: Vec<AnyTensor>,
-    pub numbers: Data,
+    pub numbers: Vec<f64>,
 }
 
 /// A node whose operands are being listed.
@@ -155,11 +154,7 @@ pub(super) fn flatten(root: &Arc<Node>) -> Result<Flattened, Error> {
         loop {
             let Some(top) = open.last_mut() else {
                 list.flat.hash = list.hasher.finish();
-                let numbers = match list.numbers.is_empty() {
-                    true => Data::None,
-                    false => Data::of_numbers(root.dtype, &list.numbers),
-                };
-                return Ok(Flattened { flat: list.flat, inputs: list.inputs, numbers });
+                return Ok(Flattened { flat: list.flat, inputs: list.inputs, numbers: list.numbers });
             };
             if let Some(at) = at.take() {
                 top.operands[top.listed] = at;
@@ -252,6 +247,13 @@ impl List {
         self.push(Op::Input(number as u32), tensor.dims())
     }
 
+    /// The input of which a value is another order of axes, in that order: copied from there, it is copied once.
+    fn turned_input(&self, at: At) -> Option<AnyTensor> {
+        let Value { op: Op::Permute(axes, from), shape } = self.flat.value(at) else { return None };
+        let Op::Input(number) = self.flat.value(*from).op else { return None };
+        self.inputs[number as usize].permuted(&order(axes, shape.len())).ok()
+    }
+
     fn number(&mut self, number: f64) -> At {
         let numbers = &mut self.numbers;
         let known = numbers.iter().position(|other| other.to_bits() == number.to_bits());
@@ -279,6 +281,7 @@ impl List {
             let whole = [batch.as_slice(), &last[last.len() - 2..]].concat();
             crate::tensor::element_count(self.flat.dtype, &whole)?;
             let whole = Dims::new(&whole).ok_or(Error::Rank { shape: whole })?;
+            let at = self.turned_input(at).map_or(at, |view| self.dense(&view));
             Ok(self.push(Op::Repeat(at), whole))
         };
         let (a, b) = (repeated(a, &left)?, repeated(b, &right)?);

@@ -38,7 +38,7 @@ impl<T: Element> sealed::Term<T> for Expression<T> {
 
 impl<T: Element> sealed::Term<T> for &Expression<T> {
     fn node(&self) -> Arc<Node> {
-        Arc::clone(&self.any.node)
+        (*self).node()
     }
 }
 
@@ -81,83 +81,41 @@ impl sealed::AnyTerm for f64 {
 macro_rules! operators {
     ($($trait:ident, $method:ident, $op:ident;)*) => {
         $(
-            impl<T: Element, R: Term<T>> $trait<R> for Expression<T> {
-                type Output = Expression<T>;
-                fn $method(self, other: R) -> Expression<T> {
-                    self.binary(BinaryOp::$op, other)
-                }
-            }
-
-            impl<T: Element, R: Term<T>> $trait<R> for &Expression<T> {
-                type Output = Expression<T>;
-                fn $method(self, other: R) -> Expression<T> {
-                    self.binary(BinaryOp::$op, other)
-                }
-            }
-
-            impl<T: Element> $trait<Expression<T>> for &Tensor<T> {
-                type Output = Expression<T>;
-                fn $method(self, other: Expression<T>) -> Expression<T> {
-                    other.any.rt.lazy(self).binary(BinaryOp::$op, other)
-                }
-            }
-
-            impl<T: Element> $trait<&Expression<T>> for &Tensor<T> {
-                type Output = Expression<T>;
-                fn $method(self, other: &Expression<T>) -> Expression<T> {
-                    other.any.rt.lazy(self).binary(BinaryOp::$op, other)
-                }
-            }
-
-            impl<R: AnyTerm> $trait<R> for AnyExpression {
-                type Output = AnyExpression;
-                fn $method(self, other: R) -> AnyExpression {
-                    self.binary(BinaryOp::$op, other)
-                }
-            }
-
-            impl<R: AnyTerm> $trait<R> for &AnyExpression {
-                type Output = AnyExpression;
-                fn $method(self, other: R) -> AnyExpression {
-                    self.binary(BinaryOp::$op, other)
-                }
-            }
-
-            impl $trait<AnyExpression> for &AnyTensor {
-                type Output = AnyExpression;
-                fn $method(self, other: AnyExpression) -> AnyExpression {
-                    other.rt.lazy_any(self).binary(BinaryOp::$op, other)
-                }
-            }
-
-            impl $trait<AnyExpression> for f64 {
-                type Output = AnyExpression;
-                fn $method(self, other: AnyExpression) -> AnyExpression {
-                    let number = Node::number(self, other.node.dtype);
-                    other.with(Node::binary(BinaryOp::$op, &number, &other.node))
-                }
-            }
-
-            operators!(numbers $trait, $method, $op: f32 f64 f16 i32);
+            operators!($trait, $method, [T: Element, R: Term<T>] Expression<T>, R => Expression<T>:
+                |a, b| Expression::wrap(a.any.before(BinaryOp::$op, &b.node())));
+            operators!($trait, $method, [T: Element, R: Term<T>] &Expression<T>, R => Expression<T>:
+                |a, b| a.binary(BinaryOp::$op, b));
+            operators!($trait, $method, [T: Element] &Tensor<T>, Expression<T> => Expression<T>:
+                |a, b| Expression::wrap(b.any.behind(BinaryOp::$op, &Node::given(&a.any))));
+            operators!($trait, $method, [T: Element] &Tensor<T>, &Expression<T> => Expression<T>:
+                |a, b| Expression::wrap(b.any.clone().behind(BinaryOp::$op, &Node::given(&a.any))));
+            operators!($trait, $method, [R: AnyTerm] AnyExpression, R => AnyExpression:
+                |a, b| { let b = b.node(a.dtype()); a.before(BinaryOp::$op, &b) });
+            operators!($trait, $method, [R: AnyTerm] &AnyExpression, R => AnyExpression:
+                |a, b| a.binary(BinaryOp::$op, b));
+            operators!($trait, $method, [] &AnyTensor, AnyExpression => AnyExpression:
+                |a, b| b.behind(BinaryOp::$op, &Node::given(a)));
+            operators!($trait, $method, [] f64, AnyExpression => AnyExpression:
+                |a, b| { let a = Node::number(a, b.dtype()); b.behind(BinaryOp::$op, &a) });
+            operators!($trait, $method, $op, f32 f64 f16 i32);
         )*
     };
-    (numbers $trait:ident, $method:ident, $op:ident: $($number:ty)*) => {
+    ($trait:ident, $method:ident, $op:ident, $($number:ty)*) => {
         $(
-            impl $trait<Expression<$number>> for $number {
-                type Output = Expression<$number>;
-                fn $method(self, other: Expression<$number>) -> Expression<$number> {
-                    self.$method(&other)
-                }
-            }
-
-            impl $trait<&Expression<$number>> for $number {
-                type Output = Expression<$number>;
-                fn $method(self, other: &Expression<$number>) -> Expression<$number> {
-                    let number = Node::number(self.into(), <$number>::DTYPE);
-                    other.with(Node::binary(BinaryOp::$op, &number, &other.any.node))
-                }
-            }
+            operators!($trait, $method, [] $number, Expression<$number> => Expression<$number>:
+                |a, b| Expression::wrap(b.any.behind(BinaryOp::$op, &Node::number(a.into(), <$number>::DTYPE))));
+            operators!($trait, $method, [] $number, &Expression<$number> => Expression<$number>:
+                |a, b| a.$method(b.clone()));
         )*
+    };
+    ($trait:ident, $method:ident, [$($of:tt)*] $left:ty, $right:ty => $out:ty: |$a:ident, $b:ident| $made:expr) => {
+        impl<$($of)*> $trait<$right> for $left {
+            type Output = $out;
+            fn $method(self, other: $right) -> $out {
+                let ($a, $b) = (self, other);
+                $made
+            }
+        }
     };
 }
 
@@ -168,23 +126,19 @@ operators! {
     Div, div, Div;
 }
 
-impl<T: Element> Neg for Expression<T> {
-    type Output = Expression<T>;
-    fn neg(self) -> Expression<T> {
-        self.unary(UnaryOp::Neg)
-    }
+macro_rules! negated {
+    ($([$($of:tt)*] $from:ty => $out:ty;)*) => {
+        $(impl<$($of)*> Neg for $from {
+            type Output = $out;
+            fn neg(self) -> $out {
+                self.unary(UnaryOp::Neg)
+            }
+        })*
+    };
 }
 
-impl<T: Element> Neg for &Expression<T> {
-    type Output = Expression<T>;
-    fn neg(self) -> Expression<T> {
-        self.unary(UnaryOp::Neg)
-    }
-}
-
-impl Neg for AnyExpression {
-    type Output = AnyExpression;
-    fn neg(self) -> AnyExpression {
-        self.unary(UnaryOp::Neg)
-    }
+negated! {
+    [T: Element] Expression<T> => Expression<T>;
+    [T: Element] &Expression<T> => Expression<T>;
+    [] AnyExpression => AnyExpression;
 }

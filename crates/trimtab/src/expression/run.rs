@@ -48,6 +48,7 @@ impl Runtime {
     /// The value of an expression, in the processor's memory too if it is read at once. What a device fails at, the processor does.
     pub(super) fn evaluate(&self, flattened: Flattened, is_read: bool) -> Result<AnyTensor, Error> {
         let Flattened { flat, inputs, numbers } = flattened;
+        let numbers = Data::of_numbers(flat.dtype, &numbers);
         count(&self.shared.counts.evaluated, 1);
         if let Op::Input(number) = flat.value(flat.root()).op {
             return Ok(inputs[number as usize].clone());
@@ -95,7 +96,8 @@ impl Runtime {
         let mut waiting = Waiting::new(manner != Manner::Together { careful: false });
         for step in &schedule.steps {
             let watch = timed.then(Stopwatch::start);
-            for from in &step.from {
+            // A view is copied as it is needed, not made dense before.
+            for from in step.from.iter().filter(|_| !matches!(step.piece.task, Task::Copy)) {
                 values.ready(self, *from)?;
             }
             let out = flat.value(step.piece.out);
