@@ -29,7 +29,7 @@ pub enum Event {
     /// Estimate: a device cannot win.
     Dominated { device: String, reason: String },
     /// Predict: what other problems teach was enough to choose by.
-    Predicted { rival: usize, problems: usize, loss: f64 },
+    Predicted { rival: usize, model: String, loss: f64 },
     /// Nothing may be measured: this is what a call would begin with.
     Foreseen,
     /// Measure: begins, with that strategy where one was asked for.
@@ -52,7 +52,7 @@ pub enum Event {
     Searched { strategy: StrategyName, evaluated: u32, space: usize, runs: u32, ended: SearchEnd },
     /// Measure: some could not be tried, for reasons not their own, or nobody finished.
     Untried,
-    /// Settle: a rival's check against the reference, or its launch, failed.
+    /// Measure, settle: a rival's check against the reference, or its run, failed.
     Failed { rival: usize, failure: String },
     /// Settle: this one is chosen.
     Settled { rival: usize, reason: Reason },
@@ -174,8 +174,8 @@ impl fmt::Display for Event {
                 write!(f, "the set of rivals has changed since this was decided{next}")
             }
             Event::Dominated { device, reason } => write!(f, "{device}: {reason}"),
-            Event::Predicted { problems, loss, .. } => {
-                write!(f, "{problems} problems of this family decide, {:.1} % loss expected", loss * 100.0)
+            Event::Predicted { model, loss, .. } => {
+                write!(f, "{model}; {:.1} % loss expected", loss * 100.0)
             }
             Event::Foreseen => f.write_str("this is what a call would begin with; nothing was run"),
             Event::Measuring { strategy: None } => f.write_str("measuring begins"),

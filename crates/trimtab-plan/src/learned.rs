@@ -155,7 +155,12 @@ impl Decider {
         let labels: Vec<String> =
             trained.rivals.iter().map(|rival| self.label(device, problem, rival)).collect();
         let names: Vec<&str> = labels.iter().map(String::as_str).collect();
-        let mut grounds = vec![trained.grounds()];
+        // The model that decided, also where another has taken its place.
+        let decided = record.events.iter().rev().find_map(|event| match event {
+            Event::Predicted { model, .. } => Some(model.clone()),
+            _ => None,
+        });
+        let mut grounds = vec![decided.unwrap_or_else(|| trained.grounds())];
         grounds.extend(trained.learned.model().explain(&trained.at(problem), &names));
         grounds.extend(self.turns(&trained, problem, at, &labels));
         grounds
@@ -316,8 +321,8 @@ impl Deciding<'_> {
             if self.record.rivals[choice].estimate().is_none() {
                 continue;
             }
-            let problems = advised.trained.learned.problems();
-            self.record.apply(Event::Predicted { rival: choice, problems, loss: advised.loss });
+            let model = advised.trained.grounds();
+            self.record.apply(Event::Predicted { rival: choice, model, loss: advised.loss });
             if self.ask.dry {
                 self.record.apply(Event::Foreseen);
             }

@@ -383,7 +383,7 @@ impl Decider {
                     continue;
                 }
                 self.record_failure(&problem, rival, failure);
-                rival.standing = Standing::Quarantined(failure.to_string());
+                record.apply(Event::Failed { rival: index, failure: failure.to_string() });
                 continue;
             }
             let Some(mut stats) = Stats::of(&raced.samples) else { continue };
