@@ -6,7 +6,7 @@
 
 mod graph;
 mod items;
-mod tokens;
+mod locked;
 
 use graph::Graph;
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ pub fn write_table() -> io::Result<()> {
     let out = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
     // Cargo runs build scripts in the folder of their crate.
     let graph = Graph::load(Path::new("."), &out)?;
-    for read in graph.read() {
+    for read in &graph.read {
         println!("cargo::rerun-if-changed={}", read.display());
     }
     let mut table = LOOKUP.to_string();
