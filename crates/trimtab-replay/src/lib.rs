@@ -15,4 +15,4 @@ pub use record::{RecordProgress, RecordRequest, Recorded, record};
 pub use recording::{Axis, Completeness, Outcome, Recording, Row, Timing};
 pub use simulate::{BUDGETS, Run, Stats, donor_of, simulate, stats};
 pub use t4::{Imported, T4Error, T4Names, read_t4, write_t4};
-pub use writer::{WriteError, file_name, write_recordings};
+pub use writer::{WriteError, file_name, write_recordings, write_whole};

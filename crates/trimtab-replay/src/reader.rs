@@ -146,10 +146,9 @@ fn read_recording(directory: &Path, index: &Path, entry: &Value) -> Result<Recor
 }
 
 /// Names that have one value, and what holds for legal points.
-pub(crate) fn read_constraints(
-    entry: &Value,
-    axes: &[Axis],
-) -> Result<(Vec<(String, f64)>, Vec<Expression>), ExpressionError> {
+type Constraints = (Vec<(String, f64)>, Vec<Expression>);
+
+pub(crate) fn read_constraints(entry: &Value, axes: &[Axis]) -> Result<Constraints, ExpressionError> {
     let named = entry.get("fixed").and_then(Value::as_object).into_iter().flatten();
     let fixed: Vec<(String, f64)> =
         named.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect();

@@ -56,6 +56,7 @@ pub struct Recorded {
 }
 
 /// A point while it is measured.
+#[derive(Default)]
 struct Measured {
     at: usize,
     /// Times of a launch, in recorded order.
@@ -88,7 +89,7 @@ pub fn record(
         order.swap(at, other);
     }
     order.truncate(request.evals);
-    let mut points: Vec<Measured> = order.iter().map(|&at| untouched(at)).collect();
+    let mut points: Vec<Measured> = order.iter().map(|&at| Measured { at, ..Measured::default() }).collect();
     let planned = points.len() as u64 * (u64::from(request.repeats) + 1);
     let mut runs = 0;
     // Round zero warms up.
@@ -109,10 +110,6 @@ pub fn record(
         }
     }
     finish(device, request, &space, points)
-}
-
-fn untouched(at: usize) -> Measured {
-    Measured { at, ns: Vec::new(), each: 0.0, compile_ms: None, failure: None, remeasures: 0 }
 }
 
 fn warm_up(
@@ -177,10 +174,9 @@ fn finish(
         let kind = point.failure.as_ref().map(|failure| failure.kind);
         kind == Some(FailureKind::Untried)
     };
-    let mut untried =
-        points.iter().filter(|point| is_untried(point)).filter_map(|point| point.failure.clone());
-    let untried =
-        untried.next().map(|first| (points.iter().filter(|point| is_untried(point)).count(), first));
+    let untried: Vec<Failure> =
+        points.iter().filter(|point| is_untried(point)).filter_map(|point| point.failure.clone()).collect();
+    let untried = untried.first().map(|first| (untried.len(), first.clone()));
     points.retain(|point| !is_untried(point) && (point.failure.is_some() || !point.ns.is_empty()));
     points.sort_unstable_by_key(|point| point.at);
     let mut rows = Vec::with_capacity(points.len());

@@ -229,27 +229,19 @@ impl Recording {
 
     /// How many points of all combinations of values are legal.
     pub fn count_legal(&self) -> u64 {
-        if self.axes.is_empty() || self.axes.len() > MAX_AXES || self.axes.iter().any(|a| a.values.is_empty())
-        {
-            return 0;
-        }
-        let mut positions = vec![0usize; self.axes.len()];
-        let mut values: Vec<u32> = self.axes.iter().map(|axis| axis.values[0]).collect();
-        let mut legal = 0;
-        loop {
-            legal += u64::from(self.is_legal(&values));
-            let mut axis = self.axes.len();
-            loop {
-                if axis == 0 {
-                    return legal;
-                }
-                axis -= 1;
-                positions[axis] = (positions[axis] + 1) % self.axes[axis].values.len();
-                values[axis] = self.axes[axis].values[positions[axis]];
-                if positions[axis] != 0 {
-                    break;
-                }
+        let fits = !self.axes.is_empty() && self.axes.len() <= MAX_AXES;
+        let all = self.combinations().filter(|_| fits).unwrap_or(0);
+        let mut values = vec![0u32; self.axes.len()];
+        let is_legal = |nth: &u64| {
+            // The digits of a number whose places are the axes, the last one counting first.
+            let mut rest = *nth;
+            for (value, axis) in values.iter_mut().zip(&self.axes).rev() {
+                let count = axis.values.len() as u64;
+                *value = axis.values[(rest % count) as usize];
+                rest /= count;
             }
-        }
+            self.is_legal(&values)
+        };
+        (0..all).filter(is_legal).count() as u64
     }
 }

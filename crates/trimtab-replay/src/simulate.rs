@@ -33,7 +33,7 @@ impl Run {
 const NEAR: f64 = 0.95;
 
 /// Quality after some evaluations, over seeds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Stats {
     /// Evaluations.
     pub evals: usize,

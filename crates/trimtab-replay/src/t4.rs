@@ -6,6 +6,7 @@
 use crate::file_name;
 use crate::reader::read_constraints;
 use crate::recording::{Axis, Completeness, Outcome, Recording, Row, Timing};
+use crate::writer::written_constraints;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,9 +115,7 @@ pub fn write_t4(recording: &Recording) -> Value {
         recording.rows.iter().enumerate().map(|(at, row)| result(recording, at, row)).collect();
     let axes: Vec<Value> =
         recording.axes.iter().map(|axis| json!({"name": axis.name, "values": axis.values})).collect();
-    let constraints: Vec<&str> = recording.constraints.iter().map(|constraint| constraint.text()).collect();
-    let fixed: Map<String, Value> =
-        recording.fixed.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let (fixed, constraints) = written_constraints(recording);
     json!({
         "schema_version": VERSION,
         "metadata": {

@@ -1,4 +1,5 @@
 //! A small recording: read, searched, replayed by a device and recorded again.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use trimtab_core::{Device, FailureKind, KernelId, Nanos, Point};
