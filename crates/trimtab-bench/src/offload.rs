@@ -16,7 +16,7 @@ use trimtab::plan::{Class, Planner, Settings, TermsId, TuneRequest};
 use trimtab::tune::Rules;
 use trimtab::wisdom::Wisdom;
 use trimtab::{Axis, Builder, Expression, Runtime, Tensor};
-use trimtab_replay::machine::{Machine, SimulatedDevice};
+use trimtab_testing::machine::{Machine, SimulatedDevice};
 
 /// The largest sizes as powers of two: elements, and the side of a product.
 const LARGEST: (u32, u32) = (26, 12);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use trimtab::core::{Bytes, Device, RandomNumbers};
 use trimtab::plan::place::{Graph, Limits, Moves, NodeId, cost, place};
 use trimtab::tune::Stopwatch;
-use trimtab_replay::machine::{Drawn, Machine, draw};
+use trimtab_testing::machine::{Drawn, Machine, draw};
 
 /// Expressions a machine, of one to [`MOST`] operations, each tried on every placement.
 const EXPRESSIONS: u64 = 600;

@@ -9,15 +9,6 @@ use trimtab::{VARIABLES, parse_duration};
 /// The longest search that is simulated.
 const MOST_EVALUATIONS: usize = 100_000;
 
-const PROBLEMS: &str = "\
-Problems are written OPERATION:TYPE:SIZES, types are f32, f64, f16, i32:
-  matmul:f32:512x256x128          m x n x k
-  matmul:f64:8x64x64x64:n,t       batch x m x n x k; t transposed, s shared by the batch
-  elementwise.gelu:f32:1048576    neg abs exp log sqrt tanh sigmoid relu gelu
-  elementwise.add:f32:64x1024,1024   add sub mul div min max pow, with broadcasting
-  reduce.sum:f32:64x1024:axis1    sum mean min max prod, of everything or along an axis
-  transpose:f32:8x512x64:0.2.1    the order of axes; reversed if left out";
-
 /// Chooses kernel, settings and device for tensor operations by measuring, remembers on this machine, and says why.
 #[derive(Debug, Parser)]
 #[command(name = "trimtab", version, propagate_version = true, after_help = overview(), max_term_width = 100)]
@@ -55,43 +46,43 @@ pub enum Command {
     #[command(after_help = "Examples:\n  trimtab devices\n  trimtab devices --json | jq .rates")]
     Devices,
     /// Measure problems and remember the best plan of each
-    #[command(after_help = tune_examples())]
+    #[command(after_help = help(include_str!("help/tune.txt")))]
     Tune(Tune),
     /// Measure what whole calls take on each device, and from which size on a GPU is worth it
-    #[command(after_help = CALIBRATE_EXAMPLES)]
+    #[command(after_help = help(include_str!("help/calibrate.txt")))]
     Calibrate(Calibrate),
     /// Choose which problems to measure, so that others can be answered from them; the same as tune --active
-    #[command(name = "calibrate-shapes", after_help = tune_examples())]
+    #[command(name = "calibrate-shapes", after_help = help(include_str!("help/tune.txt")))]
     CalibrateShapes(Tune),
     /// Say which plan a problem has, why, and what else there is; measures nothing
-    #[command(after_help = explain_examples())]
+    #[command(after_help = help(include_str!("help/explain.txt")))]
     Explain(Explain),
     /// Measure every rival of a problem side by side
-    #[command(after_help = bench_examples())]
+    #[command(after_help = help(include_str!("help/bench.txt")))]
     Bench(Bench),
     /// Measure the settings of kernels and write the times down as recordings, to be replayed anywhere
-    #[command(after_help = record_examples())]
+    #[command(after_help = help(include_str!("help/record.txt")))]
     Record(Record),
     /// List recordings, and exchange them with other tuners as T4 results
-    #[command(subcommand, after_help = RECORDING_EXAMPLES)]
+    #[command(subcommand, after_help = help(include_str!("help/recording.txt")))]
     Recording(Recording),
     /// Replay search strategies on recordings and say how near to the best setting they come
-    #[command(after_help = SIMULATE_EXAMPLES)]
+    #[command(after_help = help(include_str!("help/simulate.txt")))]
     Simulate(Simulate),
     /// Show how much is known, what is used, and how good choices and predictions were
-    #[command(after_help = STATS_EXAMPLES)]
+    #[command(after_help = help(include_str!("help/stats.txt")))]
     Stats(Stats),
     /// Show everything that decides where problems run: devices, calibration, crossovers, rules, decisions, how good they were
-    #[command(after_help = REPORT_EXAMPLES)]
+    #[command(after_help = help(include_str!("help/report.txt")))]
     Report(Report),
     /// Judge every kind of model on what was measured here: how much a learned choice loses on problems it has not seen
-    #[command(after_help = MODELS_EXAMPLES)]
+    #[command(after_help = help(include_str!("help/models.txt")))]
     Models(Models),
     /// Look at, carry and forget what is remembered
-    #[command(subcommand, after_help = WISDOM_EXAMPLES)]
+    #[command(subcommand, after_help = help(include_str!("help/wisdom.txt")))]
     Wisdom(Wisdom),
     /// Compute a problem on generated data, check the result, show plan and time
-    #[command(after_help = run_examples())]
+    #[command(after_help = help(include_str!("help/run.txt")))]
     Run(Run),
 }
 
@@ -380,125 +371,14 @@ fn evaluations(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("write numbers from 1 to {MOST_EVALUATIONS}, such as 20,50,100,200"))
 }
 
+/// A text shown after the options of a command; what it says of problems is the same everywhere.
+fn help(text: &str) -> String {
+    text.trim_end().replace("{PROBLEMS}", include_str!("help/problems.txt").trim_end())
+}
+
 fn overview() -> String {
     let width = VARIABLES.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = "Environment:\n".to_string();
-    for (name, meaning) in VARIABLES {
-        text.push_str(&format!("  {name:width$}  {meaning}\n"));
-    }
-    format!(
-        "{text}\n{PROBLEMS}\n\nExamples:\n  trimtab tune                          measure what is typical on this machine\n  \
-         trimtab explain matmul:f32:512x512x512\n  trimtab bench matmul:f32:1x4096x4096\n  \
-         trimtab report --html report.html     everything on one page\n\n\
-         Exit codes: 0 done, 1 the operation or a check failed, 2 wrong usage or input."
-    )
+    let line = |(name, meaning): &(&str, &str)| format!("  {name:width$}  {meaning}");
+    let variables: Vec<String> = VARIABLES.iter().map(line).collect();
+    help(include_str!("help/overview.txt")).replace("{VARIABLES}", &variables.join("\n"))
 }
-
-fn tune_examples() -> String {
-    format!(
-        "A problem that is tuned already is not measured again.\n\n{PROBLEMS}\n\nExamples:\n  trimtab tune\n  \
-         trimtab tune --op reduce --op transpose\n  trimtab tune matmul:f32:1024x1024x1024 --budget 5s --exhaustive\n  \
-         trimtab tune matmul:f32:1024x1024x1024 --strategy hill --evals 60\n  \
-         trimtab tune --active --op matmul --budget 2m"
-    )
-}
-
-fn explain_examples() -> String {
-    format!(
-        "{PROBLEMS}\n\nExamples:\n  trimtab explain matmul:f32:512x512x512\n  \
-         trimtab explain matmul:f32:512x512x512 --threads 1 --all\n  \
-         trimtab explain reduce.sum:f32:64x1024:axis1 --json | jq '.rivals[] | .kernel'"
-    )
-}
-
-fn bench_examples() -> String {
-    format!(
-        "Rivals run interleaved, so that drift of the machine hits all alike. Nothing is remembered.\n\n{PROBLEMS}\n\n\
-         Examples:\n  trimtab bench matmul:f32:256x256x256\n  \
-         trimtab bench matmul:f32:64x64x64 transpose:f32:512x512 --points --rounds 30"
-    )
-}
-
-fn run_examples() -> String {
-    format!(
-        "{PROBLEMS}\n\nExamples:\n  trimtab run matmul:f32:100x200x300\n  trimtab run matmul:f64:8x64x64x64:n,t --tune off"
-    )
-}
-
-fn record_examples() -> String {
-    format!(
-        "One recording a kernel, problem and device. Settings are measured in turns, so that drift of the machine hits all \
-         alike; those that fail are recorded as that. When the budget ends, or with Ctrl-C, what was measured until then is \
-         kept.\n\n{PROBLEMS}\n\nExamples:\n  trimtab record matmul:f32:512x512x512 --data recordings\n  \
-         trimtab record transpose:f32:512x512 --device gpu --repeats 30 --data recordings\n  \
-         trimtab simulate --data recordings"
-    )
-}
-
-const CALIBRATE_EXAMPLES: &str = "\
-Times are of whole calls: operands in the caller's memory, transfers and waiting included; the processor and GPUs take turns at \
-every size. Problems nobody measured are decided by it until they are. What repeats do not agree on is shown as unstable and \
-not used.
-
-A profile file is a JSON list of entries with category (unary, elementwise, reduction, transpose, matmul), input_shapes and \
-mean_time_us or mean_time_ns; device says which one, else the first GPU is meant.
-
-Examples:
-  trimtab calibrate
-  trimtab calibrate --quick --refresh --dry-run
-  trimtab calibrate --from profile.json --commit
-  trimtab calibrate --json | jq 'select(.crossover) | [.class, .device, .crossover.kind, .crossover.size]'";
-
-const RECORDING_EXAMPLES: &str = "\
-Examples:
-  trimtab recording list --data recordings
-  trimtab recording import results.json --data recordings --kernel gemm --device rtx_3090 --complete
-  trimtab recording export gemm__rtx_3090 results.json --data recordings";
-
-const SIMULATE_EXAMPLES: &str = "\
-A search is scored by the best time recorded over the time of the best setting it found: 1 is the optimum. \
-A setting that failed when it was recorded costs an evaluation too. What baseline.csv in the directory says of \
-other tuners is shown beside.
-
-Examples:
-  trimtab simulate --data recordings
-  trimtab simulate --data recordings --strategy auto,random --evals 20,60 --plot quality.svg
-  trimtab simulate --data recordings --strategy auto --warm-from others --json | jq .medians";
-
-const STATS_EXAMPLES: &str = "\
-Everything is computed from what was measured, and nothing is measured now. Regret is what the chosen kernel took over \
-the best of those that live calls tried beside it; what is not known is left out, in JSON null or an empty list.
-
-Examples:
-  trimtab stats
-  trimtab stats --op matmul --device cpu
-  trimtab stats --json | jq '.regret[] | [.operation, .geomean, .p95]'
-
-Exit codes: 0 done, 1 the operation failed, 2 wrong usage.";
-
-const REPORT_EXAMPLES: &str = "\
-Every problem that is typical or was measured here is decided as a call would be, and shown with the reason and with what the \
-processor and the best other device are expected to take. Kernels are not measured; the speeds of devices are, where that was not \
-done before.
-
-Examples:
-  trimtab report | less
-  trimtab report --html report.html
-  trimtab report --json | jq '.decisions[] | select(.device != \"cpu\") | [.problem, .why]'
-
-Exit codes: 0 done, 1 the page could not be written, 2 wrong usage.";
-
-const MODELS_EXAMPLES: &str = "\
-Problems are split into parts; each is predicted by a model of the others. Regret is the time of the choice over that of \
-the fastest measured. Nothing is measured but what fitting and predicting take.
-
-Examples:
-  trimtab models
-  trimtab models --op matmul --plot models.svg
-  trimtab models --json | jq '{like, model, geomean}'";
-
-const WISDOM_EXAMPLES: &str = "\
-Examples:
-  trimtab wisdom list --op matmul
-  trimtab wisdom export | ssh other trimtab wisdom import - --commit
-  trimtab wisdom forget --kernel cpu.matmul.blocked";

@@ -35,9 +35,19 @@ impl Output {
         self.line(serde_json::to_string(object)?)
     }
 
+    /// Writes an object as one line of JSON, or as text.
+    pub fn either(&self, object: &impl Serialize, text: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.json { self.object(object) } else { text() }
+    }
+
     /// Writes a table.
     pub fn table(&self, table: &Table) -> Result<()> {
         self.line(table.to_text())
+    }
+
+    /// Writes a table and an empty line behind it, or nothing where it has no rows.
+    pub fn table_if_any(&self, table: &Table) -> Result<()> {
+        if table.is_empty() { Ok(()) } else { self.line(table.to_text() + "\n") }
     }
 }
 
@@ -57,11 +67,7 @@ pub struct Table {
 impl Table {
     /// A heading that begins with `>` stands right, like the numbers under it.
     pub fn new<T: AsRef<str>>(headings: &[T]) -> Table {
-        let column = |heading: &T| match heading.as_ref().strip_prefix('>') {
-            Some(heading) => (heading.to_string(), Align::Right),
-            None => (heading.as_ref().to_string(), Align::Left),
-        };
-        Table { columns: headings.iter().map(column).collect(), rows: Vec::new() }
+        Table { columns: headings.iter().map(|heading| column(heading.as_ref())).collect(), rows: Vec::new() }
     }
 
     pub fn row(&mut self, cells: Vec<String>) {
@@ -70,9 +76,15 @@ impl Table {
 
     /// A row with a mark before it, for the chosen one.
     pub fn marked_row(&mut self, marked: bool, cells: Vec<String>) {
-        let mut cells: Vec<String> = cells.iter().map(|cell| short(&printable(cell), WIDEST_TEXT)).collect();
+        let mut cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
         cells.resize(self.columns.len(), String::new());
         self.rows.push((marked, cells));
+    }
+
+    /// A table of so many rows, to be filled column by column.
+    pub fn of<T>(items: &[T]) -> Listing<'_, T> {
+        let table = Table { columns: Vec::new(), rows: vec![(false, Vec::new()); items.len()] };
+        Listing { items, table }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -109,6 +121,38 @@ impl Table {
     }
 }
 
+fn column(heading: &str) -> (String, Align) {
+    match heading.strip_prefix('>') {
+        Some(heading) => (heading.to_string(), Align::Right),
+        None => (heading.to_string(), Align::Left),
+    }
+}
+
+fn cell(text: &str) -> String {
+    short(&printable(text), WIDEST_TEXT)
+}
+
+/// A table with a row for each of some things, while its columns are said.
+pub struct Listing<'a, T> {
+    items: &'a [T],
+    table: Table,
+}
+
+impl<T> Listing<'_, T> {
+    /// Adds a column: its heading, and what it says of each thing.
+    pub fn column(mut self, heading: &str, says: impl Fn(&T) -> String) -> Self {
+        self.table.columns.push(column(heading));
+        for ((_, cells), item) in self.table.rows.iter_mut().zip(self.items) {
+            cells.push(cell(&says(item)));
+        }
+        self
+    }
+
+    pub fn table(self) -> Table {
+        self.table
+    }
+}
+
 /// The text without control characters: names come from files and libraries, and must not steer a terminal.
 pub fn printable(text: &str) -> String {
     if !text.chars().any(char::is_control) {
@@ -122,6 +166,11 @@ fn short(text: &str, limit: usize) -> String {
         return text.to_string();
     }
     text.chars().take(limit - 1).chain(['…']).collect()
+}
+
+/// How many of something: `1 fact`, `2 facts`.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A time; three digits, also below a hundred nanoseconds.

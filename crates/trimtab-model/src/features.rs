@@ -5,7 +5,8 @@ use trimtab_core::{ElementwiseOp, Fused, Point, Problem};
 /// Numbers a problem and a point are described by.
 pub const FEATURES: usize = 9;
 
-const SIZES: usize = 4;
+/// Sizes a problem is described by; of a problem with more, the first ones.
+pub(crate) const SIZES: usize = 4;
 /// Where the kind of operation and the layout are told apart.
 const KIND: usize = SIZES;
 const SETTINGS: usize = KIND + 1;
@@ -17,41 +18,8 @@ const SETTING_WEIGHT: f64 = 0.5;
 /// Where a problem at a point lies: log2 of its sizes, its kind and layout, log2 of the first settings.
 pub fn features(problem: &Problem, point: &Point) -> [f64; FEATURES] {
     let mut features = [0.0; FEATURES];
-    let mut sizes = [0u64; SIZES];
-    let kind = match problem {
-        Problem::Matmul(p) => {
-            sizes = [p.m, p.n, p.k, p.batch];
-            u32::from(p.lhs.transposed) + 2 * u32::from(p.rhs.transposed)
-        }
-        Problem::Elementwise(p) => {
-            sizes = [p.lhs_len(), p.rhs_len(), p.out_len(), 0];
-            ElementwiseOp::names().position(|name| name == p.op.name()).unwrap_or(0) as u32
-        }
-        Problem::Reduce(p) => {
-            sizes = [p.outer, p.len, p.inner, 0];
-            p.op as u32
-        }
-        Problem::Transpose(p) => {
-            for (slot, size) in sizes.iter_mut().zip(p.dims()) {
-                *slot = *size;
-            }
-            // The last two axes of the result decide which side is walked with a stride.
-            let tail = p.permutation().iter().rev().take(2);
-            tail.fold(0, |code, axis| code * 8 + u32::from(*axis))
-        }
-        Problem::Fused(p) => {
-            let depth = p.product().map_or(0, |product| product.depth);
-            sizes = [p.outer(), p.inner(), depth, p.inputs() as u64];
-            recipe(p)
-        }
-        Problem::Custom(p) => {
-            for (slot, size) in sizes.iter_mut().zip(p.sizes()) {
-                *slot = *size;
-            }
-            0
-        }
-    };
-    for (slot, size) in features.iter_mut().zip(sizes) {
+    let Described { sizes, kind, .. } = Described::of(problem);
+    for (slot, (_, size)) in features.iter_mut().zip(sizes) {
         *slot = (1.0 + size as f64).log2();
     }
     features[KIND] = FAR * f64::from(kind);
@@ -61,8 +29,66 @@ pub fn features(problem: &Problem, point: &Point) -> [f64; FEATURES] {
     features
 }
 
+/// What tells problems of one operation apart.
+pub(crate) struct Described {
+    /// Names of sizes and the sizes; one where there are fewer.
+    pub(crate) sizes: [(&'static str, u64); SIZES],
+    /// Elements moved, and the bytes of one.
+    pub(crate) moved: f64,
+    pub(crate) element_bytes: u64,
+    /// The function, the layout or the recipe.
+    pub(crate) kind: u32,
+}
+
+impl Described {
+    pub(crate) fn of(problem: &Problem) -> Described {
+        let product = |sizes: &[u64]| sizes.iter().map(|size| *size as f64).product::<f64>();
+        let (sizes, moved, kind) = match problem {
+            Problem::Matmul(p) => {
+                let moved = product(&[p.m, p.n]) + product(&[p.m, p.k]) + product(&[p.n, p.k]);
+                let layout = u32::from(p.lhs.transposed) + 2 * u32::from(p.rhs.transposed);
+                let sizes = [("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch)];
+                (sizes, p.batch as f64 * moved, layout)
+            }
+            Problem::Elementwise(p) => {
+                let sizes = [("left", p.lhs_len()), ("right", p.rhs_len()), ("out", p.out_len()), ("", 1)];
+                let moved = p.lhs_len() as f64 + p.rhs_len() as f64 + p.out_len() as f64;
+                let op = ElementwiseOp::names().position(|name| name == p.op.name()).unwrap_or(0);
+                (sizes, moved, op as u32)
+            }
+            Problem::Reduce(p) => {
+                let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("", 1)];
+                (sizes, product(&[p.outer, p.len, p.inner]), p.op as u32)
+            }
+            Problem::Transpose(p) => {
+                // The last two axes of the result decide which side is walked with a stride.
+                let tail = p.permutation().iter().rev().take(2);
+                let tail = tail.fold(0, |code, axis| code * 8 + u32::from(*axis));
+                (numbered(p.dims()), 2.0 * product(p.dims()), tail)
+            }
+            Problem::Fused(p) => {
+                let depth = p.product().map_or(1, |product| product.depth);
+                let sizes = [("rows", p.outer()), ("columns", p.inner()), ("depth", depth), ("", 1)];
+                let inputs: f64 = (0..p.inputs()).map(|input| p.input_len(input) as f64).sum();
+                (sizes, inputs + p.out_len() as f64, recipe(p))
+            }
+            Problem::Custom(p) => (numbered(p.sizes()), product(p.sizes()), 0),
+        };
+        Described { sizes, moved, element_bytes: problem.dtype().map_or(1, |dtype| dtype.size()), kind }
+    }
+}
+
+/// Sizes without names.
+fn numbered(sizes: &[u64]) -> [(&'static str, u64); SIZES] {
+    let mut named = [("first", 1), ("second", 1), ("third", 1), ("fourth", 1)];
+    for (slot, size) in named.iter_mut().zip(sizes) {
+        slot.1 = *size;
+    }
+    named
+}
+
 /// A number for a recipe: those of one recipe are alike, whatever the sizes.
-pub(crate) fn recipe(fused: &Fused) -> u32 {
+fn recipe(fused: &Fused) -> u32 {
     let text = fused.to_string();
     let without_sizes =
         text.split(':').enumerate().filter(|(part, _)| *part != 2).flat_map(|(_, part)| part.bytes());

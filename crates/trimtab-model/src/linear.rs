@@ -118,46 +118,56 @@ fn solve(rows: &[[f64; TERMS]], mask: u32) -> Option<(Linear, Vec<f64>)> {
     Some((linear, residuals.collect()))
 }
 
-/// The inverse of a symmetric positive matrix by Gauss-Jordan after scaling its diagonal to one.
+/// The inverse of a symmetric positive matrix, after scaling its diagonal to one.
 fn invert(matrix: &[[f64; MOST]; MOST], n: usize) -> Option<[[f64; MOST]; MOST]> {
-    let mut scale = [0.0; MOST];
-    for i in 0..n {
-        if matrix[i][i].is_nan() || matrix[i][i] <= 0.0 || !matrix[i][i].is_finite() {
-            return None;
-        }
-        scale[i] = 1.0 / matrix[i][i].sqrt();
+    let scale = |i: usize| 1.0 / matrix[i][i].sqrt();
+    let mut lower: Vec<f64> =
+        (0..n * n).map(|at| matrix[at / n][at % n] * scale(at / n) * scale(at % n)).collect();
+    if !factor(&mut lower, n, SINGULAR) {
+        return None;
     }
-    let mut left = [[0.0; MOST]; MOST];
     let mut inverse = [[0.0; MOST]; MOST];
-    for i in 0..n {
-        for j in 0..n {
-            left[i][j] = matrix[i][j] * scale[i] * scale[j];
-        }
-        inverse[i][i] = 1.0;
+    for (i, row) in inverse.iter_mut().enumerate().take(n) {
+        row[i] = 1.0;
+        substitute(&lower, n, &mut row[..n]);
+        row.iter_mut().enumerate().take(n).for_each(|(j, value)| *value *= scale(i) * scale(j));
     }
-    for column in 0..n {
-        let pivot = left[column][column];
-        if pivot.is_nan() || pivot < SINGULAR {
-            return None;
-        }
-        for j in 0..n {
-            left[column][j] /= pivot;
-            inverse[column][j] /= pivot;
-        }
-        for row in (0..n).filter(|row| *row != column) {
-            let factor = left[row][column];
-            for j in 0..n {
-                left[row][j] -= factor * left[column][j];
-                inverse[row][j] -= factor * inverse[column][j];
+    Some(inverse)
+}
+
+/// The lower triangular factor of a symmetric matrix given by its lower half, in place; false if a pivot is below the least, or none.
+pub(crate) fn factor(matrix: &mut [f64], n: usize, least: f64) -> bool {
+    for i in 0..n {
+        for j in 0..=i {
+            let (head, tail) = matrix.split_at(i * n);
+            let row_j = if i == j { &tail[..j] } else { &head[j * n..j * n + j] };
+            let sum: f64 = tail[..j].iter().zip(row_j).map(|(a, b)| a * b).sum();
+            let rest = matrix[i * n + j] - sum;
+            if i == j {
+                if rest <= least || !rest.is_finite() {
+                    return false;
+                }
+                matrix[i * n + i] = rest.sqrt();
+            } else {
+                matrix[i * n + j] = rest / matrix[j * n + j];
             }
         }
     }
+    true
+}
+
+/// Solves with the factor and its transpose, in place.
+pub(crate) fn substitute(lower: &[f64], n: usize, x: &mut [f64]) {
     for i in 0..n {
-        for j in 0..n {
-            inverse[i][j] *= scale[i] * scale[j];
+        let sum: f64 = lower[i * n..i * n + i].iter().zip(x.iter()).map(|(a, b)| a * b).sum();
+        x[i] = (x[i] - sum) / lower[i * n + i];
+    }
+    for i in (0..n).rev() {
+        x[i] /= lower[i * n + i];
+        for k in 0..i {
+            x[k] -= lower[i * n + k] * x[i];
         }
     }
-    Some(inverse)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use trimtab_core::{Basis, Device, Nanos, Patience, Problem, RandomNumbers, Terms};
 use trimtab_plan::calibration::{Before, Calibration, DeviceTimes, Ladder, Origin, measure};
 use trimtab_plan::{Class, Crossover, Decision, Offload, Planner, Reason, Settings, Standing, TermsId, Why};
-use trimtab_replay::machine::Machine;
+use trimtab_testing::machine::Machine;
 use trimtab_wisdom::Wisdom;
 
 /// What a whole call takes on a device of a machine.

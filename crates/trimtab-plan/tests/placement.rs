@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use trimtab_core::{Bytes, Device, Nanos, Problem, RandomNumbers, Terms, Transfers};
 use trimtab_plan::place::{Graph, Limits, NodeId, PlaceError, Placement, cost, place};
 use trimtab_plan::{Planner, Settings, TermsId};
-use trimtab_replay::machine::{Drawn, Machine, draw};
+use trimtab_testing::machine::{Drawn, Machine, draw};
 
 fn same(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
@@ -16,7 +16,7 @@ fn same(a: f64, b: f64) -> bool {
 
 /// A drawn expression on a machine.
 fn plain_of(drawn: &Drawn, machine: &Machine) -> Plain {
-    let node = |step: &trimtab_replay::machine::DrawnStep| {
+    let node = |step: &trimtab_testing::machine::DrawnStep| {
         let costs = step.problem.map_or(vec![], |p| vec![machine.host.time(&p), machine.gpu.time(&p)]);
         let resident = if costs.is_empty() { vec![step.on_host, step.on_gpu] } else { vec![] };
         let (operands, bytes, is_sink) = (step.operands.clone(), step.bytes, step.is_sink);

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use trimtab_core::{Device, Nanos, Patience, Terms};
 use trimtab_plan::{Planner, Settings, TermsId, TuneRequest};
-use trimtab_replay::{Completeness, RecordedDevice, Recording, read_recordings};
+use trimtab_replay::{Completeness, Recording, read_recordings};
+use trimtab_testing::RecordedDevice;
 use trimtab_wisdom::Wisdom;
 
 fn recordings(directory: &Path) -> Vec<Recording> {

@@ -33,10 +33,6 @@ enum Operator {
     Power,
     Min,
     Max,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
     Equal,
     Unequal,
     Less,
@@ -44,6 +40,26 @@ enum Comparison {
     Greater,
     GreaterOrEqual,
 }
+
+/// How operators are written; of those that begin alike the longer first.
+type Signs = [(&'static str, Operator)];
+const EITHER: &Signs = &[("or", Operator::Or)];
+const BOTH: &Signs = &[("and", Operator::And)];
+const COMPARISONS: &Signs = &[
+    ("==", Operator::Equal),
+    ("!=", Operator::Unequal),
+    ("<=", Operator::LessOrEqual),
+    (">=", Operator::GreaterOrEqual),
+    ("<", Operator::Less),
+    (">", Operator::Greater),
+];
+const SUMS: &Signs = &[("+", Operator::Add), ("-", Operator::Subtract)];
+const PRODUCTS: &Signs = &[
+    ("//", Operator::FloorDivide),
+    ("*", Operator::Multiply),
+    ("/", Operator::Divide),
+    ("%", Operator::Modulo),
+];
 
 #[derive(Clone, Debug, PartialEq)]
 enum Node {
@@ -53,7 +69,7 @@ enum Node {
     Negate(Box<Node>),
     Pair(Operator, Box<Node>, Box<Node>),
     /// `a < b <= c`: every neighbouring pair holds.
-    Chain(Box<Node>, Vec<(Comparison, Node)>),
+    Chain(Box<Node>, Vec<(Operator, Node)>),
     /// `a in (b, c)`, or its opposite.
     In(Box<Node>, Vec<Node>, bool),
     /// The same with numbers alone, ascending: lists of thousands of points are written like this.
@@ -102,19 +118,6 @@ fn number(truth: bool) -> f64 {
     f64::from(u8::from(truth))
 }
 
-impl Comparison {
-    fn holds(self, left: f64, right: f64) -> bool {
-        match self {
-            Comparison::Equal => left == right,
-            Comparison::Unequal => left != right,
-            Comparison::Less => left < right,
-            Comparison::LessOrEqual => left <= right,
-            Comparison::Greater => left > right,
-            Comparison::GreaterOrEqual => left >= right,
-        }
-    }
-}
-
 impl Node {
     fn value(&self, values: &[u32]) -> f64 {
         match self {
@@ -127,7 +130,7 @@ impl Node {
                 let mut left = first.value(values);
                 for (comparison, next) in rest {
                     let right = next.value(values);
-                    if !comparison.holds(left, right) {
+                    if !truth(pair(*comparison, left, || right)) {
                         return 0.0;
                     }
                     left = right;
@@ -165,6 +168,12 @@ fn pair(operator: Operator, left: f64, right: impl Fn() -> f64) -> f64 {
         Operator::Power => power(left, right()),
         Operator::Min => left.min(right()),
         Operator::Max => left.max(right()),
+        Operator::Equal => number(left == right()),
+        Operator::Unequal => number(left != right()),
+        Operator::Less => number(left < right()),
+        Operator::LessOrEqual => number(left <= right()),
+        Operator::Greater => number(left > right()),
+        Operator::GreaterOrEqual => number(left >= right()),
     }
 }
 
@@ -204,67 +213,58 @@ impl Parser<'_> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Takes this sign if it comes next.
+    /// Takes this sign if it comes next; a word only as a whole.
     fn sign(&mut self, sign: &str) -> bool {
         self.skip_spaces();
-        let found = self.rest().starts_with(sign);
-        if found {
-            self.at += sign.len();
-        }
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let found = self
+            .rest()
+            .strip_prefix(sign)
+            .is_some_and(|behind| !(sign.ends_with(is_name) && behind.starts_with(is_name)));
+        self.at += if found { sign.len() } else { 0 };
         found
     }
 
-    /// Takes this word if it comes next as a whole.
-    fn word(&mut self, word: &str) -> bool {
-        self.skip_spaces();
-        let next = self.rest().strip_prefix(word).map(|rest| rest.chars().next());
-        let found = next.is_some_and(|next| !next.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_'));
-        if found {
-            self.at += word.len();
-        }
-        found
+    /// Takes one of these signs if it comes next.
+    fn operator(&mut self, signs: &Signs) -> Option<Operator> {
+        signs.iter().find(|(sign, _)| self.sign(sign)).map(|(_, operator)| *operator)
     }
 
-    fn either(&mut self) -> Parsed {
+    /// Operands with such signs between them, from left to right.
+    fn pairs(&mut self, signs: &Signs, operand: fn(&mut Self) -> Parsed) -> Parsed {
+        let mut left = operand(self)?;
+        while let Some(operator) = self.operator(signs) {
+            left = Node::Pair(operator, Box::new(left), Box::new(operand(self)?));
+        }
+        Ok(left)
+    }
+
+    /// Something within something else, to a depth.
+    fn nested(&mut self, inner: fn(&mut Self) -> Parsed) -> Parsed {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return self.wrong(format!("nested deeper than {MAX_DEPTH}"));
         }
-        let mut left = self.both()?;
-        while self.word("or") {
-            left = Node::Pair(Operator::Or, Box::new(left), Box::new(self.both()?));
-        }
+        let inner = inner(self)?;
         self.depth -= 1;
-        Ok(left)
+        Ok(inner)
     }
 
-    fn both(&mut self) -> Parsed {
-        let mut left = self.negation()?;
-        while self.word("and") {
-            left = Node::Pair(Operator::And, Box::new(left), Box::new(self.negation()?));
-        }
-        Ok(left)
+    fn either(&mut self) -> Parsed {
+        self.nested(|parser| parser.pairs(EITHER, |parser| parser.pairs(BOTH, Self::negation)))
     }
 
     fn negation(&mut self) -> Parsed {
-        let mut inverted = false;
-        let mut any = false;
-        while self.word("not") {
-            inverted = !inverted;
-            any = true;
+        match self.sign("not") {
+            true => Ok(Node::Not(Box::new(self.nested(Self::negation)?))),
+            false => self.comparison(),
         }
-        let inner = self.comparison()?;
-        Ok(match (any, inverted) {
-            (false, _) => inner,
-            (true, true) => Node::Not(Box::new(inner)),
-            (true, false) => Node::Not(Box::new(Node::Not(Box::new(inner)))),
-        })
     }
 
     fn comparison(&mut self) -> Parsed {
         let first = self.sum()?;
         for (word, wanted) in [("in", true), ("not in", false)] {
-            if self.word(word) {
+            if self.sign(word) {
                 let list = self.list()?;
                 let number = |node: &Node| if let Node::Number(number) = node { Some(*number) } else { None };
                 if let Some(mut numbers) = list.iter().map(number).collect::<Option<Vec<f64>>>() {
@@ -275,24 +275,14 @@ impl Parser<'_> {
             }
         }
         let mut rest = Vec::new();
-        while let Some(comparison) = self.comparison_sign() {
+        while let Some(comparison) = self.operator(COMPARISONS) {
             rest.push((comparison, self.sum()?));
         }
         Ok(if rest.is_empty() { first } else { Node::Chain(Box::new(first), rest) })
     }
 
-    fn comparison_sign(&mut self) -> Option<Comparison> {
-        [
-            ("==", Comparison::Equal),
-            ("!=", Comparison::Unequal),
-            ("<=", Comparison::LessOrEqual),
-            (">=", Comparison::GreaterOrEqual),
-            ("<", Comparison::Less),
-            (">", Comparison::Greater),
-        ]
-        .into_iter()
-        .find(|(sign, _)| self.sign(sign))
-        .map(|(_, comparison)| comparison)
+    fn sum(&mut self) -> Parsed {
+        self.pairs(SUMS, |parser| parser.pairs(PRODUCTS, Self::signed))
     }
 
     fn list(&mut self) -> Result<Vec<Node>, ExpressionError> {
@@ -316,51 +306,13 @@ impl Parser<'_> {
         Ok(items)
     }
 
-    fn sum(&mut self) -> Parsed {
-        let mut left = self.product()?;
-        loop {
-            let operator = if self.sign("+") {
-                Operator::Add
-            } else if self.sign("-") {
-                Operator::Subtract
-            } else {
-                return Ok(left);
-            };
-            left = Node::Pair(operator, Box::new(left), Box::new(self.product()?));
-        }
-    }
-
-    fn product(&mut self) -> Parsed {
-        let mut left = self.signed()?;
-        loop {
-            let operator = if self.sign("//") {
-                Operator::FloorDivide
-            } else if self.sign("*") {
-                Operator::Multiply
-            } else if self.sign("/") {
-                Operator::Divide
-            } else if self.sign("%") {
-                Operator::Modulo
-            } else {
-                return Ok(left);
-            };
-            left = Node::Pair(operator, Box::new(left), Box::new(self.signed()?));
-        }
-    }
-
     fn signed(&mut self) -> Parsed {
         if self.sign("-") {
-            self.depth += 1;
-            if self.depth > MAX_DEPTH {
-                return self.wrong(format!("nested deeper than {MAX_DEPTH}"));
-            }
-            let inner = self.signed()?;
-            self.depth -= 1;
-            return Ok(Node::Negate(Box::new(inner)));
+            return Ok(Node::Negate(Box::new(self.nested(Self::signed)?)));
         }
         let base = self.atom()?;
         if self.sign("**") {
-            let exponent = self.signed()?;
+            let exponent = self.nested(Self::signed)?;
             return Ok(Node::Pair(Operator::Power, Box::new(base), Box::new(exponent)));
         }
         Ok(base)
@@ -379,28 +331,22 @@ impl Parser<'_> {
         if token.is_empty() {
             return self.wrong("a number, an axis or `(` expected");
         }
-        if token.starts_with(|c: char| c.is_ascii_digit()) {
-            let Ok(value) = token.parse::<f64>() else {
-                return self.wrong(format!("`{token}` is not a number"));
-            };
+        let is_number = token.starts_with(|c: char| c.is_ascii_digit());
+        let axis = self.axes.iter().position(|name| *name == token).map(Node::Axis);
+        let fixed = self.fixed.iter().find(|(name, _)| *name == token).map(|(_, value)| *value);
+        let value = fixed.or_else(|| match token.as_str() {
+            "True" => Some(1.0),
+            "False" => Some(0.0),
+            _ => token.parse().ok().filter(|_| is_number),
+        });
+        if let Some(node) = axis.or(value.map(Node::Number)) {
             self.at += end;
-            return Ok(Node::Number(value));
-        }
-        if let Some(axis) = self.axes.iter().position(|name| *name == token) {
-            self.at += end;
-            return Ok(Node::Axis(axis));
-        }
-        if let Some((_, value)) = self.fixed.iter().find(|(name, _)| *name == token) {
-            self.at += end;
-            return Ok(Node::Number(*value));
+            return Ok(node);
         }
         let operator = match token.as_str() {
-            "True" | "False" => {
-                self.at += end;
-                return Ok(Node::Number(number(token == "True")));
-            }
             "min" => Operator::Min,
             "max" => Operator::Max,
+            _ if is_number => return self.wrong(format!("`{token}` is not a number")),
             _ => return self.wrong(format!("`{token}` is no axis of the space")),
         };
         self.at += end;

@@ -112,18 +112,7 @@ fn read_recording(directory: &Path, index: &Path, entry: &Value) -> Result<Recor
         let values = values.ok_or_else(|| bad(format!("values of `{column}` are not whole numbers")))?;
         axes.push(Axis { name: column.to_string(), values });
     }
-    let names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
-    let fixed: Vec<(String, f64)> = entry
-        .get("fixed")
-        .and_then(Value::as_object)
-        .map(|fixed| fixed.iter().filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect())
-        .unwrap_or_default();
-    let written = entry.get("constraints").and_then(Value::as_array).cloned().unwrap_or_default();
-    let constraints = written
-        .iter()
-        .filter_map(Value::as_str)
-        .map(|text| Expression::parse(text, &names, &fixed))
-        .collect::<Result<Vec<_>, _>>()?;
+    let (fixed, constraints) = read_constraints(entry, &axes)?;
     let rows = read_rows(&path, &content, &header, status)?;
     let (repeats, repeats_from) = match entry.get("reps_csv").and_then(Value::as_str) {
         Some(file) => {
@@ -154,6 +143,20 @@ fn read_recording(directory: &Path, index: &Path, entry: &Value) -> Result<Recor
         repeats,
         repeats_from,
     })
+}
+
+/// Names that have one value, and what holds for legal points.
+type Constraints = (Vec<(String, f64)>, Vec<Expression>);
+
+pub(crate) fn read_constraints(entry: &Value, axes: &[Axis]) -> Result<Constraints, ExpressionError> {
+    let named = entry.get("fixed").and_then(Value::as_object).into_iter().flatten();
+    let fixed: Vec<(String, f64)> =
+        named.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect();
+    let names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
+    let written = entry.get("constraints").and_then(Value::as_array).into_iter().flatten();
+    let parsed = written.filter_map(Value::as_str).map(|text| Expression::parse(text, &names, &fixed));
+    let constraints = parsed.collect::<Result<_, _>>()?;
+    Ok((fixed, constraints))
 }
 
 /// Every whole number of the problem but its work, by name; a problem keeps only so many.

@@ -1,7 +1,7 @@
 //! Records a kernel of any device: every legal point or a random sample of them, measured in turns.
 
-use crate::recording::{Axis, Completeness, Outcome, Recording, Row, Timing};
-use crate::{Expression, file_name};
+use crate::file_name;
+use crate::recording::{Axis, Outcome, Recording, Row, Timing};
 use trimtab_core::{
     Bench, Device, Failure, FailureKind, KernelId, MAX_SIZES, Nanos, Point, Problem, RandomNumbers, Sample,
     Space,
@@ -56,6 +56,7 @@ pub struct Recorded {
 }
 
 /// A point while it is measured.
+#[derive(Default)]
 struct Measured {
     at: usize,
     /// Times of a launch, in recorded order.
@@ -88,7 +89,7 @@ pub fn record(
         order.swap(at, other);
     }
     order.truncate(request.evals);
-    let mut points: Vec<Measured> = order.iter().map(|&at| untouched(at)).collect();
+    let mut points: Vec<Measured> = order.iter().map(|&at| Measured { at, ..Measured::default() }).collect();
     let planned = points.len() as u64 * (u64::from(request.repeats) + 1);
     let mut runs = 0;
     // Round zero warms up.
@@ -109,10 +110,6 @@ pub fn record(
         }
     }
     finish(device, request, &space, points)
-}
-
-fn untouched(at: usize) -> Measured {
-    Measured { at, ns: Vec::new(), each: 0.0, compile_ms: None, failure: None, remeasures: 0 }
 }
 
 fn warm_up(
@@ -177,10 +174,9 @@ fn finish(
         let kind = point.failure.as_ref().map(|failure| failure.kind);
         kind == Some(FailureKind::Untried)
     };
-    let mut untried =
-        points.iter().filter(|point| is_untried(point)).filter_map(|point| point.failure.clone());
-    let untried =
-        untried.next().map(|first| (points.iter().filter(|point| is_untried(point)).count(), first));
+    let untried: Vec<Failure> =
+        points.iter().filter(|point| is_untried(point)).filter_map(|point| point.failure.clone()).collect();
+    let untried = untried.first().map(|first| (untried.len(), first.clone()));
     points.retain(|point| !is_untried(point) && (point.failure.is_some() || !point.ns.is_empty()));
     points.sort_unstable_by_key(|point| point.at);
     let mut rows = Vec::with_capacity(points.len());
@@ -230,13 +226,9 @@ fn describe(device: &dyn Device, request: &RecordRequest, space: &Space, rows: V
         variant: problem.clone(),
         op: problem,
         axes: axes.collect(),
-        fixed: Vec::new(),
-        constraints: Vec::<Expression>::new(),
-        completeness: Completeness::Sample,
         origin: request.origin.clone(),
         rows,
-        repeats: Vec::new(),
-        repeats_from: Vec::new(),
+        ..Recording::default()
     };
     recording.limit_to(space.points())
 }
@@ -259,100 +251,11 @@ fn short_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RecordedDevice;
-    use crate::recording::tests::small;
-
-    fn request(evals: usize, repeats: u32) -> (RecordedDevice, RecordRequest) {
-        let device = RecordedDevice::new(vec![small()]).unwrap();
-        let request = RecordRequest {
-            kernel: KernelId(0),
-            problem: device.problems().next().unwrap(),
-            evals,
-            repeats,
-            seed: 3,
-            rules: Rules { precision: Some(Nanos(0)), batch_time_min: Nanos(0), ..Rules::default() },
-            crashed: Vec::new(),
-            origin: "a test".to_string(),
-        };
-        (device, request)
-    }
-
-    fn of(device: &RecordedDevice, request: &RecordRequest, budget: &Budget, runs: u64) -> Recorded {
-        let done = std::cell::Cell::new(0);
-        let mut bench = device.bench(&request.problem, Nanos::MAX).unwrap();
-        let stop = || done.get() == runs;
-        record(device, bench.as_mut(), request, budget, &stop, &mut |progress| done.set(progress.runs))
-    }
-
-    #[test]
-    fn recording_a_recorded_device_gives_the_recording_again() {
-        let (device, request) = request(usize::MAX, 4);
-        let recorded = of(&device, &request, &Budget::unlimited(), u64::MAX);
-        let before = small();
-        let after = &recorded.recording;
-        assert!(recorded.finished && recorded.untried.is_none());
-        assert_eq!((recorded.legal, recorded.wanted, after.completeness), (12, 12, Completeness::Everything));
-        for (row, (a, b)) in before.rows.iter().zip(&after.rows).enumerate() {
-            assert_eq!((a.point, a.outcome.mean_ms().is_some()), (b.point, b.outcome.mean_ms().is_some()));
-            for repeat in 0..4 {
-                let (a, b) = (before.repeat_ms(row, repeat), after.repeat_ms(row, repeat));
-                assert!(a.zip(b).is_none_or(|(a, b)| (a - b).abs() < 1e-3 * a), "{a:?} {b:?}");
-            }
-        }
-        assert_eq!(after.rows[0].compile_ms, Some(7.0));
-        assert_eq!(after.rows[11].outcome, Outcome::Failed(FailureKind::Compile));
-        assert_eq!((after.sizes.as_slice(), after.repeat_count(0)), (&[64, 32][..], 4));
-        assert_eq!(after.name, "small__nothing__custom.small-64x32__nothing_1");
-    }
-
-    #[test]
-    fn a_sample_is_drawn_by_the_seed_and_rows_keep_the_order_of_the_space() {
-        let (device, request) = request(5, 1);
-        let points = |seed| {
-            let request = RecordRequest { seed, ..request.clone() };
-            let recording = of(&device, &request, &Budget::unlimited(), u64::MAX).recording;
-            assert_eq!((recording.rows.len(), recording.completeness), (5, Completeness::Sample));
-            assert_eq!(recording.count_legal(), 12);
-            let points: Vec<Point> = recording.rows.iter().map(|row| row.point).collect();
-            assert!(points.is_sorted());
-            points
-        };
-        assert_eq!(points(1), points(1));
-        assert_ne!(points(1), points(2));
-    }
-
-    #[test]
-    fn what_was_measured_when_it_is_stopped_is_kept() {
-        let (device, request) = request(usize::MAX, 3);
-        // Twelve warm-ups, one round, and five more.
-        let recorded = of(&device, &request, &Budget::unlimited(), 12 + 12 + 5);
-        assert!(!recorded.finished);
-        assert_eq!(
-            (recorded.recording.rows.len(), recorded.recording.completeness),
-            (12, Completeness::Everything)
-        );
-        let counts: Vec<usize> = (0..12).map(|row| recorded.recording.repeat_count(row)).collect();
-        assert!(counts.contains(&1) && counts.contains(&2), "{counts:?}");
-        let early = of(&device, &request, &Budget::unlimited(), 12 + 3);
-        assert_eq!((early.recording.completeness, early.recording.count_legal()), (Completeness::Sample, 12));
-        assert!((3..=4).contains(&early.recording.rows.len()));
-        let never = of(&device, &request, &Budget::recorded(Nanos(0)), u64::MAX);
-        assert!(never.recording.rows.is_empty() && !never.finished);
-    }
 
     #[test]
     fn devices_have_short_names() {
         let names =
             ["llvmpipe (LLVM 15.0.6, 256 bits)", "Intel(R) Xeon(R) CPU @ 2.20GHz", "(R)", "AMD RX-6600"];
         assert_eq!(names.map(short_name), ["llvmpipe", "intel_r_xeon_r_cpu_2_20ghz", "r", "amd_rx_6600"]);
-    }
-
-    #[test]
-    fn a_point_that_ended_a_process_is_not_run_again() {
-        let (device, mut request) = request(usize::MAX, 1);
-        request.crashed.push("a=1,b=2".to_string());
-        let recorded = of(&device, &request, &Budget::unlimited(), u64::MAX);
-        assert_eq!(recorded.recording.rows[1].outcome, Outcome::Failed(FailureKind::Crashed));
-        assert!(recorded.finished);
     }
 }

@@ -46,11 +46,12 @@ pub struct Row {
 }
 
 /// Whether every legal point was tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Completeness {
     /// Every legal point has a row.
     Everything,
     /// Only some legal points have one.
+    #[default]
     Sample,
 }
 
@@ -82,7 +83,7 @@ pub struct Axis {
 }
 
 /// A recording of one kernel on one device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
     /// The name of the recording.
     pub name: String,
@@ -228,129 +229,19 @@ impl Recording {
 
     /// How many points of all combinations of values are legal.
     pub fn count_legal(&self) -> u64 {
-        if self.axes.is_empty() || self.axes.len() > MAX_AXES || self.axes.iter().any(|a| a.values.is_empty())
-        {
-            return 0;
-        }
-        let mut positions = vec![0usize; self.axes.len()];
-        let mut values: Vec<u32> = self.axes.iter().map(|axis| axis.values[0]).collect();
-        let mut legal = 0;
-        loop {
-            legal += u64::from(self.is_legal(&values));
-            let mut axis = self.axes.len();
-            loop {
-                if axis == 0 {
-                    return legal;
-                }
-                axis -= 1;
-                positions[axis] = (positions[axis] + 1) % self.axes[axis].values.len();
-                values[axis] = self.axes[axis].values[positions[axis]];
-                if positions[axis] != 0 {
-                    break;
-                }
+        let fits = !self.axes.is_empty() && self.axes.len() <= MAX_AXES;
+        let all = self.combinations().filter(|_| fits).unwrap_or(0);
+        let mut values = vec![0u32; self.axes.len()];
+        let is_legal = |nth: &u64| {
+            // The digits of a number whose places are the axes, the last one counting first.
+            let mut rest = *nth;
+            for (value, axis) in values.iter_mut().zip(&self.axes).rev() {
+                let count = axis.values.len() as u64;
+                *value = axis.values[(rest % count) as usize];
+                rest /= count;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// Twelve points of two axes; one fails; times 1 to 12 ms, two repeats each, 10 % apart.
-    pub(crate) fn small() -> Recording {
-        let mut rows = Vec::new();
-        for a in 1..=4u32 {
-            for b in [1, 2, 4] {
-                let time = f64::from(a * 3 + b) * 0.5;
-                let timing = Timing { mean_ms: time, min_ms: time * 0.9, median_ms: time };
-                let failed = a == 4 && b == 4;
-                let outcome =
-                    if failed { Outcome::Failed(FailureKind::Compile) } else { Outcome::Ran(timing) };
-                rows.push(Row { point: Point::new(&[a, b]), outcome, compile_ms: Some(7.0) });
-            }
-        }
-        Recording {
-            name: "small__nothing".into(),
-            kernel: "small".into(),
-            variant: "v".into(),
-            device: "nothing".into(),
-            device_name: "Nothing 1".into(),
-            api: "none".into(),
-            op: "nothing in particular".into(),
-            sizes: vec![64, 32],
-            flops: 1000,
-            bytes: 2000,
-            axes: vec![
-                Axis { name: "a".into(), values: vec![1, 2, 3, 4] },
-                Axis { name: "b".into(), values: vec![1, 2, 4] },
-            ],
-            fixed: vec![],
-            constraints: vec![Expression::parse("a * b <= 16", &["a".into(), "b".into()], &[]).unwrap()],
-            completeness: Completeness::Everything,
-            origin: "made up".into(),
-            repeats: [9000, 11_000].repeat(rows.len()),
-            repeats_from: (0..=rows.len() as u32).map(|row| row * 2).collect(),
-            rows,
-        }
-    }
-
-    #[test]
-    fn repeats_come_in_recorded_order_and_begin_again() {
-        let recording = small();
-        assert_eq!(recording.repeat_count(0), 2);
-        let repeats: Vec<f64> = (0..3).filter_map(|repeat| recording.repeat_ms(0, repeat)).collect();
-        assert_eq!(repeats, [1.8, 2.2, 1.8]);
-        assert_eq!(recording.repeat_ms(11, 0), None);
-        assert_eq!((recording.repeat_ms(99, 0), recording.repeat_count(99)), (None, 0));
-        let without = Recording { repeats: vec![], repeats_from: vec![], ..recording };
-        assert_eq!(without.repeat_ms(0, 5), Some(2.0));
-    }
-
-    #[test]
-    fn legal_points_are_counted_over_all_combinations() {
-        let mut recording = small();
-        assert_eq!((recording.count_legal(), recording.optimum_ms()), (12, Some(2.0)));
-        let axes = ["a".to_string(), "b".to_string()];
-        recording.constraints.push(Expression::parse("a != b", &axes, &[]).unwrap());
-        assert_eq!(recording.count_legal(), 9);
-        recording.axes.clear();
-        assert_eq!(recording.count_legal(), 0);
-    }
-
-    #[test]
-    fn repeats_are_kept_as_shares_of_the_mean_and_failures_have_none() {
-        let recording = small();
-        let repeats: Vec<Vec<f64>> = recording
-            .rows
-            .iter()
-            .map(|row| row.outcome.mean_ms().map_or(vec![1.0], |mean| vec![0.9 * mean, 1.1 * mean]))
-            .collect();
-        let again = recording.clone().with_repeats(&repeats);
-        assert_eq!((again.repeat_count(10), again.repeat_count(11)), (2, 0));
-        assert_eq!(again.repeat_ms(3, 1), recording.repeat_ms(3, 1));
-        let without = recording.with_repeats(&[]);
-        assert!(without.repeats.is_empty() && without.repeats_from.is_empty());
-    }
-
-    #[test]
-    fn any_set_of_points_can_be_said_to_be_all_legal_ones() {
-        let whole = small();
-        let points: Vec<Point> = whole.rows.iter().map(|row| row.point).collect();
-        let all = whole.clone().limit_to(&points);
-        assert_eq!((all.constraints.len(), all.count_legal()), (0, 12));
-        let mut some = whole.clone();
-        some.rows = vec![whole.rows[0], whole.rows[5], whole.rows[10]];
-        let some = some.limit_to(&[points[0], points[5], points[10]]);
-        assert_eq!((some.count_legal(), some.completeness), (3, Completeness::Everything));
-        assert_eq!(some.constraints[0].text(), "a * 5 + b in (6, 14, 22)");
-        assert!(some.rows.iter().all(|row| some.is_legal(row.point.values())));
-        let part = Recording { rows: some.rows[..2].to_vec(), ..some.clone() };
-        let part = part.limit_to(&[points[0], points[5], points[10]]);
-        assert_eq!((part.count_legal(), part.completeness), (3, Completeness::Sample));
-        let mut huge = some.clone();
-        huge.axes = (0..3).map(|axis| Axis { name: format!("x{axis}"), values: vec![1, u32::MAX] }).collect();
-        let huge = huge.limit_to(&points[..3]);
-        assert_eq!((huge.constraints.len(), huge.completeness), (0, Completeness::Sample));
+            self.is_legal(&values)
+        };
+        (0..all).filter(is_legal).count() as u64
     }
 }

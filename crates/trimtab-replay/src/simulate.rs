@@ -33,7 +33,7 @@ impl Run {
 const NEAR: f64 = 0.95;
 
 /// Quality after some evaluations, over seeds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Stats {
     /// Evaluations.
     pub evals: usize,
@@ -167,48 +167,4 @@ pub fn donor_of(recording: &Recording) -> Donor {
         time: row.outcome.mean_ms(),
     });
     Donor { points: points.collect() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::recording::tests::small;
-    use trimtab_tune::search::{SearchSpace, strategy};
-
-    #[test]
-    fn a_search_is_scored_by_the_best_so_far_and_failures_cost_an_evaluation() {
-        let recording = small();
-        let space = std::sync::Arc::new(SearchSpace::new(&recording.space()));
-        let mut sweep = strategy("sweep", &space, 0, &[]).unwrap();
-        let run = simulate(&recording, sweep.as_mut(), 100, None);
-        assert_eq!(run.fractions.len(), recording.rows.len());
-        assert!(run.fractions.is_sorted() && run.after(100) == 1.0 && run.after(0) == 0.0);
-        let first = run.evals_to_5pct().unwrap();
-        assert!(run.after(first) >= NEAR && run.after(first - 1) < NEAR);
-    }
-
-    #[test]
-    fn noise_is_the_same_for_the_same_seed_and_scored_by_true_times() {
-        let recording = small();
-        let space = std::sync::Arc::new(SearchSpace::new(&recording.space()));
-        let run =
-            |noise| simulate(&recording, strategy("random", &space, 7, &[]).unwrap().as_mut(), 12, noise);
-        assert_eq!(run(Some(1)), run(Some(1)));
-        let optimum = recording.optimum_ms().unwrap();
-        for fraction in run(Some(2)).fractions {
-            let known = |time: f64| (optimum / time - fraction).abs() < 1e-12;
-            assert!(fraction == 0.0 || recording.rows.iter().filter_map(|r| r.outcome.mean_ms()).any(known));
-        }
-    }
-
-    #[test]
-    fn statistics_are_over_seeds() {
-        let run = |fractions: &[f64]| Run { fractions: fractions.to_vec(), measurements: fractions.len() };
-        let runs = [run(&[0.5, 0.96]), run(&[0.99, 1.0]), run(&[0.2, 0.3])];
-        let first = stats(&runs, 1);
-        assert_eq!((first.median_fraction, first.share_within_5pct), (0.5, 1.0 / 3.0));
-        let second = stats(&runs, 2);
-        assert_eq!((second.median_fraction, second.median_evals_to_5pct, second.seeds), (0.96, Some(2), 3));
-        assert_eq!(stats(&[], 1).mean_fraction, 0.0);
-    }
 }

@@ -3,8 +3,10 @@
 //! T4 holds configurations and their times. What a recording knows beyond that (its names, constraints, completeness)
 //! goes into `metadata`, where other programs pass it over, and is read back from there.
 
+use crate::file_name;
+use crate::reader::read_constraints;
 use crate::recording::{Axis, Completeness, Outcome, Recording, Row, Timing};
-use crate::{Expression, file_name};
+use crate::writer::written_constraints;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,9 +115,7 @@ pub fn write_t4(recording: &Recording) -> Value {
         recording.rows.iter().enumerate().map(|(at, row)| result(recording, at, row)).collect();
     let axes: Vec<Value> =
         recording.axes.iter().map(|axis| json!({"name": axis.name, "values": axis.values})).collect();
-    let constraints: Vec<&str> = recording.constraints.iter().map(|constraint| constraint.text()).collect();
-    let fixed: Map<String, Value> =
-        recording.fixed.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let (fixed, constraints) = written_constraints(recording);
     json!({
         "schema_version": VERSION,
         "metadata": {
@@ -309,21 +309,9 @@ fn assemble(
     let problem = metadata.get("problem").cloned().unwrap_or_default();
     let sizes = problem.get("sizes").and_then(Value::as_array).cloned().unwrap_or_default();
     let work = |key: &str| problem.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let fixed = metadata.get("fixed").and_then(Value::as_object);
-    let fixed: Vec<(String, f64)> = fixed
-        .into_iter()
-        .flatten()
-        .filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)))
-        .collect();
     let (axes, rows) = axes(metadata, axis_names, rows);
-    let names_of: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
-    let written = metadata.get("constraints").and_then(Value::as_array).cloned().unwrap_or_default();
-    let constraints = written
-        .iter()
-        .filter_map(Value::as_str)
-        .map(|text| Expression::parse(text, &names_of, &fixed))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| T4Error::Text(error.to_string()))?;
+    let (fixed, constraints) =
+        read_constraints(metadata, &axes).map_err(|error| T4Error::Text(error.to_string()))?;
     let known = text("completeness");
     let recording = Recording {
         name,
@@ -342,8 +330,7 @@ fn assemble(
         completeness: Completeness::parse(known.as_deref().unwrap_or_default()),
         origin: text("origin").unwrap_or_else(|| "T4 results".to_string()),
         rows,
-        repeats: Vec::new(),
-        repeats_from: Vec::new(),
+        ..Recording::default()
     };
     // A file that says nothing of it is complete if nothing can be missing.
     let whole = known.is_none() && recording.combinations() == Some(recording.rows.len() as u64);

@@ -71,7 +71,7 @@ pub fn write_recordings(directory: &Path, recordings: &[Recording]) -> Result<()
     }
     // One space a line: a change of one recording is a change of one line.
     let lines: Vec<String> = entries.iter().map(Value::to_string).collect();
-    let written = write_whole(&index, format!("[\n{}\n]\n", lines.join(",\n")).as_bytes());
+    let written = write_file(&index, format!("[\n{}\n]\n", lines.join(",\n")).as_bytes());
     drop(lock);
     written
 }
@@ -124,19 +124,23 @@ fn write_table(path: &Path, text: &str) -> Result<(), WriteError> {
     let failed = |source| WriteError::File { path: path.to_path_buf(), source };
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(text.as_bytes()).map_err(failed)?;
-    write_whole(path, &encoder.finish().map_err(failed)?)
+    write_file(path, &encoder.finish().map_err(failed)?)
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    write_whole(path, bytes).map_err(|source| WriteError::File { path: path.to_path_buf(), source })
+}
+
+/// Writes beside the place and renames, so that whoever looks sees the old file or the new one, never half of one.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = std::fs::File::create(&beside)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|source| {
+    written.inspect_err(|_| {
         // What is left of the attempt is of no use to anyone, and may never have been made.
         let _ = std::fs::remove_file(&beside);
-        WriteError::File { path: path.to_path_buf(), source }
     })
 }
 
@@ -202,6 +206,12 @@ fn spread(recording: &Recording, row: usize) -> Option<f64> {
     (count > 1).then(|| (squares / (count - 1) as f64).sqrt())
 }
 
+/// Names that have one value, and what holds for legal points.
+pub(crate) fn written_constraints(recording: &Recording) -> (Map<String, Value>, Vec<&str>) {
+    let fixed = recording.fixed.iter().map(|(name, value)| (name.clone(), json!(value)));
+    (fixed.collect(), recording.constraints.iter().map(|constraint| constraint.text()).collect())
+}
+
 fn entry(recording: &Recording, csv: &str, reps: Option<&str>) -> Value {
     let mut problem = Map::new();
     problem.insert("op".to_string(), recording.op.as_str().into());
@@ -213,9 +223,7 @@ fn entry(recording: &Recording, csv: &str, reps: Option<&str>) -> Value {
     }
     let params: Map<String, Value> =
         recording.axes.iter().map(|axis| (axis.name.clone(), axis.values.as_slice().into())).collect();
-    let fixed: Map<String, Value> =
-        recording.fixed.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-    let constraints: Vec<&str> = recording.constraints.iter().map(|constraint| constraint.text()).collect();
+    let (fixed, constraints) = written_constraints(recording);
     let mut counts = Map::new();
     for row in &recording.rows {
         let count = counts.entry(status(&row.outcome).0).or_insert(json!(0));
@@ -241,20 +249,18 @@ fn entry(recording: &Recording, csv: &str, reps: Option<&str>) -> Value {
         "reps_csv": reps,
         "origin": recording.origin,
     });
-    if let Some(object) = object.as_object_mut() {
-        summarise(recording, object);
-    }
+    summarise(recording, &mut object);
     object
 }
 
 /// What can be worked out from the rows, for people and other programs that read the index alone.
-fn summarise(recording: &Recording, object: &mut Map<String, Value>) {
+fn summarise(recording: &Recording, object: &mut Value) {
     let countable = recording.combinations().is_some_and(|combinations| combinations <= COUNTED);
     let feasible = match recording.completeness {
         Completeness::Everything => Some(recording.rows.len() as u64),
         Completeness::Sample => countable.then(|| recording.count_legal()),
     };
-    object.insert("feasible".into(), json!(feasible));
+    object["feasible"] = json!(feasible);
     let ran = || recording.rows.iter().filter_map(|row| Some((row.outcome.mean_ms()?, row)));
     let mut times: Vec<f64> = ran().map(|(ms, _)| ms).collect();
     times.sort_unstable_by(f64::total_cmp);
@@ -266,16 +272,13 @@ fn summarise(recording: &Recording, object: &mut Map<String, Value>) {
         let names = recording.axes.iter().map(|axis| axis.name.clone());
         let point: Map<String, Value> =
             names.zip(row.point.values().iter().map(|value| json!(value))).collect();
-        object.insert("optimum_ms".into(), json!(optimum));
-        object.insert("optimum".into(), point.into());
-        object.insert("median_ms".into(), json!(trimtab_tune::median(&times)));
-        object.insert("worst_ms".into(), json!(times.last()));
-        object.insert("within_5pct".into(), json!(within(1.05)));
-        object.insert("within_10pct".into(), json!(within(1.1)));
-        object.insert(
-            "perf_quantiles".into(),
-            json!({"p01": at(0.01), "p05": at(0.05), "p25": at(0.25), "p50": at(0.5)}),
-        );
+        object["optimum_ms"] = json!(optimum);
+        object["optimum"] = json!(point);
+        object["median_ms"] = json!(trimtab_tune::median(&times));
+        object["worst_ms"] = json!(times.last());
+        object["within_5pct"] = json!(within(1.05));
+        object["within_10pct"] = json!(within(1.1));
+        object["perf_quantiles"] = json!({"p01": at(0.01), "p05": at(0.05), "p25": at(0.25), "p50": at(0.5)});
     }
     let most = (0..recording.rows.len()).map(|row| recording.repeat_count(row)).max().unwrap_or(0);
     let mut spreads: Vec<f64> = recording
@@ -285,8 +288,8 @@ fn summarise(recording: &Recording, object: &mut Map<String, Value>) {
         .filter_map(|(at, row)| Some(spread(recording, at)? / row.outcome.mean_ms()?))
         .collect();
     spreads.sort_unstable_by(f64::total_cmp);
-    object.insert("repeats".into(), json!(most.max(1)));
-    object.insert("median_cv".into(), json!(trimtab_tune::median(&spreads)));
+    object["repeats"] = json!(most.max(1));
+    object["median_cv"] = json!(trimtab_tune::median(&spreads));
     let p95 = spreads.get((0.95 * spreads.len() as f64) as usize).or(spreads.last());
-    object.insert("p95_cv".into(), json!(p95));
+    object["p95_cv"] = json!(p95);
 }

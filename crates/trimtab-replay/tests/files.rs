@@ -46,7 +46,7 @@ fn drawn(seed: u64) -> Recording {
     let text = "zeta * 2 >= 0 or n == 3";
     let fixed = vec![("n".to_string(), 512.0)];
     let axis_names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
-    let mut recording = empty();
+    let mut recording = Recording::default();
     recording.name = format!("drawn__{seed}");
     recording.kernel = "drawn".into();
     recording.variant = "v, \"quoted\"".into();
@@ -74,12 +74,6 @@ fn near(a: f64, b: f64) -> bool {
 fn named(mut recording: Recording, name: &str) -> Recording {
     recording.name = name.to_string();
     recording
-}
-
-/// A recording of one point: what the fields that only the crate itself sets start from.
-fn empty() -> Recording {
-    let text = json!({"results": [{"configuration": {"a": 1}, "times": {}, "invalidity": "compile"}]});
-    read_t4(text.to_string().as_bytes(), &T4Names::default()).unwrap().recording
 }
 
 #[test]

@@ -1,190 +1,145 @@
-//! The items of a module: what it declares, each with its tokens. Tests are left out.
+//! The items of a file as `syn` reads them: what each is called, how it is used, and its code without comments and layout.
 
-use crate::tokens::{behind_group, is_name};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::ToTokens;
+use std::path::Path;
+use std::{fs, io};
+use syn::parse::{ParseStream, Parser};
+use syn::{Attribute, UseTree};
 
-/// What an item is, as far as it matters to who uses it.
+/// How an item is used by others.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// Everything that is used by its name.
-    Named(String),
-    /// Used by its name too, and by those of its functions where it is in scope.
-    Trait(String),
-    /// Used by its name followed by `!`.
-    Macro(String),
+    /// By its name.
+    Named,
+    /// By its name, and by those of its functions where it is in scope.
+    Trait,
+    /// By its name, and by its name followed by `!`.
+    Macro,
     /// A macro called outside of functions: it declares what only the compiler knows.
     Call,
-    /// Used where everything in its head is: the type, the trait, what they are of.
+    /// Where everything in its head is used: the type, the trait, what they are of.
     Impl(Vec<Vec<String>>),
-    /// Imports: name in this module (`*` for all, `_` for none) and path.
-    Use(Vec<(String, Vec<String>)>),
-    /// A module, here or in a file of its own.
-    Mod(String, Option<Vec<String>>),
 }
 
-pub(crate) struct Item {
-    pub kind: Kind,
-    pub tokens: Vec<String>,
+/// An import: its name in the module (`*` for all, `_` for none) and its path.
+pub(crate) type Import = (String, Vec<String>);
+
+/// The items of a file.
+pub(crate) fn read(file: &Path) -> io::Result<Vec<syn::Item>> {
+    let text = fs::read_to_string(file)?.replace("\r\n", "\n");
+    let parsed = syn::parse_file(&text);
+    Ok(parsed.map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?.items)
 }
 
-/// Divides a module's tokens into items.
-pub(crate) fn items(tokens: &[String]) -> Vec<Item> {
-    let (mut items, mut at) = (Vec::new(), 0);
-    while at < tokens.len() {
-        let start = at;
-        let mut is_test = false;
-        while token(tokens, at) == "#" {
-            let open = at + 1 + usize::from(token(tokens, at + 1) == "!");
-            let end = behind_group(tokens, open);
-            let has = |word: &str| tokens[open..end].iter().any(|token| token == word);
-            is_test |= token(tokens, open + 1) == "cfg" && has("test") && !has("not");
-            at = end;
+/// Whether an item is only there for tests.
+pub(crate) fn is_test(item: &syn::Item) -> bool {
+    let outer = |input: ParseStream<'_>| {
+        let attributes = input.call(Attribute::parse_outer)?;
+        input.parse::<TokenStream>().map(|_| attributes)
+    };
+    outer.parse2(item.to_token_stream()).is_ok_and(|attributes| {
+        let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+        conditions.map(tokens).any(|words| has(&words, "test") && !has(&words, "not"))
+    })
+}
+
+fn has(tokens: &[String], word: &str) -> bool {
+    tokens.iter().any(|token| token == word)
+}
+
+/// What an item is called, if it is, and how it is used.
+pub(crate) fn kind(item: &syn::Item) -> (Option<String>, Kind) {
+    let (name, kind) = match item {
+        syn::Item::Const(item) => (&item.ident, Kind::Named),
+        syn::Item::Enum(item) => (&item.ident, Kind::Named),
+        syn::Item::Fn(item) => (&item.sig.ident, Kind::Named),
+        syn::Item::Static(item) => (&item.ident, Kind::Named),
+        syn::Item::Struct(item) => (&item.ident, Kind::Named),
+        syn::Item::Trait(item) => (&item.ident, Kind::Trait),
+        syn::Item::Type(item) => (&item.ident, Kind::Named),
+        syn::Item::Union(item) => (&item.ident, Kind::Named),
+        syn::Item::Macro(syn::ItemMacro { ident: Some(name), .. }) => (name, Kind::Macro),
+        syn::Item::Impl(item) => {
+            let of = item.trait_.as_ref().map(|(path, _)| tokens(path));
+            let head = [of.unwrap_or_default(), tokens(&item.self_ty)].concat();
+            let starts = (0..head.len()).filter(|&at| at == 0 || head[at - 1] != ":");
+            let paths = starts.map(|at| path(&head, at).0).filter(|path| !path.is_empty());
+            return (None, Kind::Impl(paths.collect()));
         }
-        let keyword = keyword(tokens, at);
-        let end = end(tokens, keyword);
-        if !is_test && keyword < end {
-            let all = &tokens[start..end];
-            items.push(Item { kind: kind(&tokens[keyword..end]), tokens: all.to_vec() });
-        }
-        at = end.max(at + 1);
-    }
-    items
-}
-
-fn token(tokens: &[String], at: usize) -> &str {
-    tokens.get(at).map_or("", String::as_str)
-}
-
-/// Where the item's keyword is, behind visibility and qualifiers.
-fn keyword(tokens: &[String], mut at: usize) -> usize {
-    loop {
-        let next = token(tokens, at + 1);
-        at = match token(tokens, at) {
-            "pub" if next == "(" => behind_group(tokens, at + 1),
-            "pub" | "unsafe" | "async" | "default" => at + 1,
-            "const" if matches!(next, "fn" | "unsafe" | "async" | "extern") => at + 1,
-            "extern" if next.starts_with('"') && token(tokens, at + 2) != "{" => at + 2,
-            _ => return at,
-        };
-    }
-}
-
-/// The position behind an item: its semicolon or its closing brace.
-fn end(tokens: &[String], keyword: usize) -> usize {
-    let by_semicolon = matches!(token(tokens, keyword), "const" | "static" | "use" | "type");
-    let mut at = keyword;
-    while at < tokens.len() {
-        match token(tokens, at) {
-            ";" => return at + 1,
-            "{" if !by_semicolon => return behind_group(tokens, at),
-            "(" | "[" | "{" => at = behind_group(tokens, at),
-            _ => at += 1,
-        }
-    }
-    at
-}
-
-fn kind(tokens: &[String]) -> Kind {
-    let name = token(tokens, 1).to_string();
-    match token(tokens, 0) {
-        "use" => Kind::Use(imports(&tokens[1..])),
-        "mod" if token(tokens, 2) == "{" => Kind::Mod(name, Some(tokens[3..tokens.len() - 1].to_vec())),
-        "mod" => Kind::Mod(name, None),
-        "trait" => Kind::Trait(name),
-        "impl" => implementation(&tokens[1..]),
-        "macro_rules" => Kind::Macro(token(tokens, 2).to_string()),
-        "fn" | "struct" | "enum" | "union" | "const" | "static" | "type" => {
-            Kind::Named(if name == "mut" { token(tokens, 2).to_string() } else { name })
-        }
-        _ => Kind::Call,
-    }
+        _ => return (None, Kind::Call),
+    };
+    (Some(name.to_string()), kind)
 }
 
 /// The leaves of an import, `{…}` taken apart.
-pub(crate) fn imports(tokens: &[String]) -> Vec<(String, Vec<String>)> {
-    let mut leaves = Vec::new();
-    tree(tokens, 0, &[], &mut leaves);
-    leaves
-}
-
-fn tree(
-    tokens: &[String],
-    mut at: usize,
-    before: &[String],
-    leaves: &mut Vec<(String, Vec<String>)>,
-) -> usize {
-    let mut path = before.to_vec();
-    loop {
-        match token(tokens, at) {
-            ":" => at += 1,
-            "{" => {
-                at += 1;
-                while !matches!(token(tokens, at), "}" | "") {
-                    // What is no path (a macro's `$name`) is stepped over.
-                    let behind = tree(tokens, at, &path, leaves);
-                    at = behind + usize::from(token(tokens, behind) == "," || behind == at);
-                }
-                return at + 1;
-            }
-            "*" => {
-                leaves.push(("*".to_string(), path));
-                return at + 1;
-            }
-            "as" => {
-                leaves.push((token(tokens, at + 1).to_string(), path));
-                return at + 2;
-            }
-            "self" if !path.is_empty() => at += 1,
-            name if is_name(name) => {
-                path.push(name.to_string());
-                at += 1;
-            }
-            _ => {
-                leaves.extend(path.last().cloned().map(|name| (name, path.clone())));
-                return at;
-            }
-        }
+pub(crate) fn imports(tree: &UseTree) -> Vec<Import> {
+    let under = |first: String, leaves: Vec<Import>| {
+        let leaf = |(name, rest): Import| {
+            // `a::{self}` is `a`.
+            let name = if name == "self" { first.clone() } else { name };
+            let rest = rest.into_iter().filter(|segment| segment != "self");
+            (name, [first.clone()].into_iter().chain(rest).collect())
+        };
+        leaves.into_iter().map(leaf).collect()
+    };
+    match tree {
+        UseTree::Path(tree) => under(tree.ident.to_string(), imports(&tree.tree)),
+        UseTree::Group(tree) => tree.items.iter().flat_map(imports).collect(),
+        UseTree::Glob(_) => vec![("*".to_string(), vec![])],
+        UseTree::Name(tree) => vec![(tree.ident.to_string(), vec![tree.ident.to_string()])],
+        UseTree::Rename(tree) => vec![(tree.rename.to_string(), vec![tree.ident.to_string()])],
     }
 }
 
-/// The paths in the head of an `impl`, behind its parameters and before their bounds.
-fn implementation(tokens: &[String]) -> Kind {
-    let (mut depth, mut at) = (0usize, 0);
-    while depth > 0 || at == 0 && token(tokens, 0) == "<" {
-        match token(tokens, at) {
-            "<" => depth += 1,
-            ">" if token(tokens, at - 1) != "-" => depth -= 1,
-            "" => break,
-            _ => (),
+/// The code of an item: its tokens in a row, each character of punctuation by itself, without what documents it.
+pub(crate) fn tokens(code: &impl ToTokens) -> Vec<String> {
+    let mut flat = Vec::new();
+    flatten(code.to_token_stream(), &mut flat);
+    flat
+}
+
+fn flatten(stream: TokenStream, flat: &mut Vec<String>) {
+    for tree in stream {
+        let TokenTree::Group(group) = tree else {
+            flat.push(tree.to_string());
+            continue;
+        };
+        let is_doc =
+            matches!(group.stream().into_iter().next(), Some(TokenTree::Ident(name)) if name == "doc");
+        if is_doc && flat.last().is_some_and(|token| token == "#") {
+            flat.pop();
+            continue;
         }
-        at += 1;
+        let (open, close) = match group.delimiter() {
+            Delimiter::Brace => ("{", "}"),
+            Delimiter::Bracket => ("[", "]"),
+            Delimiter::Parenthesis => ("(", ")"),
+            Delimiter::None => ("", ""),
+        };
+        flat.push(open.to_string());
+        flatten(group.stream(), flat);
+        flat.push(close.to_string());
     }
-    let mut paths = Vec::new();
-    while !matches!(token(tokens, at), "{" | "where" | "") {
-        let (path, behind) = path(tokens, at);
-        at = behind.max(at + 1);
-        paths.extend(Some(path).filter(|path| !path.is_empty()));
-    }
-    Kind::Impl(paths)
+}
+
+/// Whether a token is a name or a keyword.
+pub(crate) fn is_name(token: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    token.chars().all(is_word) && token.starts_with(|c: char| is_word(c) && !c.is_numeric())
 }
 
 /// The path that begins here, if one does, and the position behind it.
 pub(crate) fn path(tokens: &[String], mut at: usize) -> (Vec<String>, usize) {
+    let token = |at: usize| tokens.get(at).map_or("", String::as_str);
     let mut path = Vec::new();
-    if is_name(token(tokens, at)) {
-        path.push(token(tokens, at).to_string());
+    if is_name(token(at)) {
+        path.push(token(at).to_string());
         at += 1;
-        while token(tokens, at) == ":" && token(tokens, at + 1) == ":" && is_name(token(tokens, at + 2)) {
-            path.push(token(tokens, at + 2).to_string());
+        while token(at) == ":" && token(at + 1) == ":" && is_name(token(at + 2)) {
+            path.push(token(at + 2).to_string());
             at += 3;
         }
     }
     (path, at)
-}
-
-/// The names that items among these tokens declare.
-pub(crate) fn declared(tokens: &[String]) -> impl Iterator<Item = &String> {
-    let declares = |word: &str| {
-        matches!(word, "fn" | "struct" | "enum" | "union" | "trait" | "const" | "static" | "type")
-    };
-    tokens.windows(2).filter(move |two| declares(&two[0]) && is_name(&two[1])).map(|two| &two[1])
 }

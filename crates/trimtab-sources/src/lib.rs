@@ -6,7 +6,7 @@
 
 mod graph;
 mod items;
-mod tokens;
+mod locked;
 
 use graph::Graph;
 use std::collections::BTreeSet;
@@ -36,55 +36,13 @@ pub fn write_table() -> io::Result<()> {
     let out = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
     // Cargo runs build scripts in the folder of their crate.
     let graph = Graph::load(Path::new("."), &out)?;
-    for read in graph.read() {
+    for read in &graph.read {
         println!("cargo::rerun-if-changed={}", read.display());
     }
-    let mut table = LOOKUP.to_string();
+    // A module that is not in the table does not compile.
+    let mut table = include_str!("kernel_versions.rs.in").to_string();
     for Kernel { module, version, .. } in graph.kernels() {
         let _ = writeln!(table, "    ({module:?}, {version:?}),");
     }
     fs::write(out.join("kernel_versions.rs"), table + "];\n")
 }
-
-/// What goes before the table. A module that is not in it does not compile.
-const LOOKUP: &str = "
-/// The version of the kernel in whose `impl` it stands.
-macro_rules! version {
-    () => {
-        trimtab_core::KernelVersion::from(const { crate::kernels::version_of(module_path!()) })
-    };
-}
-
-/// Which kernel it is: its name, the key in wisdom, and its class. Its version follows.
-macro_rules! identity {
-    ($name:literal, $class:ident) => {
-        fn name(&self) -> std::borrow::Cow<'static, str> {
-            std::borrow::Cow::Borrowed($name)
-        }
-        fn version(&self) -> trimtab_core::KernelVersion {
-            version!()
-        }
-        fn class(&self) -> trimtab_core::VariantClass {
-            trimtab_core::VariantClass::$class
-        }
-    };
-}
-
-const fn version_of(module: &str) -> &'static str {
-    let mut at = 0;
-    while !same(VERSIONS[at].0.as_bytes(), module.as_bytes()) {
-        at += 1;
-    }
-    VERSIONS[at].1
-}
-
-const fn same(a: &[u8], b: &[u8]) -> bool {
-    let mut at = 0;
-    while at < a.len() && at < b.len() && a[at] == b[at] {
-        at += 1;
-    }
-    at == a.len() && at == b.len()
-}
-
-const VERSIONS: &[(&str, &str)] = &[
-";

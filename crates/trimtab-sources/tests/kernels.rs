@@ -294,6 +294,15 @@ fn comments_layout_line_endings_and_tests_change_no_version() {
         fs::write(&path, text.replace('\n', "\r\n")).unwrap();
         assert_eq!(differences(&before, &copy.versions(device)), BTreeSet::new(), "{file}");
     }
+    let before = copy.versions("wgpu");
+    let files = copy.kernels("wgpu").into_iter().flat_map(|kernel| kernel.files);
+    let shaders: BTreeSet<PathBuf> = files.filter(|file| file.extension().unwrap() == "wgsl").collect();
+    for shader in &shaders {
+        let text = fs::read_to_string(shader).unwrap();
+        fs::write(shader, format!("// A word more.\r\n{text}\r\n\r\n")).unwrap();
+    }
+    assert!(shaders.len() > 20, "only {shaders:?}");
+    assert_eq!(differences(&before, &copy.versions("wgpu")), BTreeSet::new());
 }
 
 #[test]

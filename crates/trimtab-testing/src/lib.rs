@@ -1,4 +1,13 @@
-//! What tests and benchmarks share: an environment of their own, and the recordings that are not part of the repository.
+//! What tests and benchmarks share: an environment of their own, the recordings that are not part of the repository, and devices
+//! that do not exist: made of recordings, or of a few numbers ([`machine`]).
+
+#[cfg(feature = "devices")]
+pub mod machine;
+#[cfg(feature = "devices")]
+mod recorded_device;
+
+#[cfg(feature = "devices")]
+pub use recorded_device::{RecordedDevice, small_recording};
 
 use std::ffi::OsStr;
 use std::io::Write;

@@ -27,7 +27,7 @@ pub struct Candidate {
 }
 
 /// What was measured of one rival.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Raced {
     /// Its position in the list of candidates.
     pub candidate: usize,
@@ -190,8 +190,9 @@ fn winner(rivals: &[Raced], incumbent: Option<usize>, indifference: f64) -> Opti
     incumbent.filter(|index| *index < rivals.len() && tied(index)).or_else(|| (0..rivals.len()).find(tied))
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Status {
+    #[default]
     Waiting,
     Racing,
     Dropped,
@@ -206,6 +207,7 @@ struct WarmUp {
     first: bool,
 }
 
+#[derive(Default)]
 struct Runner {
     status: Status,
     raced: Raced,
@@ -219,25 +221,8 @@ struct Runner {
 
 impl Runner {
     fn new(candidate: usize) -> Runner {
-        let raced = Raced {
-            candidate,
-            samples: Vec::new(),
-            interfered: 0,
-            energy_uj: None,
-            compiled_in: None,
-            failure: None,
-            dropped_after: None,
-        };
-        Runner {
-            status: Status::Waiting,
-            raced,
-            warm_up: None,
-            iterations: 1,
-            growths: 0,
-            remeasured: 0,
-            energy_uj: 0,
-            energy_launches: 0,
-        }
+        let raced = Raced { candidate, ..Raced::default() };
+        Runner { raced, iterations: 1, ..Runner::default() }
     }
 
     /// The best known time of one launch.

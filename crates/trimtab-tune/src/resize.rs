@@ -50,7 +50,7 @@ const NOISY_WATCHED: usize = 32;
 const MAX_DWELL: u32 = 1 << 20;
 
 /// One value of the ladder and what this search saw of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Rung {
     value: u32,
     /// log2 of work per nanosecond.
@@ -141,8 +141,7 @@ impl Resize {
         }
         values.sort_unstable();
         values.dedup();
-        let rung =
-            |value| Rung { value, level: None, looks: 0, surveyed: false, again: false, refused: false };
+        let rung = |value| Rung { value, ..Rung::default() };
         let rungs: Box<[Rung]> = values.into_iter().map(rung).collect();
         let at = (0..rungs.len()).min_by_key(|&rung| rungs[rung].value.abs_diff(start)).unwrap_or(0);
         let doublings = |margin: f64| if margin > 1.0 { margin.log2() } else { 0.0 };
@@ -171,13 +170,12 @@ impl Resize {
             reference: None,
             shifted: 0,
             dwell: margins.dwell.max(1),
-            searches: 0,
+            searches: 1,
             changes: 0,
             told: (at, 0.0),
             origin: (at, 0.0),
         };
         resize.search();
-        resize.searches = 1;
         resize
     }
 

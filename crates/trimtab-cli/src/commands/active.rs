@@ -1,6 +1,6 @@
 //! `trimtab tune --active` and `trimtab calibrate-shapes`: chooses itself which problems to measure, so that others can be answered from them.
 
-use super::tune::tuned;
+use super::tune::{each, tuned};
 use crate::args::{Global, Tune};
 use crate::failure::bad_input;
 use crate::interrupt;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 use trimtab::core::{Nanos, Patience, Problem, RandomNumbers};
 use trimtab::plan::learn::{ENOUGH_LOSS, FIRST, Learned, next};
-use trimtab::plan::{StrategyName, TrainingTable, TuneRequest, family_of, wanted};
+use trimtab::plan::{TrainingTable, TuneRequest, family_of, wanted};
 use trimtab::tune::Budget;
 
 /// Problems to choose among.
@@ -32,10 +32,8 @@ const MOST_BYTES: u64 = 1 << 28;
 /// What to learn about and how.
 struct Request {
     family: Family,
-    budget: Nanos,
-    strategy: Option<StrategyName>,
-    evals: Option<u32>,
-    good_enough: Option<f64>,
+    /// How; its budget is that of all together.
+    each: TuneRequest,
 }
 
 /// Problems that differ in sizes only.
@@ -70,8 +68,7 @@ impl Request {
             [one] => one.as_str(),
             _ => return Err(bad_input("--active learns about one operation at a time; give one --op")),
         };
-        let (strategy, evals, good_enough) = (args.strategy, args.evals, args.good_enough);
-        Ok(Request { family: family(op)?, budget: args.budget, strategy, evals, good_enough })
+        Ok(Request { family: family(op)?, each: each(args, Patience::Measure) })
     }
 }
 
@@ -150,7 +147,7 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     candidates
         .extend(before.iter().filter(|problem| !candidates.contains(problem)).copied().collect::<Vec<_>>());
     let table = wanted(&candidates);
-    let budget = Budget::time(request.budget);
+    let budget = Budget::time(request.each.budget);
     interrupt::watch();
     let bar = Bar::new(candidates.len());
     let mut tried: Vec<Problem> = Vec::new();
@@ -166,7 +163,12 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
         };
         let measured: Vec<usize> =
             candidates.iter().enumerate().filter(|(_, problem)| done(problem)).map(|(row, _)| row).collect();
-        let takes = takes(session, training_table.as_ref().filter(|_| learned.is_some()), &candidates);
+        // Which rivals take which candidate; nothing before there is a model.
+        let takes = training_table
+            .as_ref()
+            .filter(|_| learned.is_some())
+            .map(|table| candidates.iter().map(|problem| runtime.planner().takes(table, problem)).collect());
+        let takes: Vec<Vec<bool>> = takes.unwrap_or_default();
         let takes = |row: usize, rival: usize| takes.get(row).is_none_or(|takes| takes[rival]);
         let asked = next(&table, &measured, learned.as_ref(), takes, BATCH);
         if let (Some(loss), false) = (asked.expected_loss, session.out.is_json()) {
@@ -185,16 +187,11 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
             break ("budget", asked.expected_loss, learned);
         }
         for problem in asked.rows.into_iter().filter_map(|row| candidates.get(row)) {
-            let share = Nanos((request.budget.0 / SHARES).min(budget.left().0));
+            let share = Nanos((request.each.budget.0 / SHARES).min(budget.left().0));
             if share.0 == 0 || interrupt::asked() {
                 break;
             }
-            let ask = TuneRequest {
-                strategy: request.strategy,
-                evals: request.evals,
-                good_enough: request.good_enough,
-                ..TuneRequest::new(Patience::Measure, share)
-            };
+            let ask = TuneRequest { budget: share, session: share, ..request.each.clone() };
             tried.push(*problem);
             match runtime.tune(problem, &ask, &mut |progress| bar.show(problem, progress)) {
                 Ok(decision) => {
@@ -224,19 +221,6 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     };
     show(session, &reached, budget.spent())?;
     Ok(if count == 0 && failed > 0 { ExitCode::from(crate::failure::FAILED) } else { ExitCode::SUCCESS })
-}
-
-/// Which rivals take which candidate; nothing before there is a model.
-fn takes(
-    session: &Session,
-    training_table: Option<&TrainingTable>,
-    candidates: &[Problem],
-) -> Vec<Vec<bool>> {
-    let planner = session.runtime.planner();
-    let of = |training_table: &TrainingTable| {
-        candidates.iter().map(|problem| planner.takes(training_table, problem)).collect()
-    };
-    training_table.map(of).unwrap_or_default()
 }
 
 /// What was measured of this family of problems, on the device with most of them.

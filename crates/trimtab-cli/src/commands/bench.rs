@@ -95,10 +95,10 @@ fn show_table(session: &Session, comparison: &Comparison, gap: bool) -> Result<(
         out.table(&table)?;
     }
     if !comparison.out.is_empty() {
-        let mut table = Table::new(&["not measured", "because"]);
-        for (kernel, reason) in &comparison.out {
-            table.row(vec![kernel.clone(), reason.clone()]);
-        }
+        let table = Table::of(&comparison.out)
+            .column("not measured", |(kernel, _)| kernel.clone())
+            .column("because", |(_, reason)| reason.clone())
+            .table();
         out.line("")?;
         out.table(&table)?;
     }

@@ -58,6 +58,18 @@ pub(super) struct Row {
     pub seen: Vec<(u64, f64)>,
 }
 
+impl Row {
+    /// The cost a unit before, in words.
+    pub fn before_unit(&self) -> String {
+        self.before.map(|cost| unit_time(cost.unit_ns)).unwrap_or_default()
+    }
+
+    /// From which size on it is faster than the processor, in words.
+    pub fn faster(&self) -> String {
+        self.crossover.as_ref().map(|view| words(view, self.unit)).unwrap_or_default()
+    }
+}
+
 /// A crossover as JSON.
 #[derive(Serialize)]
 pub(super) struct CrossoverView {
@@ -174,29 +186,16 @@ fn show(session: &Session, calibration: &Calibration) -> Result<()> {
     if session.out.is_json() {
         return rows.iter().try_for_each(|row| session.out.object(row));
     }
-    let mut table = Table::new(&[
-        "class",
-        "device",
-        ">start",
-        ">per unit",
-        ">before",
-        ">ratio",
-        "faster than the processor",
-        "note",
-    ]);
-    for row in &rows {
-        let crossover = row.crossover.as_ref().map(|view| words(view, row.unit)).unwrap_or_default();
-        table.row(vec![
-            row.class.to_string(),
-            row.device.clone(),
-            time(row.after.start_ns),
-            unit_time(row.after.unit_ns),
-            row.before.map(|cost| unit_time(cost.unit_ns)).unwrap_or_default(),
-            row.ratio.map(times).unwrap_or_default(),
-            crossover,
-            row.assumed.clone().unwrap_or_default(),
-        ]);
-    }
+    let table = Table::of(&rows)
+        .column("class", |row| row.class.to_string())
+        .column("device", |row| row.device.clone())
+        .column(">start", |row| time(row.after.start_ns))
+        .column(">per unit", |row| unit_time(row.after.unit_ns))
+        .column(">before", Row::before_unit)
+        .column(">ratio", |row| row.ratio.map(times).unwrap_or_default())
+        .column("faster than the processor", Row::faster)
+        .column("note", |row| row.assumed.clone().unwrap_or_default())
+        .table();
     if table.is_empty() { session.out.line("No times.") } else { session.out.table(&table) }
 }
 

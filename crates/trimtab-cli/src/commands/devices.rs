@@ -72,12 +72,8 @@ pub fn run(session: &Session) -> Result<ExitCode> {
         }
     }
     for reason in session.runtime.unusable() {
-        if session.out.is_json() {
-            session.out.object(&json!({ "usable": false, "kind": "gpu", "reason": reason }))?;
-        } else {
-            session.out.line("")?;
-            session.out.line(printable(reason))?;
-        }
+        let object = json!({ "usable": false, "kind": "gpu", "reason": reason });
+        session.out.either(&object, || session.out.line(format!("\n{}", printable(reason))))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -187,90 +183,92 @@ fn blas(device: &dyn Device) -> impl Iterator<Item = &KernelInfo> {
 }
 
 fn show(session: &Session, device: &dyn Device) -> Result<()> {
-    if let Some(adapter) = device.facts().adapter.as_deref() {
-        return gpu::show(session, device, adapter);
-    }
-    let out = &session.out;
-    let facts = device.facts();
-    let width = facts.notes.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(LABEL_WIDTH);
-    let field = |name: &str, text: String| out.line(format!("  {name:<width$}  {}", printable(&text)));
+    let (out, facts) = (&session.out, device.facts());
+    let notes = if facts.adapter.is_some() { &[][..] } else { &facts.notes[..] };
+    let width = notes.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(LABEL_WIDTH);
+    let fields = |fields: Fields| {
+        let line = |(name, text): (&str, String)| format!("  {name:<width$}  {}", printable(&text));
+        fields.into_iter().try_for_each(|field| out.line(line(field)))
+    };
     out.line(format!("{}: {}", facts.id, printable(&facts.name)))?;
-    field("fingerprint", facts.fingerprint.to_string())?;
-    let cores = facts.cores.map(|cores| format!("{cores} cores, ")).unwrap_or_default();
-    field("threads", format!("{cores}{} threads for kernels", facts.threads))?;
-    field("caches", caches(facts))?;
-    let bits = facts.vector_bytes.map(|bytes| format!("{} bit: ", 8 * bytes)).unwrap_or_default();
-    field("vectors", format!("{bits}{}", facts.features.join(" ")))?;
-    if let Some(nodes) = facts.numa_nodes {
-        field("NUMA nodes", nodes.to_string())?;
-    }
-    if let Some(memory) = facts.memory {
-        field("memory", memory.to_string())?;
-    }
-    for (name, value) in &facts.notes {
-        field(name, value.clone())?;
-    }
-    out.line("")?;
-    out.line("State now")?;
-    let (known, unknown) = state_words(&device.state());
-    for (name, value) in known {
-        field(name, value)?;
-    }
-    if !unknown.is_empty() {
-        field("not told", format!("{} (by this operating system)", unknown.join(", ")))?;
-    }
-    out.line("")?;
-    out.line("Measured just now")?;
-    let rates = device.rates();
-    let giga = |value: f64| format!("{:.1}", value * 1e-9);
-    field(
-        "arithmetic",
-        format!("{} GFLOP/s of f32, one thread, {} lanes", giga(rates.flops_per_s), rates.lanes),
-    )?;
-    let (one, all) = (giga(rates.bytes_per_s), giga(rates.bytes_per_s_all));
-    field("memory", format!("{one} GB/s one thread, {all} GB/s all threads"))?;
-    field(
-        "cache",
-        format!("{} GB/s one thread, up to {}", giga(rates.cached_bytes_per_s), rates.cached_up_to),
-    )?;
-    field("hand-over", format!("{} to another thread and back", rates.launch))?;
+    fields(vec![("fingerprint", facts.fingerprint.to_string())])?;
+    let speeds = match facts.adapter.as_deref() {
+        Some(adapter) => {
+            fields(gpu::facts(facts, adapter))?;
+            gpu::speeds(device)
+        }
+        None => {
+            fields(host_facts(facts))?;
+            fields(notes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect())?;
+            out.line("\nState now")?;
+            fields(state_words(&device.state()))?;
+            host_speeds(&device.rates())
+        }
+    };
+    out.line("\nMeasured just now")?;
+    fields(speeds)?;
     out.line("")?;
     kernels(session, device)?;
-    out.line("")?;
+    if facts.adapter.is_some() {
+        return Ok(());
+    }
     let found: Vec<String> = blas(device).map(|info| printable(&info.version.0)).collect();
     match found.is_empty() {
-        true => out.line("No BLAS library in use; TRIMTAB_BLAS=/path/to/libopenblas.so adds one."),
-        false => out.line(format!("BLAS found: {}", found.join("; "))),
+        true => out.line("\nNo BLAS library in use; TRIMTAB_BLAS=/path/to/libopenblas.so adds one."),
+        false => out.line(format!("\nBLAS found: {}", found.join("; "))),
     }
+}
+
+/// Names and what is to be said of each.
+type Fields<'a> = Vec<(&'a str, String)>;
+
+fn host_facts(facts: &DeviceFacts) -> Fields<'_> {
+    let cores = facts.cores.map(|cores| format!("{cores} cores, ")).unwrap_or_default();
+    let bits = facts.vector_bytes.map(|bytes| format!("{} bit: ", 8 * bytes)).unwrap_or_default();
+    let mut fields = vec![
+        ("threads", format!("{cores}{} threads for kernels", facts.threads)),
+        ("caches", caches(facts)),
+        ("vectors", format!("{bits}{}", facts.features.join(" "))),
+    ];
+    fields.extend(facts.numa_nodes.map(|nodes| ("NUMA nodes", nodes.to_string())));
+    fields.extend(facts.memory.map(|memory| ("memory", memory.to_string())));
+    fields
+}
+
+fn host_speeds(rates: &Rates) -> Fields<'static> {
+    let (one, all) = (giga(rates.bytes_per_s), giga(rates.bytes_per_s_all));
+    let (flops, lanes) = (giga(rates.flops_per_s), rates.lanes);
+    let (cached, up_to) = (giga(rates.cached_bytes_per_s), rates.cached_up_to);
+    vec![
+        ("arithmetic", format!("{flops} GFLOP/s of f32, one thread, {lanes} lanes")),
+        ("memory", format!("{one} GB/s one thread, {all} GB/s all threads")),
+        ("cache", format!("{cached} GB/s one thread, up to {up_to}")),
+        ("hand-over", format!("{} to another thread and back", rates.launch)),
+    ]
+}
+
+fn giga(value: f64) -> String {
+    format!("{:.1}", value * 1e-9)
 }
 
 /// The kernels, operation by operation.
 fn kernels(session: &Session, device: &dyn Device) -> Result<()> {
-    let mut table = Table::new(&["kernel", "class", "version"]);
-    for info in
-        Operation::ALL.iter().flat_map(|&op| device.kernels().iter().filter(move |info| info.operation == op))
-    {
-        table.row(vec![info.name.clone(), info.class.name().to_string(), info.version.to_string()]);
-    }
-    match table.is_empty() {
-        true => session.out.line("no kernels"),
-        false => session.out.table(&table),
-    }
+    let of = |&op: &Operation| device.kernels().iter().filter(move |info| info.operation == op);
+    let kernels: Vec<&KernelInfo> = Operation::ALL.iter().flat_map(of).collect();
+    let table = Table::of(&kernels)
+        .column("kernel", |info| info.name.clone())
+        .column("class", |info| info.class.name().to_string())
+        .column("version", |info| info.version.to_string())
+        .table();
+    if table.is_empty() { session.out.line("no kernels") } else { session.out.table(&table) }
 }
 
 fn caches(facts: &DeviceFacts) -> String {
-    let caches: Vec<String> = facts
-        .caches
-        .iter()
-        .map(|cache| {
-            let shared = if cache.shared_by > 1 {
-                format!(" shared by {} threads", cache.shared_by)
-            } else {
-                String::new()
-            };
-            format!("L{} {}{shared}", cache.level, whole(cache.size))
-        })
-        .collect();
+    let words = |cache: &Cache| match cache.shared_by {
+        0 | 1 => format!("L{} {}", cache.level, whole(cache.size)),
+        threads => format!("L{} {} shared by {threads} threads", cache.level, whole(cache.size)),
+    };
+    let caches: Vec<String> = facts.caches.iter().map(words).collect();
     if caches.is_empty() { "not told".to_string() } else { caches.join(", ") }
 }
 
@@ -279,14 +277,12 @@ fn whole(bytes: Bytes) -> String {
     bytes.to_string().replace(".00 ", " ").replace(".0 ", " ")
 }
 
-type Words = (Vec<(&'static str, String)>, Vec<&'static str>);
-
-/// What is known of the state in words, and the names of what is not.
-fn state_words(state: &State) -> Words {
-    let mut words: Words = (Vec::new(), Vec::new());
+/// What is known of the state in words, and what is not.
+fn state_words(state: &State) -> Fields<'static> {
+    let (mut words, mut unknown) = (Vec::new(), Vec::new());
     let mut add = |name: &'static str, value: Option<String>| match value {
-        Some(value) => words.0.push((name, value)),
-        None => words.1.push(name),
+        Some(value) => words.push((name, value)),
+        None => unknown.push(name),
     };
     add("load", state.load_1m.map(|load| format!("{load:.2} runnable tasks, mean of a minute")));
     add(
@@ -312,5 +308,8 @@ fn state_words(state: &State) -> Words {
     add("power", state.on_battery.map(supply));
     add("governor", state.power_profile.clone());
     add("energy", state.energy_uj.map(|_| "can be measured".to_string()));
+    if !unknown.is_empty() {
+        words.push(("not told", format!("{} (by this operating system)", unknown.join(", "))));
+    }
     words
 }

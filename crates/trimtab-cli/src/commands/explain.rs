@@ -1,8 +1,8 @@
 //! `trimtab explain`: the plan in force, why, every rival, and what would change it. Measures nothing.
 
-use super::{EstimateView, any_measured, default_rival, device_name, is_unknown, kernel_view};
+use super::{EstimateView, any_measured, default_rival, field, is_unknown, kernel_view, plan_fields};
 use crate::failure::bad_input;
-use crate::output::{Speed, Table, axes, percent, printable, spread, time, times};
+use crate::output::{Speed, Table, axes, percent, spread, time, times};
 use crate::session::Session;
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -162,14 +162,8 @@ fn view(session: &Session, shown: Shown, default: Option<String>, all: bool) -> 
 fn show(session: &Session, shown: &Shown, all: bool) -> Result<()> {
     let (out, decision) = (&session.out, &shown.decision);
     let Some(winner) = decision.winner() else { return Ok(()) };
-    let field = |name: &str, text: String| out.line(format!("{name:<9} {}", printable(&text)));
-    field("problem", decision.problem.to_string())?;
-    field("device", device_name(&session.runtime, winner))?;
-    field("kernel", format!("{} ({}, version {})", winner.name, winner.class.name(), winner.version))?;
-    field(
-        "point",
-        if winner.point_name == "-" { "no settings".to_string() } else { winner.point_name.clone() },
-    )?;
+    let field = |name: &str, text: String| field(out, name, text);
+    plan_fields(session, &decision.problem, winner)?;
     if let Some(estimate) = winner.estimate().filter(|estimate| !is_unknown(estimate)) {
         field("estimate", estimate_words(&decision.problem, &estimate))?;
     }
@@ -194,10 +188,8 @@ fn show(session: &Session, shown: &Shown, all: bool) -> Result<()> {
     }
     out.line("")?;
     let (racing, declined) = rivals(shown, winner, all);
-    for table in [racing, declined].iter().filter(|table| !table.is_empty()) {
-        out.table(table)?;
-        out.line("")?;
-    }
+    out.table_if_any(&racing)?;
+    out.table_if_any(&declined)?;
     if !all && decision.rivals.len() > decision.best_per_kernel().len() {
         out.line(format!("Best setting of each kernel; --all shows all {} rivals.", decision.rivals.len()))?;
     }

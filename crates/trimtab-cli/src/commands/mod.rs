@@ -16,7 +16,7 @@ mod tune;
 mod wisdom;
 
 use crate::args::{Cli, Command, problem};
-use crate::output::{Speed, axes};
+use crate::output::{Output, Speed, axes, printable};
 use crate::session::Session;
 use anyhow::Result;
 use serde::Serialize;
@@ -106,6 +106,20 @@ fn device_name(runtime: &Runtime, rival: &Rival) -> String {
     let device = runtime.devices().get(rival.device as usize);
     let name = device.map(|device| device.facts().name.clone()).unwrap_or_default();
     if name.is_empty() { rival.device_id.to_string() } else { format!("{} ({name})", rival.device_id) }
+}
+
+/// Says something of a plan by name.
+fn field(out: &Output, name: &str, text: impl AsRef<str>) -> Result<()> {
+    out.line(format!("{name:<9} {}", printable(text.as_ref())))
+}
+
+/// Says which plan a problem has.
+fn plan_fields(session: &Session, problem: &Problem, plan: &Rival) -> Result<()> {
+    let out = &session.out;
+    field(out, "problem", problem.to_string())?;
+    field(out, "device", device_name(&session.runtime, plan))?;
+    field(out, "kernel", format!("{} ({}, version {})", plan.name, plan.class.name(), plan.version))?;
+    field(out, "point", if plan.point_name == "-" { "no settings" } else { &plan.point_name })
 }
 
 /// An estimate as JSON.

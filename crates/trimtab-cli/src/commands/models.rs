@@ -133,20 +133,15 @@ fn show(session: &Session, judged: &[Judged], few: &[&TrainingTable]) -> Result<
             "{} problems like {} on {}, {} rivals that matter",
             first.problems, first.like, first.device, first.rivals
         ))?;
-        let mut table =
-            Table::new(&["model", ">regret", ">95th percentile", ">right", ">fit", ">prediction", ""]);
-        for judged in family {
-            let used = if judged.used { "calls go by this one" } else { "" };
-            table.row(vec![
-                judged.model.to_string(),
-                times(judged.geomean),
-                times(judged.p95),
-                percent(judged.accuracy),
-                time(judged.fit_ms * 1e6),
-                time(judged.predict_ns),
-                used.to_string(),
-            ]);
-        }
+        let table = Table::of(family)
+            .column("model", |judged| judged.model.to_string())
+            .column(">regret", |judged| times(judged.geomean))
+            .column(">95th percentile", |judged| times(judged.p95))
+            .column(">right", |judged| percent(judged.accuracy))
+            .column(">fit", |judged| time(judged.fit_ms * 1e6))
+            .column(">prediction", |judged| time(judged.predict_ns))
+            .column("", |judged| if judged.used { "calls go by this one" } else { "" }.to_string())
+            .table();
         out.table(&table)?;
         out.line("")?;
     }

@@ -3,7 +3,7 @@
 use crate::args::Record;
 use crate::failure::{FAILED, bad_input};
 use crate::interrupt;
-use crate::output::{Table, time};
+use crate::output::{Table, counted, time};
 use crate::progress::Bar;
 use crate::session::{Session, warn};
 use anyhow::Result;
@@ -238,41 +238,29 @@ fn view(job: &Job<'_>, recorded: &Recorded) -> RecordedView {
 
 fn show(session: &Session, args: &Record, views: &[RecordedView]) -> Result<()> {
     let out = &session.out;
-    let mut table = Table::new(&[
-        "kernel",
-        "problem",
-        "device",
-        ">settings",
-        ">failed",
-        ">repeats",
-        ">median",
-        ">best",
-        "best setting",
-    ]);
     let everything = Completeness::Everything.name();
-    for view in views {
-        let rows = match view.completeness == everything {
-            true => view.rows.to_string(),
-            false => format!("{} of {}", view.rows, view.points),
-        };
-        table.row(vec![
-            view.kernel.clone(),
-            view.problem.clone(),
-            view.device_id.clone(),
-            rows,
-            view.failed.to_string(),
-            view.repeats.to_string(),
-            view.median_ms.map(|ms| time(ms * NS_PER_MS)).unwrap_or_default(),
-            view.optimum_ms.map(|ms| time(ms * NS_PER_MS)).unwrap_or_default(),
-            view.optimum_name.clone(),
-        ]);
-    }
+    let settings = |view: &RecordedView| match view.completeness == everything {
+        true => view.rows.to_string(),
+        false => format!("{} of {}", view.rows, view.points),
+    };
+    let shown = |ms: Option<f64>| ms.map(|ms| time(ms * NS_PER_MS)).unwrap_or_default();
+    let table = Table::of(views)
+        .column("kernel", |view| view.kernel.clone())
+        .column("problem", |view| view.problem.clone())
+        .column("device", |view| view.device_id.clone())
+        .column(">settings", settings)
+        .column(">failed", |view| view.failed.to_string())
+        .column(">repeats", |view| view.repeats.to_string())
+        .column(">median", |view| shown(view.median_ms))
+        .column(">best", |view| shown(view.optimum_ms))
+        .column("best setting", |view| view.optimum_name.clone())
+        .table();
     let data = args.data.display();
     if table.is_empty() {
         return out.line("nothing was recorded");
     }
     out.table(&table)?;
     out.line("")?;
-    let recordings = if views.len() == 1 { "recording" } else { "recordings" };
-    out.line(format!("{} {recordings} in {data}; replay with: trimtab simulate --data {data}", views.len()))
+    let recordings = counted(views.len(), "recording");
+    out.line(format!("{recordings} in {data}; replay with: trimtab simulate --data {data}"))
 }

@@ -87,31 +87,21 @@ fn view(recording: &Recording) -> RecordingView {
 }
 
 fn list(out: &Output, data: &Path) -> Result<()> {
-    let recordings = read(data, &[])?;
-    let mut table =
-        Table::new(&["space", "kernel", "device", ">axes", ">settings", ">failed", "completeness", ">best"]);
-    for recording in &recordings {
-        let view = view(recording);
-        if out.is_json() {
-            out.object(&view)?;
-        } else {
-            table.row(vec![
-                view.space,
-                view.kernel,
-                view.device_name,
-                view.axes.to_string(),
-                view.rows.to_string(),
-                view.failed.to_string(),
-                view.completeness.to_string(),
-                view.optimum_ms.map(|ms| time(ms * NS_PER_MS)).unwrap_or_default(),
-            ]);
-        }
+    let views: Vec<RecordingView> = read(data, &[])?.iter().map(view).collect();
+    if out.is_json() {
+        return views.iter().try_for_each(|view| out.object(view));
     }
-    match (out.is_json(), table.is_empty()) {
-        (true, _) => Ok(()),
-        (false, true) => out.line("no recordings"),
-        (false, false) => out.table(&table),
-    }
+    let table = Table::of(&views)
+        .column("space", |view| view.space.clone())
+        .column("kernel", |view| view.kernel.clone())
+        .column("device", |view| view.device_name.clone())
+        .column(">axes", |view| view.axes.to_string())
+        .column(">settings", |view| view.rows.to_string())
+        .column(">failed", |view| view.failed.to_string())
+        .column("completeness", |view| view.completeness.to_string())
+        .column(">best", |view| view.optimum_ms.map(|ms| time(ms * NS_PER_MS)).unwrap_or_default())
+        .table();
+    if table.is_empty() { out.line("no recordings") } else { out.table(&table) }
 }
 
 fn import(out: &Output, file: &Path, data: &Path, names: &T4Names) -> Result<()> {
@@ -137,15 +127,13 @@ fn import(out: &Output, file: &Path, data: &Path, names: &T4Names) -> Result<()>
         );
     }
     let view = view(&recording);
-    if out.is_json() {
-        return out.object(&view);
-    }
     let sample = match view.completeness {
         "bruteforce" => "",
         _ => ", taken for a sample (--complete if every legal one is there)",
     };
     let (rows, failed) = (view.rows, view.failed);
-    out.line(format!("{}: {rows} settings, {failed} failed{sample}, in {}", view.space, data.display()))
+    let words = format!("{}: {rows} settings, {failed} failed{sample}, in {}", view.space, data.display());
+    out.either(&view, || out.line(words))
 }
 
 fn export(out: &Output, space: &str, file: Option<&Path>, data: &Path) -> Result<()> {
@@ -157,8 +145,6 @@ fn export(out: &Output, space: &str, file: Option<&Path>, data: &Path) -> Result
         return Ok(());
     };
     std::fs::write(file, text + "\n").with_context(|| format!("writing {}", file.display()))?;
-    if out.is_json() {
-        return out.object(&view(&recording));
-    }
-    out.line(format!("{} results of {space} in {}", recording.rows.len(), file.display()))
+    let words = format!("{} results of {space} in {}", recording.rows.len(), file.display());
+    out.either(&view(&recording), || out.line(words))
 }

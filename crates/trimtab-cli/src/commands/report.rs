@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use trimtab_replay::write_whole;
 
 pub fn run(global: &Global, args: &Report) -> Result<ExitCode> {
     let file = args.html.as_deref();
@@ -47,21 +48,4 @@ pub fn run(global: &Global, args: &Report) -> Result<ExitCode> {
         None => text::show(&session, &view)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes beside the place and renames, so that whoever looks sees the old page or the new one, never half of one.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let write = || {
-        let mut file = std::fs::File::create(&beside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        drop(file);
-        std::fs::rename(&beside, path)
-    };
-    write().inspect_err(|_| {
-        // What is left of the attempt is of no use, and may never have been made.
-        let _ = std::fs::remove_file(&beside);
-    })
 }

@@ -1,8 +1,8 @@
 //! `trimtab run`: computes a problem on generated data, checks it against the reference, shows plan and time.
 
-use super::{add_speed, device_name, kernel_view};
+use super::{add_speed, field, kernel_view, plan_fields};
 use crate::failure::{FAILED, bad_input};
-use crate::output::{Speed, printable};
+use crate::output::Speed;
 use crate::session::Session;
 use anyhow::{Result, anyhow};
 use serde_json::json;
@@ -47,14 +47,8 @@ pub fn run(session: &Session, problem: &Problem) -> Result<ExitCode> {
         session.out.object(&view)?;
         return Ok(code);
     }
-    let field = |name: &str, text: String| session.out.line(format!("{name:<9} {}", printable(&text)));
-    field("problem", problem.to_string())?;
-    field("device", device_name(runtime, winner))?;
-    field("kernel", format!("{} ({}, version {})", winner.name, winner.class.name(), winner.version))?;
-    field(
-        "point",
-        if winner.point_name == "-" { "no settings".to_string() } else { winner.point_name.clone() },
-    )?;
+    let field = |name: &str, text: String| field(&session.out, name, text);
+    plan_fields(session, problem, winner)?;
     field("why", decision.reason.to_string())?;
     let choosing = match decision.runs {
         0 => "choosing included".to_string(),

@@ -6,18 +6,18 @@ mod searches;
 use super::recording::read;
 use crate::args::{Global, Simulate};
 use crate::failure::bad_input;
-use crate::output::{Output, Table, percent, time};
+use crate::output::{Output, Table, counted, percent, time};
 use crate::plot::{self, Curve, Marker, Plot};
 use crate::session::warn;
 use anyhow::{Context, Result};
 use baseline::{Baseline, Best};
 use searches::{Replayed, Searches};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use trimtab::tune::median;
 use trimtab::tune::search::{Donor, STRATEGIES};
-use trimtab_replay::{Completeness, Recording, Run, donor_of, list_recordings, stats};
+use trimtab_replay::{Completeness, Recording, Run, Stats, donor_of, list_recordings, stats};
 
 /// Every recording of the same kernel on another device, in `--warm-from`.
 const OTHERS: &str = "others";
@@ -29,12 +29,8 @@ const ONE_MEASUREMENT: &str = "ktt";
 struct Line {
     space: String,
     strategy: String,
-    evals: usize,
-    seeds: usize,
-    median_fraction: f64,
-    mean_fraction: f64,
-    share_within_5pct: f64,
-    median_evals_to_5pct: Option<usize>,
+    #[serde(flatten)]
+    stats: Stats,
 }
 
 /// A strategy over all recordings after so many evaluations.
@@ -127,13 +123,8 @@ fn strategies(args: &Simulate) -> Result<Vec<String>> {
     if wanted.is_empty() {
         wanted = STRATEGIES.iter().map(|name| name.to_string()).collect();
     }
-    let mut seen = Vec::new();
-    wanted.retain(|name| {
-        !seen.contains(name) && {
-            seen.push(name.clone());
-            true
-        }
-    });
+    let mut seen = BTreeSet::new();
+    wanted.retain(|name| seen.insert(name.clone()));
     Ok(wanted)
 }
 
@@ -199,18 +190,10 @@ fn doubts(args: &Simulate, spaces: &[&Recording], donors: &[Vec<Donor>]) {
 }
 
 fn lines(known: &Replayed, spaces: &[String], strategies: &[String], budgets: &[usize]) -> Vec<Line> {
-    let line = |&evals: &usize| {
-        let stats = stats(&known.runs, evals);
-        Line {
-            space: spaces[known.space].clone(),
-            strategy: strategies[known.strategy].clone(),
-            evals,
-            seeds: stats.seeds,
-            median_fraction: stats.median_fraction,
-            mean_fraction: stats.mean_fraction,
-            share_within_5pct: stats.share_within_5pct,
-            median_evals_to_5pct: stats.median_evals_to_5pct,
-        }
+    let line = |&evals: &usize| Line {
+        space: spaces[known.space].clone(),
+        strategy: strategies[known.strategy].clone(),
+        stats: stats(&known.runs, evals),
     };
     budgets.iter().map(line).collect()
 }
@@ -225,17 +208,18 @@ fn total(
     let mut medians = Vec::new();
     for strategy in strategies {
         for &evals in budgets {
-            let its = || lines.iter().filter(|line| line.strategy == *strategy && line.evals == evals);
-            let all = |value: fn(&Line) -> f64| its().map(value).collect::<Vec<f64>>();
+            let its = lines.iter().filter(|line| line.strategy == *strategy && line.stats.evals == evals);
+            let its: Vec<&Stats> = its.map(|line| &line.stats).collect();
+            let all = |value: fn(&Stats) -> f64| its.iter().map(|stats| value(stats)).collect::<Vec<f64>>();
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
             let needed =
-                median(&all(|line| line.median_evals_to_5pct.map_or(f64::INFINITY, |evals| evals as f64)));
+                median(&all(|stats| stats.median_evals_to_5pct.map_or(f64::INFINITY, |evals| evals as f64)));
             medians.push(TotalLine {
                 strategy: strategy.clone(),
                 evals,
-                median_fraction: median(&all(|line| line.median_fraction)).unwrap_or(0.0),
-                mean_fraction: mean(&all(|line| line.mean_fraction)),
-                share_within_5pct: mean(&all(|line| line.share_within_5pct)),
+                median_fraction: median(&all(|stats| stats.median_fraction)).unwrap_or(0.0),
+                mean_fraction: mean(&all(|stats| stats.mean_fraction)),
+                share_within_5pct: mean(&all(|stats| stats.share_within_5pct)),
                 median_evals_to_5pct: needed.filter(|needed| needed.is_finite()),
             });
         }
@@ -283,8 +267,8 @@ fn show(out: &Output, lines: &[Line], total: &Total, budgets: &[usize]) -> Resul
         let space = if first.space == last { String::new() } else { first.space.clone() };
         last = &first.space;
         let mut cells = vec![space, first.strategy.clone()];
-        cells.extend(group.iter().map(|line| reached(line.median_fraction, line.share_within_5pct)));
-        cells.push(first.median_evals_to_5pct.map_or("never".to_string(), |evals| evals.to_string()));
+        cells.extend(group.iter().map(|line| reached(&line.stats)));
+        cells.push(first.stats.median_evals_to_5pct.map_or("never".to_string(), |evals| evals.to_string()));
         table.row(cells);
     }
     out.line(
@@ -293,8 +277,7 @@ fn show(out: &Output, lines: &[Line], total: &Total, budgets: &[usize]) -> Resul
     out.line("")?;
     out.table(&table)?;
     out.line("")?;
-    let spaces = total.spaces.len();
-    let over = if spaces == 1 { "1 recording".to_string() } else { format!("{spaces} recordings") };
+    let over = counted(total.spaces.len(), "recording");
     out.line(format!("Median over {over} of these medians, mean over everything, share within 5 %"))?;
     out.line("")?;
     let headings: Vec<&str> =
@@ -354,8 +337,8 @@ fn show(out: &Output, lines: &[Line], total: &Total, budgets: &[usize]) -> Resul
     }
 }
 
-fn reached(fraction: f64, share: f64) -> String {
-    format!("{fraction:.3} {:>5}", percent(share))
+fn reached(stats: &Stats) -> String {
+    format!("{:.3} {:>5}", stats.median_fraction, percent(stats.share_within_5pct))
 }
 
 /// Median over spaces of the median over seeds, after one, two, … evaluations.

@@ -2,7 +2,7 @@
 
 use super::{default_rival, measured};
 use crate::args::{Global, Stats};
-use crate::output::{Table, percent, printable, time, times};
+use crate::output::{Table, percent, time, times};
 use crate::representative::is_of;
 use crate::session::Session;
 use anyhow::Result;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use trimtab::Runtime;
 use trimtab::core::{Condition, Operation, Problem};
 use trimtab::plan::regret::{self, COVERED_SPREADS};
-use trimtab::wisdom::{Fact, Outcome};
+use trimtab::wisdom::Outcome;
 
 /// Kernels shown as text; JSON has all.
 const KERNELS_SHOWN: usize = 10;
@@ -86,11 +86,7 @@ pub(super) struct ExploredView {
 pub fn run(global: &Global, args: &Stats) -> Result<ExitCode> {
     let session = Session::start(global)?;
     let view = view(&session.runtime, global.device.is_some(), args.op.as_deref());
-    if session.out.is_json() {
-        session.out.object(&view)?;
-    } else {
-        show(&session, &view)?;
-    }
+    session.out.either(&view, || show(&session, &view))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -136,13 +132,9 @@ pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> 
             extra_ns: spent.extra_ns,
             share: (spent.live_ns > 0.0).then(|| spent.extra_ns / spent.live_ns),
         }),
-        drifted: facts.iter().filter(|fact| is_drifted(fact)).count(),
+        drifted: facts.iter().filter(|fact| fact.key.condition == Condition::Drifted).count(),
         facts: facts.len(),
     }
-}
-
-fn is_drifted(fact: &Fact) -> bool {
-    fact.key.condition == Condition::Drifted
 }
 
 /// The winner of every race on this machine against the default, where both were measured on it in the same condition.
@@ -184,20 +176,15 @@ pub(super) fn show(session: &Session, view: &StatsView) -> Result<()> {
     if view.live_calls > 0 {
         out.line(format!("{} live calls timed, {} in all", view.live_calls, time(view.live_ns)))?;
     }
-    if let Some(accuracy) = &view.accuracy {
+    let compared = [
+        (&view.accuracy, "times measured ahead", "live calls"),
+        (&view.predicted, "times predicted from other problems", "measured ones"),
+    ];
+    for (accuracy, what, from) in compared {
+        let Some(AccuracyView { compared, mape, covered }) = accuracy else { continue };
+        let (off, covered) = (percent(*mape), percent(*covered));
         out.line(format!(
-            "times measured ahead are off by {} from live calls ({} compared), {} within {COVERED_SPREADS} spreads",
-            percent(accuracy.mape),
-            accuracy.compared,
-            percent(accuracy.covered)
-        ))?;
-    }
-    if let Some(predicted) = &view.predicted {
-        out.line(format!(
-            "times predicted from other problems are off by {} from measured ones ({} compared), {} within {COVERED_SPREADS} spreads",
-            percent(predicted.mape),
-            predicted.compared,
-            percent(predicted.covered)
+            "{what} are off by {off} from {from} ({compared} compared), {covered} within {COVERED_SPREADS} spreads"
         ))?;
     }
     if let Some(explored) = &view.explored {
@@ -214,33 +201,30 @@ pub(super) fn show(session: &Session, view: &StatsView) -> Result<()> {
         out.line(format!("{} kernels on problems changed their time and were measured again", view.drifted))?;
     }
     if !view.regret.is_empty() {
-        let mut table = Table::new(&["operation", ">problems", ">calls", ">regret", ">p95", "device"]);
-        for regret in &view.regret {
-            table.row(vec![
-                printable(&regret.operation),
-                regret.problems.to_string(),
-                regret.calls.to_string(),
-                times(regret.geomean),
-                times(regret.p95),
-                printable(&regret.device),
-            ]);
-        }
         out.line("\nwhat was chosen against the best that calls tried beside it:")?;
-        out.table(&table)?;
+        out.table(&regrets(view))?;
     }
     if !view.kernels.is_empty() {
-        let mut table = Table::new(&["most used kernels", ">calls", ">mean", "device"]);
-        for used in view.kernels.iter().take(KERNELS_SHOWN) {
-            let mean = used.ns / used.calls.max(1) as f64;
-            table.row(vec![
-                printable(&used.kernel),
-                used.calls.to_string(),
-                time(mean),
-                printable(&used.device),
-            ]);
-        }
+        let table = Table::of(&view.kernels[..view.kernels.len().min(KERNELS_SHOWN)])
+            .column("most used kernels", |used| used.kernel.clone())
+            .column(">calls", |used| used.calls.to_string())
+            .column(">mean", |used| time(used.ns / used.calls.max(1) as f64))
+            .column("device", |used| used.device.clone())
+            .table();
         out.line("")?;
         out.table(&table)?;
     }
     Ok(())
+}
+
+/// What was chosen against the best that calls tried beside it.
+pub(super) fn regrets(view: &StatsView) -> Table {
+    Table::of(&view.regret)
+        .column("operation", |regret| regret.operation.clone())
+        .column(">problems", |regret| regret.problems.to_string())
+        .column(">calls", |regret| regret.calls.to_string())
+        .column(">regret", |regret| times(regret.geomean))
+        .column(">p95", |regret| times(regret.p95))
+        .column("device", |regret| regret.device.clone())
+        .table()
 }

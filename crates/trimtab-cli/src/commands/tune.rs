@@ -3,7 +3,7 @@
 use super::{default_rival, is_unknown, measured};
 use crate::args::{Global, Tune};
 use crate::failure::{FAILED, bad_input};
-use crate::output::{Table, axes, time, times};
+use crate::output::{Table, axes, counted, time, times};
 use crate::progress::Bar;
 use crate::representative::{self, is_of};
 use crate::session::Session;
@@ -23,11 +23,14 @@ const TYPICAL_BYTES_PER_NS: f64 = 10.0;
 pub struct Request {
     problems: Vec<Problem>,
     representative: bool,
-    patience: Patience,
-    budget: Nanos,
-    strategy: Option<StrategyName>,
-    evals: Option<u32>,
-    good_enough: Option<f64>,
+    /// How; its budget is that of all together.
+    each: TuneRequest,
+}
+
+/// What is asked for each problem.
+pub(super) fn each(args: &Tune, patience: Patience) -> TuneRequest {
+    let (strategy, evals, good_enough) = (args.strategy, args.evals, args.good_enough);
+    TuneRequest { strategy, evals, good_enough, ..TuneRequest::new(patience, args.budget) }
 }
 
 impl Request {
@@ -37,13 +40,12 @@ impl Request {
         let problems = if representative { chosen_set(&args.op)? } else { named };
         let asked = global.tune.map_or(Patience::Measure, |mode| mode.patience);
         let patience = if args.exhaustive { Patience::Exhaustive } else { asked };
-        let (strategy, evals, good_enough) = (args.strategy, args.evals, args.good_enough);
-        let search = strategy.is_some() || evals.is_some() || good_enough.is_some();
+        let search = args.strategy.is_some() || args.evals.is_some() || args.good_enough.is_some();
         if search && patience != Patience::Measure {
             let what = "--strategy, --evals and --good-enough are about measuring some of the settings";
             return Err(bad_input(format!("{what}; leave out --tune {patience}")));
         }
-        Ok(Request { problems, representative, patience, budget: args.budget, strategy, evals, good_enough })
+        Ok(Request { problems, representative, each: each(args, patience) })
     }
 }
 
@@ -111,20 +113,14 @@ pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
             "no device here has a kernel for that operation; `trimtab devices` lists the kernels",
         ));
     }
-    let budget = Budget::time(request.budget);
+    let budget = Budget::time(request.each.budget);
     let bar = Bar::new(order.len());
     let mut results: Vec<(usize, Tuned)> = Vec::new();
     let mut failures: Vec<(String, String)> = Vec::new();
     for (done, &index) in order.iter().enumerate() {
         let problem = &request.problems[index];
         let share = Nanos(budget.left().0 / (order.len() - done) as u64);
-        let ask = TuneRequest {
-            session: request.budget,
-            strategy: request.strategy,
-            evals: request.evals,
-            good_enough: request.good_enough,
-            ..TuneRequest::new(request.patience, share)
-        };
+        let ask = TuneRequest { budget: share, ..request.each.clone() };
         match runtime.tune(problem, &ask, &mut |progress| bar.show(problem, progress)) {
             Ok(decision) => {
                 let tuned = tuned(session, &decision);
@@ -176,6 +172,8 @@ pub(super) fn tuned(session: &Session, decision: &Decision) -> Tuned {
         default.map(|default| measured(runtime, &decision.problem, default)).unwrap_or_default();
     let estimate = winner.and_then(|winner| winner.estimate()).filter(|estimate| !is_unknown(estimate));
     let ns = first(&times).or(estimate.map(|estimate| estimate.time.0 as f64));
+    let is_told = |event: &&Event| matches!(event, Event::BudgetEnded { .. } | Event::Searched { .. });
+    let told = decision.events.iter().filter(is_told);
     Tuned {
         problem: decision.problem.to_string(),
         device: winner.map(|winner| winner.device_id.to_string()).unwrap_or_default(),
@@ -191,14 +189,9 @@ pub(super) fn tuned(session: &Session, decision: &Decision) -> Tuned {
         reason: decision.reason.name(),
         expected_loss: decision.expected_loss,
         notes: decision.notes(),
-        told: decision.events.iter().filter(|event| is_told(event)).filter_map(Event::note).collect(),
+        told: told.filter_map(Event::note).collect(),
         point_name: winner.map(|winner| winner.point_name.clone()).unwrap_or_default(),
     }
-}
-
-/// Whether what is shown of all problems together says it too.
-fn is_told(event: &Event) -> bool {
-    matches!(event, Event::BudgetEnded { .. } | Event::Searched { .. })
 }
 
 fn first(times: &[Option<f64>]) -> Option<f64> {
@@ -213,30 +206,25 @@ fn ratio(default: &[Option<f64>], chosen: &[Option<f64>]) -> Option<f64> {
 }
 
 fn show(session: &Session, results: &[Tuned], spent: Nanos) -> Result<()> {
-    let mut table =
-        Table::new(&["problem", "kernel", "point", ">time", ">vs default", ">points", ">runs", "reason"]);
-    for tuned in results {
-        let reason =
-            if tuned.complete { tuned.reason.to_string() } else { format!("{}, cut short", tuned.reason) };
-        table.row(vec![
-            tuned.problem.clone(),
-            tuned.kernel.clone(),
-            tuned.point_name.clone(),
-            tuned.ns.map(time).unwrap_or_default(),
-            tuned.vs_default.map(times).unwrap_or_default(),
-            format!("{}/{}", tuned.evaluations, tuned.space),
-            tuned.measured.to_string(),
-            reason,
-        ]);
-    }
+    let reason = |tuned: &Tuned| match tuned.complete {
+        true => tuned.reason.to_string(),
+        false => format!("{}, cut short", tuned.reason),
+    };
+    let table = Table::of(results)
+        .column("problem", |tuned| tuned.problem.clone())
+        .column("kernel", |tuned| tuned.kernel.clone())
+        .column("point", |tuned| tuned.point_name.clone())
+        .column(">time", |tuned| tuned.ns.map(time).unwrap_or_default())
+        .column(">vs default", |tuned| tuned.vs_default.map(times).unwrap_or_default())
+        .column(">points", |tuned| format!("{}/{}", tuned.evaluations, tuned.space))
+        .column(">runs", |tuned| tuned.measured.to_string())
+        .column("reason", reason)
+        .table();
     let out = &session.out;
-    if !table.is_empty() {
-        out.table(&table)?;
-        out.line("")?;
-    }
+    out.table_if_any(&table)?;
     let runs: u32 = results.iter().map(|tuned| tuned.measured).sum();
     let gains: Vec<f64> = results.iter().filter_map(|tuned| tuned.vs_default).collect();
-    let problems = |count: usize| format!("{count} {}", if count == 1 { "problem" } else { "problems" });
+    let problems = |count: usize| counted(count, "problem");
     let gain = match geomean(&gains) {
         Some(gain) => {
             format!("{} as fast as the default (geometric mean of {})", times(gain), problems(gains.len()))

@@ -2,7 +2,7 @@
 
 use crate::args::{Filter as FilterArgs, Global, Wisdom, problem};
 use crate::failure::{FAILED, bad_input};
-use crate::output::{Table, axes, printable, time, times};
+use crate::output::{Table, axes, counted, printable, time, times};
 use crate::representative::is_of;
 use crate::session::{Session, warn};
 use anyhow::{Context, Result, anyhow};
@@ -11,7 +11,9 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use trimtab::core::{Bytes, Problem};
-use trimtab::wisdom::{Best, BestChange, Fact, Filter, ImportReport, MAX_IMPORT_BYTES, Outcome, Rejected};
+use trimtab::wisdom::{
+    Best, BestChange, Fact, Filter, ImportReport, MAX_IMPORT_BYTES, Outcome, Rejected, Stats,
+};
 
 /// Rejected lines told one by one; the count is always told.
 const REJECTED_SHOWN: usize = 10;
@@ -88,43 +90,29 @@ fn list(session: &Session, filter: &Filter) -> Result<()> {
     let mut devices: Vec<&str> = facts.iter().map(|fact| fact.key.device.as_str()).collect();
     devices.dedup();
     for device in devices {
-        let mut table = Table::new(&[
-            "problem",
-            "kernel",
-            "point",
-            "condition",
-            ">n",
-            ">min",
-            ">mean",
-            "failure",
-            "version",
-        ]);
-        for fact in facts.iter().filter(|fact| fact.key.device == device) {
-            let key = &fact.key;
-            let mut cells =
-                vec![key.problem.clone(), key.kernel.clone(), key.point.clone(), key.condition.to_string()];
-            match &fact.outcome {
-                Outcome::Timed(stats) => {
-                    cells.extend([
-                        stats.n.to_string(),
-                        time(stats.min_ns),
-                        time(stats.mean()),
-                        String::new(),
-                    ]);
-                }
-                Outcome::Failed { kind, message } => {
-                    cells.resize(7, String::new());
-                    cells.push(format!("{}: {message}", kind.name()));
-                }
-            }
-            cells.push(key.version.clone());
-            table.row(cells);
-        }
+        let its: Vec<&Fact> = facts.iter().filter(|fact| fact.key.device == device).collect();
+        let stat =
+            |fact: &Fact, show: fn(&Stats) -> String| fact.outcome.stats().map(show).unwrap_or_default();
+        let failure = |fact: &&Fact| match &fact.outcome {
+            Outcome::Timed(_) => String::new(),
+            Outcome::Failed { kind, message } => format!("{}: {message}", kind.name()),
+        };
+        let table = Table::of(&its)
+            .column("problem", |fact| fact.key.problem.clone())
+            .column("kernel", |fact| fact.key.kernel.clone())
+            .column("point", |fact| fact.key.point.clone())
+            .column("condition", |fact| fact.key.condition.to_string())
+            .column(">n", |fact| stat(fact, |stats| stats.n.to_string()))
+            .column(">min", |fact| stat(fact, |stats| time(stats.min_ns)))
+            .column(">mean", |fact| stat(fact, |stats| time(stats.mean())))
+            .column("failure", failure)
+            .column("version", |fact| fact.key.version.clone())
+            .table();
         session.out.line(printable(device))?;
         session.out.table(&table)?;
         session.out.line("")?;
     }
-    session.out.line(format!("{}, {}", count(facts.len(), "fact"), session.wisdom_place()))
+    session.out.line(format!("{}, {}", counted(facts.len(), "fact"), session.wisdom_place()))
 }
 
 fn fact_view(fact: &Fact) -> Value {
@@ -151,10 +139,6 @@ fn fact_view(fact: &Fact) -> Value {
     view
 }
 
-fn count(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 fn is_standard(file: &Path) -> bool {
     file == Path::new("-")
 }
@@ -174,10 +158,9 @@ fn export(session: &Session, filter: &Filter, file: Option<&Path>) -> Result<()>
             std::fs::write(file, &text)
                 .with_context(|| format!("{} could not be written", file.display()))?;
             let lines = text.lines().count().saturating_sub(1);
-            if session.out.is_json() {
-                return session.out.object(&json!({ "file": file.display().to_string(), "lines": lines }));
-            }
-            session.out.line(format!("wrote {} to {}", count(lines, "line"), file.display()))
+            let shown = file.display().to_string();
+            let words = format!("wrote {} to {shown}", counted(lines, "line"));
+            session.out.either(&json!({ "file": shown, "lines": lines }), || session.out.line(words))
         }
     }
 }
@@ -208,11 +191,7 @@ fn import(session: &Session, file: &Path, commit: bool) -> Result<()> {
     if report.rejected_count > REJECTED_SHOWN {
         warn(&format!("{} more lines were not taken", report.rejected_count - REJECTED_SHOWN));
     }
-    if session.out.is_json() {
-        session.out.object(&import_view(&report))
-    } else {
-        show_import(session, file, &report)
-    }
+    session.out.either(&import_view(&report), || show_import(session, file, &report))
 }
 
 fn import_view(report: &ImportReport) -> Value {
@@ -250,24 +229,21 @@ fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<
         None => "–".to_string(),
     };
     let mean = |best: &Option<Best>| best.as_ref().map(|best| time(best.mean_ns)).unwrap_or_default();
-    let mut table = Table::new(&["problem", "before", ">time", "after", ">time", ">ratio", "device"]);
-    for change in &report.changes {
-        let device = if here.contains(&change.device) { String::new() } else { change.device.clone() };
-        table.row(vec![
-            change.problem.clone(),
-            words(&change.before),
-            mean(&change.before),
-            words(&change.after),
-            mean(&change.after),
-            change.ratio.map(times).unwrap_or_default(),
-            device,
-        ]);
-    }
+    let foreign = |change: &BestChange| match here.contains(&change.device) {
+        true => String::new(),
+        false => change.device.clone(),
+    };
+    let table = Table::of(&report.changes)
+        .column("problem", |change| change.problem.clone())
+        .column("before", |change| words(&change.before))
+        .column(">time", |change| mean(&change.before))
+        .column("after", |change| words(&change.after))
+        .column(">time", |change| mean(&change.after))
+        .column(">ratio", |change| change.ratio.map(times).unwrap_or_default())
+        .column("device", foreign)
+        .table();
     let out = &session.out;
-    if !table.is_empty() {
-        out.table(&table)?;
-        out.line("")?;
-    }
+    out.table_if_any(&table)?;
     let counts = format!(
         "{} new, {} updated, {} unchanged, {} rejected",
         report.new, report.updated, report.unchanged, report.rejected_count
@@ -283,16 +259,14 @@ fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<
 
 fn forget(session: &Session, filter: &Filter) -> Result<()> {
     let forgotten = session.runtime.forget(filter);
-    if session.out.is_json() {
-        return session.out.object(&json!({ "forgotten": forgotten }));
-    }
-    session.out.line(match forgotten {
+    let words = match forgotten {
         0 => "nothing matched; `trimtab wisdom list` shows what there is".to_string(),
         forgotten => format!(
             "forgot {}; the problems they were about are measured anew",
-            count(forgotten, "entry").replace("entrys", "entries")
+            counted(forgotten, "entry").replace("entrys", "entries")
         ),
-    })
+    };
+    session.out.either(&json!({ "forgotten": forgotten }), || session.out.line(words))
 }
 
 fn compact(session: &Session) -> Result<ExitCode> {
@@ -312,14 +286,14 @@ fn compact(session: &Session) -> Result<ExitCode> {
     } else if let Some(error) = report.error {
         return Err(anyhow!("wisdom was not compacted: {error}"));
     } else {
-        let merged = count(report.segments_merged, "file");
+        let merged = counted(report.segments_merged, "file");
         let sizes = format!("{} → {}", Bytes(report.bytes_before), Bytes(report.bytes_after));
         let dropped = if report.facts_dropped > 0 {
             format!(", {} dropped", report.facts_dropped)
         } else {
             String::new()
         };
-        let facts = count(report.facts, "fact");
+        let facts = counted(report.facts, "fact");
         session.out.line(format!(
             "merged {merged} into {} ({sizes}), {facts}{dropped}; {} left alone",
             report.segments_written, report.segments_kept

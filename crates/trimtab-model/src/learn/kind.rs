@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// The word for [`ModelChoice::Auto`].
 const AUTO: &str = "auto";
 
+/// Makes a model of a seed that has learned nothing.
+type Make = fn(u64) -> Box<dyn Model>;
+
 /// A kind of model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ModelKind {
@@ -42,32 +45,28 @@ impl ModelKind {
         ModelKind::Nearest,
     ];
 
+    /// Its name, and what makes one.
+    const fn entry(self) -> (&'static str, Make) {
+        match self {
+            ModelKind::Default => ("default", |seed| Box::new(Blend::new(seed))),
+            ModelKind::Linear => ("linear", |_| Box::new(Ridge::new())),
+            ModelKind::Tree => ("tree", |_| Box::new(Tree::new())),
+            ModelKind::Forest => ("forest", |seed| Box::new(Forest::bagged(seed))),
+            ModelKind::Extra => ("extra", |seed| Box::new(Forest::extra(seed))),
+            ModelKind::Mlp => ("mlp", |seed| Box::new(Mlp::new(seed))),
+            ModelKind::Svm => ("svm", |_| Box::new(Svm::new())),
+            ModelKind::Nearest => ("nearest", |_| Box::new(Nearest::new())),
+        }
+    }
+
     /// Its name.
     pub const fn name(self) -> &'static str {
-        match self {
-            ModelKind::Default => "default",
-            ModelKind::Linear => "linear",
-            ModelKind::Tree => "tree",
-            ModelKind::Forest => "forest",
-            ModelKind::Extra => "extra",
-            ModelKind::Mlp => "mlp",
-            ModelKind::Svm => "svm",
-            ModelKind::Nearest => "nearest",
-        }
+        self.entry().0
     }
 
     /// A model of this kind that has learned nothing.
     pub fn make(self, seed: u64) -> Box<dyn Model> {
-        match self {
-            ModelKind::Default => Box::new(Blend::new(seed)),
-            ModelKind::Linear => Box::new(Ridge::new()),
-            ModelKind::Tree => Box::new(Tree::new()),
-            ModelKind::Forest => Box::new(Forest::bagged(seed)),
-            ModelKind::Extra => Box::new(Forest::extra(seed)),
-            ModelKind::Mlp => Box::new(Mlp::new(seed)),
-            ModelKind::Svm => Box::new(Svm::new()),
-            ModelKind::Nearest => Box::new(Nearest::new()),
-        }
+        (self.entry().1)(seed)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `linear`: ridge regression on the numbers of a problem, one function a rival, updated with every observation.
 
 use super::{Axes, Model, SLOWEST_LOG2, Table, words};
+use crate::linear::{factor, substitute};
 
 /// How strongly coefficients are held to zero, in observations of a number one deviation from its mean.
 const RIDGE: f64 = 1.0;
@@ -77,7 +78,7 @@ impl Ridge {
         }
         let moments = &self.moments[rival * terms..(rival + 1) * terms];
         let mut x = moments.to_vec();
-        if self.weights[rival] <= 0.0 || !factor(&mut matrix, terms) {
+        if self.weights[rival] <= 0.0 || !factor(&mut matrix, terms, 0.0) {
             // A rival nobody measured is taken to be as slow as can be.
             x.fill(0.0);
             x[terms - 1] = SLOWEST_LOG2;
@@ -104,41 +105,6 @@ impl Ridge {
     }
 }
 
-/// The lower triangular factor of a symmetric matrix given by its lower half, in place; false if it is not positive.
-fn factor(matrix: &mut [f64], n: usize) -> bool {
-    for i in 0..n {
-        for j in 0..=i {
-            let (head, tail) = matrix.split_at(i * n);
-            let row_j = if i == j { &tail[..j] } else { &head[j * n..j * n + j] };
-            let sum: f64 = tail[..j].iter().zip(row_j).map(|(a, b)| a * b).sum();
-            let rest = matrix[i * n + j] - sum;
-            if i == j {
-                if rest <= 0.0 || !rest.is_finite() {
-                    return false;
-                }
-                matrix[i * n + i] = rest.sqrt();
-            } else {
-                matrix[i * n + j] = rest / matrix[j * n + j];
-            }
-        }
-    }
-    true
-}
-
-/// Solves with the factor and its transpose, in place.
-fn substitute(lower: &[f64], n: usize, x: &mut [f64]) {
-    for i in 0..n {
-        let sum: f64 = lower[i * n..i * n + i].iter().zip(x.iter()).map(|(a, b)| a * b).sum();
-        x[i] = (x[i] - sum) / lower[i * n + i];
-    }
-    for i in (0..n).rev() {
-        x[i] /= lower[i * n + i];
-        for k in 0..i {
-            x[k] -= lower[i * n + k] * x[i];
-        }
-    }
-}
-
 impl Model for Ridge {
     fn name(&self) -> &'static str {
         "linear"
@@ -147,14 +113,7 @@ impl Model for Ridge {
     fn fit(&mut self, table: &Table) {
         let (width, rivals) = (table.width(), table.rivals());
         let terms = width + 1;
-        let total = (0..table.len()).map(|row| table.weight(row)).sum::<f64>().max(1e-9);
-        let mean = |of: &dyn Fn(usize, f64) -> f64, axis: usize| -> f64 {
-            (0..table.len()).map(|row| of(axis, table.at(row)[axis]) * table.weight(row)).sum::<f64>() / total
-        };
-        let centre: Vec<f64> = (0..width).map(|axis| mean(&|_, value| value, axis)).collect();
-        let deviation = |axis| mean(&|axis, value| (value - centre[axis]).powi(2), axis).sqrt();
-        let scale =
-            (0..width).map(deviation).map(|scale| if scale > 1e-6 { 1.0 / scale } else { 0.0 }).collect();
+        let (centre, scale) = table.centre_and_scale(|row| table.weight(row));
         *self = Ridge {
             axes: table.axes().clone(),
             rivals,

@@ -181,16 +181,12 @@ impl Model for Mlp {
     fn fit(&mut self, table: &Table) {
         let (width, rivals, count) = (table.width(), table.rivals(), table.len());
         let mut dice = RandomNumbers::new(self.seed);
-        let moment = |axis: usize, of: &dyn Fn(f64) -> f64| {
-            (0..count).map(|row| of(table.at(row)[axis])).sum::<f64>() / count.max(1) as f64
-        };
-        let centre: Vec<f64> = (0..width).map(|axis| moment(axis, &|value| value)).collect();
-        let scale = |axis: usize| moment(axis, &|value| (value - centre[axis]).powi(2)).sqrt();
+        let (centre, scale) = table.centre_and_scale(|_| 1.0);
         *self = Mlp {
             seed: self.seed,
             axes: table.axes().clone(),
             rivals,
-            scale: (0..width).map(scale).map(|s| if s > 1e-6 { 1.0 / s as f32 } else { 0.0 }).collect(),
+            scale: scale.iter().map(|value| *value as f32).collect(),
             centre: centre.iter().map(|value| *value as f32).collect(),
             first: Layer::new(width, HIDDEN, &mut dice),
             second: Layer::new(HIDDEN, HIDDEN, &mut dice),
@@ -221,17 +217,7 @@ impl Model for Mlp {
                 layer.step(size, step as i32 + 1);
             }
         }
-        let mut log2 = vec![0.0; rivals];
-        let mut sums = vec![(0.0, 0.0); rivals];
-        for row in 0..count {
-            self.means(table.at(row), &mut log2);
-            for ((sum, told), value) in sums.iter_mut().zip(table.told(row)).zip(&log2) {
-                if !told.is_nan() {
-                    *sum = (sum.0 + (told - value).powi(2), sum.1 + 1.0);
-                }
-            }
-        }
-        self.spread = sums.iter().map(|(squares, count)| (squares / f64::max(*count, 1.0)).sqrt()).collect();
+        self.spread = table.typical_errors(|at, log2| self.means(at, log2));
     }
 
     fn predict(&self, at: &[f64], log2: &mut [f64], spread: &mut [f64], _: &mut [f64]) {

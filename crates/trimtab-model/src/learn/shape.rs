@@ -1,8 +1,8 @@
 //! A problem as numbers a model can learn from: logarithms of sizes, products, ratios, alignment, cache fits.
 
 use super::Axes;
-use crate::features::recipe;
-use trimtab_core::{ElementwiseOp, Problem};
+use crate::features::{Described, SIZES};
+use trimtab_core::Problem;
 
 /// Sizes of caches, in log2 of bytes: about a first-level, a second-level and a last-level cache. Models learn what
 /// happens there; that the edges are not exactly those of the machine costs little.
@@ -13,9 +13,6 @@ const CACHES: [(&str, f64); 3] = [
 ];
 /// Alignments that matter to vectors and cache lines go up to 2^6 elements.
 const MOST_ALIGNED: u32 = 6;
-/// Sizes a problem is described by; of a problem with more, the first ones.
-const SIZES: usize = 4;
-
 /// The numbers that describe a problem, in the order of [`axes`]. As many for every problem of one operation.
 pub fn shape(problem: &Problem) -> Vec<f64> {
     let mut at = Vec::new();
@@ -30,56 +27,8 @@ pub fn axes(problem: &Problem) -> Axes {
     Axes { names, near: SIZES }
 }
 
-/// Names of sizes and the sizes, elements moved, bytes of one, and what else tells problems of the operation apart.
-type Described = ([(&'static str, u64); SIZES], f64, u64, u32);
-
-fn described(problem: &Problem) -> Described {
-    let bytes = problem.dtype().map_or(1, |dtype| dtype.size());
-    match problem {
-        Problem::Matmul(p) => {
-            let (m, n, k) = (p.m as f64, p.n as f64, p.k as f64);
-            let layout = u32::from(p.lhs.transposed) + 2 * u32::from(p.rhs.transposed);
-            let sizes = [("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch)];
-            (sizes, p.batch as f64 * (m * n + m * k + n * k), bytes, layout)
-        }
-        Problem::Elementwise(p) => {
-            let sizes = [("left", p.lhs_len()), ("right", p.rhs_len()), ("out", p.out_len()), ("", 1)];
-            let moved = p.lhs_len() as f64 + p.rhs_len() as f64 + p.out_len() as f64;
-            let op = ElementwiseOp::names().position(|name| name == p.op.name()).unwrap_or(0) as u32;
-            (sizes, moved, bytes, op)
-        }
-        Problem::Reduce(p) => {
-            let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("", 1)];
-            (sizes, p.outer as f64 * p.len as f64 * p.inner as f64, bytes, p.op as u32)
-        }
-        Problem::Transpose(p) => {
-            let mut sizes = [("first", 1), ("second", 1), ("third", 1), ("fourth", 1)];
-            for (slot, size) in sizes.iter_mut().zip(p.dims()) {
-                slot.1 = *size;
-            }
-            let moved = 2.0 * p.dims().iter().map(|size| *size as f64).product::<f64>();
-            let tail = p.permutation().iter().rev().take(2).fold(0, |code, axis| code * 8 + u32::from(*axis));
-            (sizes, moved, bytes, tail)
-        }
-        Problem::Fused(p) => {
-            let depth = p.product().map_or(1, |product| product.depth);
-            let sizes = [("rows", p.outer()), ("columns", p.inner()), ("depth", depth), ("", 1)];
-            let inputs: f64 = (0..p.inputs()).map(|input| p.input_len(input) as f64).sum();
-            (sizes, inputs + p.out_len() as f64, bytes, recipe(p))
-        }
-        Problem::Custom(p) => {
-            let mut sizes = [("first", 1), ("second", 1), ("third", 1), ("fourth", 1)];
-            for (slot, size) in sizes.iter_mut().zip(p.sizes()) {
-                slot.1 = *size;
-            }
-            let moved = p.sizes().iter().map(|size| *size as f64).product::<f64>();
-            (sizes, moved, bytes, 0)
-        }
-    }
-}
-
 fn describe(problem: &Problem, mut tell: impl FnMut(&str, f64)) {
-    let (sizes, moved, element_bytes, sort) = described(problem);
+    let Described { sizes, moved, element_bytes, kind } = Described::of(problem);
     let logs = sizes.map(|(_, size)| (size.max(1) as f64).log2());
     let names = sizes.map(|(name, _)| name);
     for (name, log) in names.iter().zip(logs) {
@@ -108,7 +57,7 @@ fn describe(problem: &Problem, mut tell: impl FnMut(&str, f64)) {
             tell(&format!("padding of {name} to {tile}"), ((size / tile).ceil() * tile / size).log2());
         }
     }
-    tell("operation or layout", f64::from(sort));
+    tell("operation or layout", f64::from(kind));
 }
 
 #[cfg(test)]

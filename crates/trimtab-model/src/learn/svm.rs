@@ -68,15 +68,9 @@ impl Model for Svm {
 
     fn fit(&mut self, table: &Table) {
         let (width, rivals) = (table.width(), table.rivals());
-        let count = table.len().max(1) as f64;
-        let mean = |of: &dyn Fn(usize) -> f64| (0..table.len()).map(of).sum::<f64>() / count;
-        let centre: Vec<f64> = (0..width).map(|axis| mean(&|row| table.at(row)[axis])).collect();
-        let deviation = |axis: usize| mean(&|row| (table.at(row)[axis] - centre[axis]).powi(2)).sqrt();
+        let (centre, scale) = table.centre_and_scale(|_| 1.0);
         // A distance of one deviation in every number is one width of the kernel.
-        let narrow = |deviation: f64| {
-            if deviation > 1e-6 { 1.0 / (deviation * (2.0 * width as f64).sqrt()) } else { 0.0 }
-        };
-        let scale: Vec<f64> = (0..width).map(deviation).map(narrow).collect();
+        let scale = scale.iter().map(|scale| scale / (2.0 * width as f64).sqrt()).collect();
         let rows = if table.len() > MOST { k_centre(table, &[], MOST) } else { (0..table.len()).collect() };
         *self = Svm { axes: table.axes().clone(), rivals, centre, scale, ..Svm::default() };
         for &row in &rows {

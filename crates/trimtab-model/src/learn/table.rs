@@ -97,6 +97,33 @@ impl Table {
         self.weights[row]
     }
 
+    /// The typical error of each rival's prediction; `predict` says what is expected of a problem.
+    pub(super) fn typical_errors(&self, mut predict: impl FnMut(&[f64], &mut [f64])) -> Vec<f64> {
+        let mut log2 = vec![0.0; self.rivals];
+        let mut sums = vec![(0.0, 0.0); self.rivals];
+        for row in 0..self.len() {
+            predict(self.at(row), &mut log2);
+            for ((sum, told), value) in sums.iter_mut().zip(self.told(row)).zip(&log2) {
+                if !told.is_nan() {
+                    *sum = (sum.0 + (told - value).powi(2), sum.1 + 1.0);
+                }
+            }
+        }
+        sums.iter().map(|(squares, count)| (squares / f64::max(*count, 1.0)).sqrt()).collect()
+    }
+
+    /// The mean of each number and one over its deviation, zero where there is none. `weight` says how much a problem counts.
+    pub(super) fn centre_and_scale(&self, weight: impl Fn(usize) -> f64) -> (Vec<f64>, Vec<f64>) {
+        let total = (0..self.len()).map(&weight).sum::<f64>().max(1e-9);
+        let mean =
+            |of: &dyn Fn(usize) -> f64| (0..self.len()).map(|row| of(row) * weight(row)).sum::<f64>() / total;
+        let centre: Vec<f64> = (0..self.width()).map(|axis| mean(&|row| self.at(row)[axis])).collect();
+        let deviation = |axis: usize| mean(&|row| (self.at(row)[axis] - centre[axis]).powi(2)).sqrt();
+        let inverse = |deviation: f64| if deviation > 1e-6 { 1.0 / deviation } else { 0.0 };
+        let scale = (0..self.width()).map(deviation).map(inverse).collect();
+        (centre, scale)
+    }
+
     /// These problems alone.
     pub fn part(&self, rows: &[usize]) -> Table {
         let mut part = Table::new(self.axes.clone(), self.rivals);

@@ -291,17 +291,7 @@ impl Model for Tree {
         let mut rows: Vec<usize> = (0..table.len()).collect();
         self.grown = Grower::new(table, growth).grow(&mut rows, &mut RandomNumbers::new(0));
         self.axes = table.axes().clone();
-        let mut sums = vec![(0.0, 0.0); table.rivals()];
-        for row in 0..table.len() {
-            for ((sum, told), value) in
-                sums.iter_mut().zip(table.told(row)).zip(self.grown.leaf(table.at(row)))
-            {
-                if !told.is_nan() {
-                    *sum = (sum.0 + (told - f64::from(*value)).powi(2), sum.1 + 1.0);
-                }
-            }
-        }
-        self.spread = sums.iter().map(|(squares, count)| (squares / f64::max(*count, 1.0)).sqrt()).collect();
+        self.spread = table.typical_errors(|at, log2| words::widen(self.grown.leaf(at), log2));
     }
 
     fn predict(&self, at: &[f64], log2: &mut [f64], spread: &mut [f64], _: &mut [f64]) {

@@ -8,7 +8,8 @@ use trimtab_core::{
     Problem, Rates, Sample, Space, State, Terms, Work,
 };
 use trimtab_plan::{Decision, Planner, Settings, TermsId, TuneRequest};
-use trimtab_replay::{RecordedDevice, Recording, read_recordings};
+use trimtab_replay::{Recording, read_recordings};
+use trimtab_testing::RecordedDevice;
 use trimtab_wisdom::Wisdom;
 
 const AXES: &str = r#""x": [1, 2, 4, 8, 16, 32, 64, 128, 256], "y": [1, 2, 4, 8, 16, 32],

@@ -212,20 +212,15 @@ fn legal(space: &SearchSpace, point: &DonorPoint, found: &mut Vec<usize>) {
     if free.len() == digits.len() || combinations > MAX_COMBINATIONS {
         return;
     }
-    loop {
-        found.extend(space.find(&digits));
-        let mut carried = true;
+    for nth in 0..combinations {
+        // The digits of a number whose places are the free axes, the first one counting first.
+        let mut rest = nth;
         for &place in &free {
-            digits[place] += 1;
-            if usize::from(digits[place]) < space.axes()[place].values.len() {
-                carried = false;
-                break;
-            }
-            digits[place] = 0;
+            let count = space.axes()[place].values.len();
+            digits[place] = (rest % count) as u16;
+            rest /= count;
         }
-        if carried {
-            return;
-        }
+        found.extend(space.find(&digits));
     }
 }
 

@@ -1,9 +1,6 @@
 //! `evolve`: a population of points; children take each axis from one of two good parents, and sometimes mutate.
 
-use super::tried::Tried;
-use super::{SearchSpace, Seen, Strategy};
-use std::sync::Arc;
-use trimtab_core::RandomNumbers;
+use super::walk::{Known, Way};
 
 /// Points that live at a time.
 const POPULATION: usize = 16;
@@ -15,63 +12,48 @@ const MUTATION: usize = 8;
 const ATTEMPTS: usize = 60;
 
 /// A genetic search that replaces the slowest.
-#[derive(Clone, Debug)]
-pub struct Evolve {
-    space: Arc<SearchSpace>,
-    numbers: RandomNumbers,
-    tried: Tried,
+#[derive(Default)]
+pub(super) struct Evolve {
     /// Living points and their times, fastest first.
     living: Vec<(f64, usize)>,
 }
 
 impl Evolve {
-    /// A search of that seed.
-    pub fn new(space: Arc<SearchSpace>, seed: u64) -> Evolve {
-        let tried = Tried::new(space.len());
-        Evolve { space, numbers: RandomNumbers::new(seed), tried, living: Vec::new() }
-    }
-
-    fn parent(&mut self) -> usize {
+    fn parent(&self, known: &mut Known) -> usize {
         // The living are sorted: the lowest position is the fastest.
-        let drawn = (0..TOURNAMENT).map(|_| self.numbers.below(self.living.len())).min();
+        let drawn = (0..TOURNAMENT).map(|_| known.numbers.below(self.living.len())).min();
         self.living[drawn.unwrap_or(0)].1
     }
+}
 
-    fn child(&mut self) -> Option<usize> {
-        let mut digits = vec![0u16; self.space.axes().len()];
+impl Way for Evolve {
+    const NAME: &'static str = "evolve";
+
+    /// A child of two parents.
+    fn step(&mut self, known: &mut Known) -> Option<usize> {
+        if self.living.len() < POPULATION {
+            return None;
+        }
+        let mut digits = vec![0u16; known.space.axes().len()];
         for _ in 0..ATTEMPTS {
-            let (mother, father) = (self.parent(), self.parent());
+            let (mother, father) = (self.parent(known), self.parent(known));
             for (axis, digit) in digits.iter_mut().enumerate() {
-                let values = self.space.axes()[axis].values.len();
-                let from = if self.numbers.below(2) == 0 { mother } else { father };
-                *digit = self.space.digits(from)[axis];
-                if self.numbers.below(MUTATION) == 0 {
-                    *digit = self.numbers.below(values) as u16;
+                let values = known.space.axes()[axis].values.len();
+                let from = if known.numbers.below(2) == 0 { mother } else { father };
+                *digit = known.space.digits(from)[axis];
+                if known.numbers.below(MUTATION) == 0 {
+                    *digit = known.numbers.below(values) as u16;
                 }
             }
-            if let Some(at) = self.space.find(&digits).filter(|at| !self.tried.has(*at)) {
+            if let Some(at) = known.untried(&digits) {
                 return Some(at);
             }
         }
         None
     }
-}
 
-impl Strategy for Evolve {
-    fn name(&self) -> &'static str {
-        "evolve"
-    }
-
-    fn ask(&mut self) -> Option<usize> {
-        let child = if self.living.len() < POPULATION { None } else { self.child() };
-        let at = child.or_else(|| self.tried.draw(&mut self.numbers))?;
-        self.tried.add(at);
-        Some(at)
-    }
-
-    fn tell(&mut self, at: usize, seen: Seen) {
-        self.tried.add(at);
-        let Some(time) = seen.time().filter(|_| at < self.space.len()) else { return };
+    fn learn(&mut self, _: &mut Known, at: usize, time: Option<f64>) {
+        let Some(time) = time else { return };
         let place = self.living.partition_point(|(other, _)| *other <= time);
         self.living.insert(place, (time, at));
         self.living.truncate(POPULATION);

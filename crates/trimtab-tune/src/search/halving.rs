@@ -1,16 +1,12 @@
 //! `halving`: many local searches at once; after each round the slower half is given up and the rest get more steps.
 
-use super::tried::Tried;
-use super::{SearchSpace, Seen, Strategy};
-use std::sync::Arc;
-use trimtab_core::RandomNumbers;
+use super::walk::{Known, Way};
 
 /// Local searches at the start of a bracket.
 const STARTS: usize = 16;
 /// Steps each of them has in its first round; doubled every round.
 const STEPS: usize = 1;
 
-#[derive(Clone, Debug)]
 struct Runner {
     at: usize,
     time: f64,
@@ -18,11 +14,7 @@ struct Runner {
 }
 
 /// Successive halving over local searches, a new bracket when one is left and stuck.
-#[derive(Clone, Debug)]
-pub struct Halving {
-    space: Arc<SearchSpace>,
-    numbers: RandomNumbers,
-    tried: Tried,
+pub(super) struct Halving {
     runners: Vec<Runner>,
     /// Starts of this bracket still to be drawn.
     to_start: usize,
@@ -33,22 +25,14 @@ pub struct Halving {
     turn: Option<usize>,
 }
 
-impl Halving {
-    /// A search of that seed.
-    pub fn new(space: Arc<SearchSpace>, seed: u64) -> Halving {
-        Halving {
-            tried: Tried::new(space.len()),
-            space,
-            numbers: RandomNumbers::new(seed),
-            runners: Vec::new(),
-            to_start: STARTS,
-            steps: STEPS,
-            taken: 0,
-            turn: None,
-        }
+impl Default for Halving {
+    fn default() -> Halving {
+        Halving { runners: Vec::new(), to_start: STARTS, steps: STEPS, taken: 0, turn: None }
     }
+}
 
-    fn next_step(&mut self) -> Option<usize> {
+impl Halving {
+    fn next_step(&mut self, known: &Known) -> Option<usize> {
         while !self.runners.is_empty() {
             let turn = self.taken % self.runners.len();
             if self.taken >= self.steps * self.runners.len() {
@@ -57,7 +41,7 @@ impl Halving {
             }
             self.taken += 1;
             while let Some(at) = self.runners[turn].around.pop() {
-                if !self.tried.has(at) {
+                if !known.tried.has(at) {
                     self.turn = Some(turn);
                     return Some(at);
                 }
@@ -77,39 +61,28 @@ impl Halving {
     }
 }
 
-impl Strategy for Halving {
-    fn name(&self) -> &'static str {
-        "halving"
-    }
+impl Way for Halving {
+    const NAME: &'static str = "halving";
 
-    fn ask(&mut self) -> Option<usize> {
+    fn step(&mut self, known: &mut Known) -> Option<usize> {
         self.turn = None;
-        let step = if self.to_start == 0 { self.next_step() } else { None };
-        let at = match step {
-            Some(at) => at,
-            None => {
-                if self.to_start == 0 {
-                    (self.to_start, self.steps, self.taken) = (STARTS, STEPS, 0);
-                }
-                self.to_start -= 1;
-                self.tried.draw(&mut self.numbers)?
+        if self.to_start == 0 {
+            if let Some(at) = self.next_step(known) {
+                return Some(at);
             }
-        };
-        self.tried.add(at);
-        Some(at)
+            (self.to_start, self.steps, self.taken) = (STARTS, STEPS, 0);
+        }
+        self.to_start -= 1;
+        None
     }
 
-    fn tell(&mut self, at: usize, seen: Seen) {
-        self.tried.add(at);
-        let Some(time) = seen.time().filter(|_| at < self.space.len()) else { return };
+    fn learn(&mut self, known: &mut Known, at: usize, time: Option<f64>) {
+        let Some(time) = time else { return };
         let turn = self.turn.take();
         if turn.and_then(|turn| self.runners.get(turn)).is_some_and(|runner| runner.time <= time) {
             return;
         }
-        let mut around = Vec::new();
-        self.space.neighbours(at, &mut around);
-        self.numbers.shuffle(&mut around);
-        let runner = Runner { at, time, around };
+        let runner = Runner { at, time, around: known.around(at) };
         match turn.and_then(|turn| self.runners.get_mut(turn)) {
             Some(known) => *known = runner,
             None => self.runners.push(runner),

@@ -1,9 +1,6 @@
 //! `hill`: iterated local search. Climbs to where no neighbour is better, then jumps a little way off and climbs again.
 
-use super::tried::Tried;
-use super::{SearchSpace, Seen, Strategy};
-use std::sync::Arc;
-use trimtab_core::RandomNumbers;
+use super::walk::{Known, Way};
 
 /// Points looked at before the first climb: climbing from the best of a few beats climbing from anywhere.
 const FIRST_LOOKS: usize = 8;
@@ -15,11 +12,8 @@ const JUMPS: usize = 50;
 const PATIENCE: u32 = 4;
 
 /// Iterated local search over points that differ in one axis.
-#[derive(Clone, Debug)]
-pub struct Hill {
-    space: Arc<SearchSpace>,
-    numbers: RandomNumbers,
-    tried: Tried,
+#[derive(Default)]
+pub(super) struct Hill {
     /// Where the climb stands.
     here: Option<(usize, f64)>,
     best: Option<(usize, f64)>,
@@ -31,44 +25,24 @@ pub struct Hill {
 }
 
 impl Hill {
-    /// A search of that seed.
-    pub fn new(space: Arc<SearchSpace>, seed: u64) -> Hill {
-        Hill {
-            tried: Tried::new(space.len()),
-            space,
-            numbers: RandomNumbers::new(seed),
-            here: None,
-            best: None,
-            around: Vec::new(),
-            climbs_in_vain: 0,
-            improved: false,
-            looks: 0,
-        }
-    }
-
-    fn stand(&mut self, at: usize, time: f64) {
+    fn stand(&mut self, known: &mut Known, at: usize, time: f64) {
         self.here = Some((at, time));
-        self.around.clear();
-        self.space.neighbours(at, &mut self.around);
-        self.numbers.shuffle(&mut self.around);
+        self.around = known.around(at);
     }
 
     /// A point a few axes away from the best.
-    fn jump(&mut self) -> Option<usize> {
-        let (from, _) = self.best?;
-        if self.climbs_in_vain >= PATIENCE {
-            return None;
-        }
-        let mut digits = self.space.digits(from).to_vec();
+    fn jump(&self, known: &mut Known) -> Option<usize> {
+        let (from, _) = self.best.filter(|_| self.climbs_in_vain < PATIENCE)?;
+        let mut digits = known.space.digits(from).to_vec();
         for _ in 0..JUMPS {
-            digits.copy_from_slice(self.space.digits(from));
+            digits.copy_from_slice(known.space.digits(from));
             for _ in 0..JUMP_AXES {
-                let axis = self.numbers.below(digits.len());
+                let axis = known.numbers.below(digits.len());
                 if let Some(digit) = digits.get_mut(axis) {
-                    *digit = self.numbers.below(self.space.axes()[axis].values.len()) as u16;
+                    *digit = known.numbers.below(known.space.axes()[axis].values.len()) as u16;
                 }
             }
-            if let Some(at) = self.space.find(&digits).filter(|at| !self.tried.has(*at)) {
+            if let Some(at) = known.untried(&digits) {
                 return Some(at);
             }
         }
@@ -76,20 +50,16 @@ impl Hill {
     }
 }
 
-impl Strategy for Hill {
-    fn name(&self) -> &'static str {
-        "hill"
-    }
+impl Way for Hill {
+    const NAME: &'static str = "hill";
 
-    fn ask(&mut self) -> Option<usize> {
-        if self.looks >= FIRST_LOOKS
-            && self.here.is_none()
-            && let Some((at, time)) = self.best
-        {
-            self.stand(at, time);
+    fn step(&mut self, known: &mut Known) -> Option<usize> {
+        let has_looked = self.looks >= FIRST_LOOKS;
+        if let Some((at, time)) = self.best.filter(|_| has_looked && self.here.is_none()) {
+            self.stand(known, at, time);
         }
         while let Some(at) = self.around.pop() {
-            if self.tried.add(at) {
+            if !known.tried.has(at) {
                 return Some(at);
             }
         }
@@ -97,30 +67,23 @@ impl Strategy for Hill {
             self.climbs_in_vain = if self.improved { 0 } else { self.climbs_in_vain + 1 };
             self.improved = false;
         }
-        let at = match self.jump().filter(|_| self.looks >= FIRST_LOOKS) {
-            Some(at) => at,
-            None => {
-                if self.looks >= FIRST_LOOKS {
-                    self.climbs_in_vain = 0;
-                }
-                self.tried.draw(&mut self.numbers)?
-            }
-        };
+        let jump = self.jump(known).filter(|_| has_looked);
+        if jump.is_none() && has_looked {
+            self.climbs_in_vain = 0;
+        }
         self.looks += 1;
-        self.tried.add(at);
-        Some(at)
+        jump
     }
 
-    fn tell(&mut self, at: usize, seen: Seen) {
-        self.tried.add(at);
-        let Some(time) = seen.time().filter(|_| at < self.space.len()) else { return };
+    fn learn(&mut self, known: &mut Known, at: usize, time: Option<f64>) {
+        let Some(time) = time else { return };
         if self.best.is_none_or(|(_, best)| time < best) {
             self.best = Some((at, time));
             self.improved = true;
         }
         let climbing = self.looks > FIRST_LOOKS || self.here.is_some();
         if climbing && self.here.is_none_or(|(_, here)| time < here) {
-            self.stand(at, time);
+            self.stand(known, at, time);
         }
     }
 }

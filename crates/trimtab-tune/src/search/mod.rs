@@ -20,21 +20,15 @@ mod sweep;
 mod told;
 mod tried;
 mod view;
+mod walk;
 
-pub use anneal::Anneal;
-pub use auto::Auto;
 pub use donors::{Donor, DonorPoint};
-pub use evolve::Evolve;
-pub use halving::Halving;
-pub use hill::Hill;
-pub use model::Model;
-pub use natural::Natural;
 pub use policy::{ONE, Policy, reward};
-pub use random::Random;
 pub use space::{SearchAxis, SearchSpace};
-pub use sweep::Sweep;
 
+use model::Model;
 use std::sync::Arc;
+use walk::Walk;
 
 /// What came of measuring a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,15 +72,21 @@ pub fn strategy(
 ) -> Option<Box<dyn Strategy>> {
     let space = space.clone();
     Some(match name {
-        "auto" => Box::new(Auto::new(space, seed, donors)),
+        "auto" => Box::new(auto::Auto::new(space, seed, donors)),
         "model" => Box::new(Model::new(space, seed).with_donors(donors)),
-        "hill" => Box::new(Hill::new(space, seed)),
-        "evolve" => Box::new(Evolve::new(space, seed)),
-        "anneal" => Box::new(Anneal::new(space, seed)),
-        "halving" => Box::new(Halving::new(space, seed)),
-        "natural" => Box::new(Natural::new(space, seed)),
-        "random" => Box::new(Random::new(&space, seed)),
-        "sweep" => Box::new(Sweep::new(&space)),
+        "hill" => Walk::start(space, seed, hill::Hill::default()),
+        "evolve" => Walk::start(space, seed, evolve::Evolve::default()),
+        "anneal" => Walk::start(space, seed, anneal::Anneal::default()),
+        "halving" => Walk::start(space, seed, halving::Halving::default()),
+        "natural" => {
+            let way = natural::Natural::new(&space);
+            Walk::start(space, seed, way)
+        }
+        "random" => Walk::start(space, seed, random::Random),
+        "sweep" => {
+            let way = sweep::Sweep::new(space.len());
+            Walk::start(space, seed, way)
+        }
         _ => return None,
     })
 }

@@ -42,8 +42,7 @@ const ADVICE_PATIENCE: usize = 15;
 const ENTERED_AT: f64 = 2.0;
 
 /// Search by a model of the space.
-#[derive(Clone, Debug)]
-pub struct Model {
+pub(super) struct Model {
     told: Told,
     numbers: RandomNumbers,
     views: [View; 2],
@@ -52,7 +51,7 @@ pub struct Model {
 
 impl Model {
     /// A search of that seed.
-    pub fn new(space: Arc<SearchSpace>, seed: u64) -> Model {
+    pub(super) fn new(space: Arc<SearchSpace>, seed: u64) -> Model {
         let shapes = Arc::new(space.axes().iter().map(Shape::of).collect());
         Model {
             told: Told::new(space),
@@ -63,7 +62,7 @@ impl Model {
     }
 
     /// The same, starting from what others know of this kernel.
-    pub fn with_donors(mut self, donors: &[Donor]) -> Model {
+    pub(super) fn with_donors(mut self, donors: &[Donor]) -> Model {
         self.advice = Advice::new(&self.told.space, donors);
         self
     }

@@ -127,30 +127,6 @@ impl SearchSpace {
         }
     }
 
-    /// Adds the nearest legal point in each direction of each axis.
-    pub fn adjacent(&self, at: usize, found: &mut Vec<usize>) {
-        let mut digits = self.copy(at);
-        let width = self.axes.len();
-        for axis in 0..width {
-            let own = digits[axis];
-            for other in (0..own).rev() {
-                digits[axis] = other;
-                if let Some(next) = self.find(&digits[..width]) {
-                    found.push(next);
-                    break;
-                }
-            }
-            for other in u32::from(own) + 1..self.axes[axis].values.len() as u32 {
-                digits[axis] = other as u16;
-                if let Some(next) = self.find(&digits[..width]) {
-                    found.push(next);
-                    break;
-                }
-            }
-            digits[axis] = own;
-        }
-    }
-
     fn copy(&self, at: usize) -> [u16; MAX_AXES] {
         let mut digits = [0; MAX_AXES];
         digits[..self.axes.len()].copy_from_slice(self.digits(at));
@@ -252,10 +228,6 @@ mod tests {
         space.neighbours(at, &mut found);
         let digits: Vec<&[u16]> = found.iter().map(|&at| space.digits(at)).collect();
         assert_eq!(digits, [&[2u16, 0][..], &[0, 2]]);
-        found.clear();
-        space.adjacent(space.find(&[2, 0]).unwrap(), &mut found);
-        let digits: Vec<&[u16]> = found.iter().map(|&at| space.digits(at)).collect();
-        assert_eq!(digits, [&[0u16, 0][..], &[2, 2]]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::view::{DecisionView, View};
 use super::{bars, chart};
 use crate::commands::calibrate::{CrossoverView, count, unit_time, words};
 use crate::commands::devices::DeviceView;
-use crate::markup::Markup;
+use crate::markup::{Attributes, Markup};
 use crate::output::{percent, time, times};
 use trimtab::core::{Bytes, Nanos};
 use trimtab::plan::regret::COVERED_SPREADS;
@@ -134,13 +134,18 @@ fn card(page: &mut Markup, device: &DeviceView) {
     rows.extend(device.download.as_ref().map(|way| ("download", transfer(way))));
     rows.extend(device.submit_ns.map(|ns| ("hand-over", Nanos(ns).to_string())));
     rows.push(("kernels", device.kernels.len().to_string()));
-    page.within("dl", &[], |page| {
+    definitions(page, &[], &rows);
+    page.leaf("p", &[("class", "print")], &device.fingerprint);
+}
+
+/// Names and what is said of each.
+fn definitions(page: &mut Markup, attributes: Attributes<'_>, rows: &[(&str, String)]) {
+    page.within("dl", attributes, |page| {
         for (name, value) in rows {
             page.leaf("dt", &[], name);
-            page.leaf("dd", &[], &value);
+            page.leaf("dd", &[], value);
         }
     });
-    page.leaf("p", &[("class", "print")], &device.fingerprint);
 }
 
 fn crossovers(page: &mut Markup, view: &View) {
@@ -389,12 +394,7 @@ fn quality(page: &mut Markup, view: &View) {
     if stats.drifted > 0 {
         rows.push(("drift", format!("{} kernels on problems changed their time", stats.drifted)));
     }
-    page.within("dl", &[("class", "facts")], |page| {
-        for (name, value) in rows {
-            page.leaf("dt", &[], name);
-            page.leaf("dd", &[], &value);
-        }
-    });
+    definitions(page, &[("class", "facts")], &rows);
     page.leaf("h3", &[], "Regret");
     if stats.regret.is_empty() {
         let told = "Regret is what the chosen kernel took over the best of those that live calls tried beside it. No call tried any so far: \

@@ -1,10 +1,10 @@
 //! A report for a terminal.
 
 use super::view::{DecisionView, SideView, View};
-use crate::commands::calibrate::{unit_time, words};
+use crate::commands::calibrate::{Row, unit_time};
 use crate::commands::devices::TransferView;
 use crate::commands::stats;
-use crate::output::{Table, printable, time, times};
+use crate::output::{Table, counted, printable, time, times};
 use crate::session::Session;
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -28,11 +28,7 @@ pub(super) fn show(session: &Session, view: &View) -> Result<()> {
     out.table(&costs(view))?;
 
     heading("Which device")?;
-    let mut table = Table::new(&["class", "decided by", "from which size on another device is used"]);
-    for row in &view.thresholds {
-        table.row(vec![row.class.to_string(), source(row.source).to_string(), row.words.clone()]);
-    }
-    out.table(&table)?;
+    out.table(&thresholds(view))?;
     for line in rules(view) {
         out.line(line)?;
     }
@@ -68,22 +64,26 @@ pub(super) fn standing(view: &View) -> Vec<String> {
 }
 
 fn devices(view: &View) -> Table {
-    let mut table =
-        Table::new(&["device", "name", "kind", ">GFLOP/s", ">GB/s", ">upload", ">download", ">hand-over"]);
-    for device in &view.devices {
-        let way = |way: &Option<TransferView>| way.as_ref().map(transfer).unwrap_or_default();
-        table.row(vec![
-            device.id.clone(),
-            device.name.clone(),
-            device.class.unwrap_or(device.kind).to_string(),
-            format!("{:.1}", device.peak_gflops),
-            format!("{:.1}", device.bandwidth_gb_s),
-            way(&device.upload),
-            way(&device.download),
-            device.submit_ns.map(|ns| Nanos(ns).to_string()).unwrap_or_default(),
-        ]);
-    }
-    table
+    let way = |way: &Option<TransferView>| way.as_ref().map(transfer).unwrap_or_default();
+    Table::of(&view.devices)
+        .column("device", |device| device.id.clone())
+        .column("name", |device| device.name.clone())
+        .column("kind", |device| device.class.unwrap_or(device.kind).to_string())
+        .column(">GFLOP/s", |device| format!("{:.1}", device.peak_gflops))
+        .column(">GB/s", |device| format!("{:.1}", device.bandwidth_gb_s))
+        .column(">upload", |device| way(&device.upload))
+        .column(">download", |device| way(&device.download))
+        .column(">hand-over", |device| device.submit_ns.map(|ns| Nanos(ns).to_string()).unwrap_or_default())
+        .table()
+}
+
+/// From which size on each class goes to another device.
+pub(super) fn thresholds(view: &View) -> Table {
+    Table::of(&view.thresholds)
+        .column("class", |row| row.class.to_string())
+        .column("decided by", |row| source(row.source).to_string())
+        .column("from which size on another device is used", |row| row.words.clone())
+        .table()
 }
 
 /// A way between memories: `12.3 µs + 8.1 GB/s`.
@@ -92,32 +92,18 @@ pub(super) fn transfer(way: &TransferView) -> String {
 }
 
 fn costs(view: &View) -> Table {
-    let mut table = Table::new(&[
-        "class",
-        "device",
-        "from",
-        ">start",
-        ">per unit",
-        "unit",
-        ">before",
-        ">ratio",
-        "faster than the processor",
-    ]);
-    for cost in &view.calibration {
-        let row = &cost.row;
-        table.row(vec![
-            row.class.to_string(),
-            row.device.clone(),
-            row.origin.to_string(),
-            time(row.after.start_ns),
-            unit_time(row.after.unit_ns),
-            one(row.unit).to_string(),
-            row.before.map(|before| unit_time(before.unit_ns)).unwrap_or_default(),
-            row.ratio.map(times).unwrap_or_default(),
-            row.crossover.as_ref().map(|crossover| words(crossover, row.unit)).unwrap_or_default(),
-        ]);
-    }
-    table
+    let rows: Vec<&Row> = view.calibration.iter().map(|cost| &cost.row).collect();
+    Table::of(&rows)
+        .column("class", |row| row.class.to_string())
+        .column("device", |row| row.device.clone())
+        .column("from", |row| row.origin.to_string())
+        .column(">start", |row| time(row.after.start_ns))
+        .column(">per unit", |row| unit_time(row.after.unit_ns))
+        .column("unit", |row| one(row.unit).to_string())
+        .column(">before", |row| row.before_unit())
+        .column(">ratio", |row| row.ratio.map(times).unwrap_or_default())
+        .column("faster than the processor", |row| row.faster())
+        .table()
 }
 
 /// One of a unit.
@@ -153,8 +139,7 @@ pub(super) fn tally(view: &View) -> Vec<String> {
     let line = |(device, reasons): (&str, BTreeMap<&str, usize>)| {
         let all: usize = reasons.values().sum();
         let each: Vec<String> = reasons.iter().map(|(why, count)| format!("{count} {why}")).collect();
-        let problems = if all == 1 { "problem" } else { "problems" };
-        format!("{all} {problems} on {}: {}", printable(device), each.join(", "))
+        format!("{} on {}: {}", counted(all, "problem"), printable(device), each.join(", "))
     };
     let mut lines: Vec<String> = devices.into_iter().map(line).collect();
     if view.decisions_left_out > 0 {
@@ -164,19 +149,15 @@ pub(super) fn tally(view: &View) -> Vec<String> {
 }
 
 fn decisions(view: &View) -> Table {
-    let mut table = Table::new(&["problem", "runs on", "why", ">processor", ">other", ">measured", "kernel"]);
-    for decision in &view.decisions {
-        table.row(vec![
-            decision.problem.clone(),
-            decision.device.clone(),
-            decision.why.to_string(),
-            decision.processor.as_ref().map(expected).unwrap_or_default(),
-            other(decision),
-            decision.measured_ns.map(time).unwrap_or_default(),
-            decision.kernel.clone(),
-        ]);
-    }
-    table
+    Table::of(&view.decisions)
+        .column("problem", |decision| decision.problem.clone())
+        .column("runs on", |decision| decision.device.clone())
+        .column("why", |decision| decision.why.to_string())
+        .column(">processor", |decision| decision.processor.as_ref().map(expected).unwrap_or_default())
+        .column(">other", other)
+        .column(">measured", |decision| decision.measured_ns.map(time).unwrap_or_default())
+        .column("kernel", |decision| decision.kernel.clone())
+        .table()
 }
 
 /// A whole call with a mark of what it rests on: `=` measured, `~` otherwise.

@@ -1,11 +1,11 @@
 //! A device made of recordings: it looks up what others measured, in virtual time, the same on every machine.
 
-use crate::{Outcome, Recording};
 use trimtab_core::{
     Bench, Bytes, Custom, Decline, Device, DeviceFacts, DeviceKind, Failure, FailureKind, Fingerprint, Flops,
     Habits, KernelId, KernelInfo, KernelVersion, MAX_NAME_BYTES, Nanos, Operation, Point, Problem,
     ProblemError, Rates, Sample, Space, State, VariantClass, Work,
 };
+use trimtab_replay::{Axis, Completeness, Expression, Outcome, Recording, Row, Timing};
 
 const NS_PER_MS: f64 = 1e6;
 
@@ -35,7 +35,7 @@ impl Recorded {
 }
 
 /// The problem a recording measured: the kernel's name and the sizes.
-pub fn problem_of(recording: &Recording) -> Result<Problem, ProblemError> {
+fn problem_of(recording: &Recording) -> Result<Problem, ProblemError> {
     // Names are ASCII or refused below, so cutting at a byte is cutting at a character.
     let name = recording.kernel.get(..MAX_NAME_BYTES).unwrap_or(&recording.kernel);
     Ok(Problem::Custom(Custom::new(name, &recording.sizes)?))
@@ -228,18 +228,49 @@ impl Bench for RecordedBench<'_> {
     }
 }
 
+/// Twelve points of two axes; one fails; times 1 to 12 ms, two repeats each, 10 % apart.
+pub fn small_recording() -> Recording {
+    let mut recording = Recording::default();
+    let mut repeats = Vec::new();
+    for a in 1..=4u32 {
+        for b in [1, 2, 4] {
+            let time = f64::from(a * 3 + b) * 0.5;
+            let timing = Timing { mean_ms: time, min_ms: time * 0.9, median_ms: time };
+            let failed = a == 4 && b == 4;
+            let outcome = if failed { Outcome::Failed(FailureKind::Compile) } else { Outcome::Ran(timing) };
+            recording.rows.push(Row { point: Point::new(&[a, b]), outcome, compile_ms: Some(7.0) });
+            repeats.push(vec![0.9 * time, 1.1 * time]);
+        }
+    }
+    recording.name = "small__nothing".into();
+    recording.kernel = "small".into();
+    recording.variant = "v".into();
+    recording.device = "nothing".into();
+    recording.device_name = "Nothing 1".into();
+    recording.api = "none".into();
+    recording.op = "nothing in particular".into();
+    recording.sizes = vec![64, 32];
+    (recording.flops, recording.bytes) = (1000, 2000);
+    recording.axes = [("a", vec![1, 2, 3, 4]), ("b", vec![1, 2, 4])]
+        .map(|(name, values)| Axis { name: name.into(), values })
+        .into();
+    let names = ["a".to_string(), "b".to_string()];
+    recording.constraints = Expression::parse("a * b <= 16", &names, &[]).into_iter().collect();
+    recording.completeness = Completeness::Everything;
+    recording.origin = "made up".into();
+    recording.with_repeats(&repeats)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::tests::small;
-    use trimtab_core::Device;
 
     const KERNEL: KernelId = KernelId(0);
     const PATIENT: Nanos = Nanos(u64::MAX);
 
     #[test]
     fn a_recorded_point_takes_the_recorded_time_in_recorded_order() {
-        let device = RecordedDevice::new(vec![small()]).unwrap();
+        let device = RecordedDevice::new(vec![small_recording()]).unwrap();
         let problem = device.problems().next().unwrap();
         assert_eq!(problem.to_string(), "custom.small:64x32");
         let mut bench = device.bench(&problem, PATIENT).unwrap();
@@ -256,7 +287,7 @@ mod tests {
 
     #[test]
     fn recorded_failures_unknown_points_and_time_outs_are_reported() {
-        let device = RecordedDevice::new(vec![small()]).unwrap();
+        let device = RecordedDevice::new(vec![small_recording()]).unwrap();
         let problem = device.problems().next().unwrap();
         let mut bench = device.bench(&problem, PATIENT).unwrap();
         let mut kind =
@@ -270,7 +301,7 @@ mod tests {
 
     #[test]
     fn problems_that_were_not_recorded_are_declined() {
-        let device = RecordedDevice::new(vec![small()]).unwrap();
+        let device = RecordedDevice::new(vec![small_recording()]).unwrap();
         let problem = device.problems().next().unwrap();
         let other: Problem = "custom.other:64x32".parse().unwrap();
         assert!(device.declines(KERNEL, &problem).is_none() && device.declines(KERNEL, &other).is_some());
