@@ -3,7 +3,7 @@
 use crate::decide::{Ask, Decider, Deciding, fact_key, measured_best};
 use crate::event::{Event, Unmeasured};
 use crate::guard::Guarded;
-use crate::plan::{Reason, Standing};
+use crate::plan::Reason;
 use crate::record::Decision;
 use crate::search::Limits;
 use std::sync::Arc;

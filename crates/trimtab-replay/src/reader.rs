@@ -12,25 +12,14 @@ use trimtab_core::{FailureKind, MAX_AXES, MAX_SIZES, Point};
 
 /// Why a recording could not be read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum ReadError {
     /// A file could not be opened or decompressed.
     #[error("{path} cannot be read: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     /// A file is not in the format of recordings.
     #[error("{path}, line {line}: {reason}")]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The line, from one; zero for the file as a whole.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Format { path: PathBuf, line: usize, reason: String },
     /// A constraint could not be read.
     #[error(transparent)]
     Constraint(#[from] ExpressionError),

@@ -20,18 +20,14 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Why T4 results could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum T4Error {
     /// The text is not JSON, or holds no results.
     #[error("{0}")]
     Text(String),
     /// One of the results is wrong.
     #[error("result {number}: {reason}")]
-    Entry {
-        /// Which one, from one.
-        number: usize,
-        /// What is wrong with it and what to do.
-        reason: String,
-    },
+    Entry { number: usize, reason: String },
 }
 
 /// What T4 results do not say about themselves. What is given here wins over what the file says.

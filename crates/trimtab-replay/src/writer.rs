@@ -14,26 +14,17 @@ use trimtab_core::{FailureKind, MAX_AXES};
 
 /// Why a recording could not be written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
 pub enum WriteError {
     /// A file could not be written.
     #[error("{path} cannot be written: {source}")]
-    File {
-        /// The file or directory.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     /// The index that is there already cannot be read, so nothing can be added to it.
     #[error(transparent)]
     Index(#[from] ReadError),
     /// The recording cannot be said in the format.
     #[error("{name} cannot be written as a recording: {reason}")]
-    Unfit {
-        /// The recording.
-        name: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Unfit { name: String, reason: String },
 }
 
 /// Columns that stand behind the axes; no axis may have such a name.

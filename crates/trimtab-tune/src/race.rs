@@ -62,42 +62,27 @@ impl Raced {
     }
 }
 
-/// Why a race ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StopReason {
-    /// The leader's time is confirmed and nobody is close.
-    Certain,
-    /// The leader's time is confirmed; others are as fast within the indifference, and the incumbent or the first of
-    /// them is the winner.
-    WithinIndifference,
-    /// The leader is as fast as the budget asks for.
-    GoodEnough,
-    /// Only one candidate could be measured.
-    OnlyOne,
-    /// Everyone has the most samples allowed; for fixed rounds this is the normal end.
-    SamplesSpent,
-    /// The budget does not allow another run.
-    BudgetSpent,
-    /// Every candidate failed.
-    AllFailed,
-    /// There were no candidates.
-    NoCandidates,
-}
-
-impl StopReason {
-    /// The words shown to people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            StopReason::Certain => "certain",
-            StopReason::WithinIndifference => "within indifference",
-            StopReason::GoodEnough => "good enough",
-            StopReason::OnlyOne => "only one candidate",
-            StopReason::SamplesSpent => "samples spent",
-            StopReason::BudgetSpent => "budget spent",
-            StopReason::AllFailed => "all failed",
-            StopReason::NoCandidates => "no candidates",
-        }
+trimtab_core::named! {
+    /// Why a race ended.
+    #[non_exhaustive]
+    pub enum StopReason {
+        /// The leader's time is confirmed and nobody is close.
+        Certain = "certain",
+        /// The leader's time is confirmed; others are as fast within the indifference, and the incumbent or the first of
+        /// them is the winner.
+        WithinIndifference = "within indifference",
+        /// The leader is as fast as the budget asks for.
+        GoodEnough = "good enough",
+        /// Only one candidate could be measured.
+        OnlyOne = "only one candidate",
+        /// Everyone has the most samples allowed; for fixed rounds this is the normal end.
+        SamplesSpent = "samples spent",
+        /// The budget does not allow another run.
+        BudgetSpent = "budget spent",
+        /// Every candidate failed.
+        AllFailed = "all failed",
+        /// There were no candidates.
+        NoCandidates = "no candidates",
     }
 }
 

@@ -8,65 +8,41 @@ use std::sync::Arc;
 /// The word for [`ModelChoice::Auto`].
 const AUTO: &str = "auto";
 
-/// Makes a model of a seed that has learned nothing.
-type Make = fn(u64) -> Box<dyn Model>;
-
-/// A kind of model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ModelKind {
-    /// Extremely randomised trees and a linear function corrected by its neighbours.
-    Default,
-    /// Ridge regression.
-    Linear,
-    /// One regression tree.
-    Tree,
-    /// A random forest.
-    Forest,
-    /// Extremely randomised trees.
-    Extra,
-    /// A small neural network.
-    Mlp,
-    /// Support vector regression.
-    Svm,
-    /// The nearest measured problems.
-    Nearest,
+trimtab_core::named! {
+    /// A kind of model.
+    pub enum ModelKind {
+        /// Extremely randomised trees and a linear function corrected by its neighbours.
+        Default = "default",
+        /// Ridge regression.
+        Linear = "linear",
+        /// One regression tree.
+        Tree = "tree",
+        /// A random forest.
+        Forest = "forest",
+        /// Extremely randomised trees.
+        Extra = "extra",
+        /// A small neural network.
+        Mlp = "mlp",
+        /// Support vector regression.
+        Svm = "svm",
+        /// The nearest measured problems.
+        Nearest = "nearest",
+    }
 }
 
 impl ModelKind {
-    /// Every kind, the default first.
-    pub const ALL: [ModelKind; 8] = [
-        ModelKind::Default,
-        ModelKind::Linear,
-        ModelKind::Tree,
-        ModelKind::Forest,
-        ModelKind::Extra,
-        ModelKind::Mlp,
-        ModelKind::Svm,
-        ModelKind::Nearest,
-    ];
-
-    /// Its name, and what makes one.
-    const fn entry(self) -> (&'static str, Make) {
-        match self {
-            ModelKind::Default => ("default", |seed| Box::new(Blend::new(seed))),
-            ModelKind::Linear => ("linear", |_| Box::new(Ridge::new())),
-            ModelKind::Tree => ("tree", |_| Box::new(Tree::new())),
-            ModelKind::Forest => ("forest", |seed| Box::new(Forest::bagged(seed))),
-            ModelKind::Extra => ("extra", |seed| Box::new(Forest::extra(seed))),
-            ModelKind::Mlp => ("mlp", |seed| Box::new(Mlp::new(seed))),
-            ModelKind::Svm => ("svm", |_| Box::new(Svm::new())),
-            ModelKind::Nearest => ("nearest", |_| Box::new(Nearest::new())),
-        }
-    }
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        self.entry().0
-    }
-
     /// A model of this kind that has learned nothing.
     pub fn make(self, seed: u64) -> Box<dyn Model> {
-        (self.entry().1)(seed)
+        match self {
+            ModelKind::Default => Box::new(Blend::new(seed)),
+            ModelKind::Linear => Box::new(Ridge::new()),
+            ModelKind::Tree => Box::new(Tree::new()),
+            ModelKind::Forest => Box::new(Forest::bagged(seed)),
+            ModelKind::Extra => Box::new(Forest::extra(seed)),
+            ModelKind::Mlp => Box::new(Mlp::new(seed)),
+            ModelKind::Svm => Box::new(Svm::new()),
+            ModelKind::Nearest => Box::new(Nearest::new()),
+        }
     }
 }
 
