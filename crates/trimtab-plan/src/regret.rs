@@ -2,6 +2,7 @@
 
 use crate::experience::estimate_of;
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use trimtab_core::{Basis, Condition, Estimate};
@@ -17,7 +18,7 @@ pub const COVERED_SPREADS: f64 = 2.0;
 const MAX_PLANS: usize = 4096;
 
 /// What choices cost against the best rival that live calls tried.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Regret {
     /// The operation.
     pub operation: String,
@@ -34,7 +35,7 @@ pub struct Regret {
 }
 
 /// How near expected times were to what was measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Accuracy {
     /// Kernels on problems that could be compared.
     pub compared: usize,
@@ -56,7 +57,7 @@ pub struct Spent {
 }
 
 /// How much a kernel was used.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Used {
     /// The device's fingerprint.
     pub device: String,

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use trimtab::Runtime;
 use trimtab::core::{Condition, Operation, Problem};
-use trimtab::plan::regret::{self, COVERED_SPREADS};
+use trimtab::plan::regret::{self, Accuracy, COVERED_SPREADS, Regret, Used};
 use trimtab::wisdom::Outcome;
 
 /// Kernels shown as text; JSON has all.
@@ -26,23 +26,15 @@ pub(super) struct StatsView {
     pub verdicts: usize,
     pub live_calls: u64,
     pub live_ns: f64,
-    pub kernels: Vec<KernelView>,
+    pub kernels: Vec<Used>,
     pub speedup: Option<SpeedupView>,
-    pub regret: Vec<RegretView>,
+    pub regret: Vec<Regret>,
     /// Times measured ahead against live calls, and times predicted from other problems against measured ones.
-    pub accuracy: Option<AccuracyView>,
-    pub predicted: Option<AccuracyView>,
+    pub accuracy: Option<Accuracy>,
+    pub predicted: Option<Accuracy>,
     pub explored: Option<ExploredView>,
     /// Kernels on problems that were found to take longer or shorter than before.
     pub drifted: usize,
-}
-
-#[derive(Serialize)]
-pub(super) struct KernelView {
-    pub device: String,
-    pub kernel: String,
-    pub calls: u64,
-    pub ns: f64,
 }
 
 /// The winners of races against the default, which mode `off` without wisdom would run.
@@ -51,29 +43,6 @@ pub(super) struct SpeedupView {
     pub problems: usize,
     pub geomean: f64,
     pub most: f64,
-}
-
-#[derive(Serialize)]
-pub(super) struct RegretView {
-    pub operation: String,
-    pub device: String,
-    pub problems: usize,
-    pub calls: u64,
-    pub geomean: f64,
-    pub p95: f64,
-}
-
-#[derive(Serialize)]
-pub(super) struct AccuracyView {
-    pub compared: usize,
-    pub mape: f64,
-    pub covered: f64,
-}
-
-impl From<regret::Accuracy> for AccuracyView {
-    fn from(regret::Accuracy { compared, mape, covered }: regret::Accuracy) -> AccuracyView {
-        AccuracyView { compared, mape, covered }
-    }
 }
 
 #[derive(Serialize)]
@@ -107,14 +76,6 @@ pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> 
         operation.is_none_or(|wanted| wanted.split('.').next().is_some_and(|name| name == of.name()))
     };
     let used = regret::used(&facts);
-    let kernels = |used: regret::Used| {
-        let regret::Used { device, kernel, calls, ns } = used;
-        KernelView { device, kernel, calls, ns }
-    };
-    let regret = |regret: regret::Regret| {
-        let regret::Regret { operation, device, problems, calls, geomean, p95 } = regret;
-        RegretView { operation, device, problems, calls, geomean, p95 }
-    };
     StatsView {
         problems: problems.len(),
         failures: facts.iter().filter(|fact| matches!(fact.outcome, Outcome::Failed { .. })).count(),
@@ -122,11 +83,11 @@ pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> 
         live_calls: used.iter().map(|used| used.calls).sum(),
         // Not `sum`: of nothing that is -0.
         live_ns: used.iter().fold(0.0, |sum, used| sum + used.ns),
-        kernels: used.into_iter().map(kernels).collect(),
+        kernels: used,
         speedup: speedup(runtime, &raced),
-        regret: regret::regrets(&facts).into_iter().map(regret).collect(),
-        accuracy: regret::accuracy(&facts).map(AccuracyView::from),
-        predicted: runtime.planner().foretold(&asked).map(AccuracyView::from),
+        regret: regret::regrets(&facts),
+        accuracy: regret::accuracy(&facts),
+        predicted: runtime.planner().foretold(&asked),
         explored: regret::explored(&facts).map(|spent| ExploredView {
             calls: spent.calls,
             extra_ns: spent.extra_ns,
@@ -181,7 +142,7 @@ pub(super) fn show(session: &Session, view: &StatsView) -> Result<()> {
         (&view.predicted, "times predicted from other problems", "measured ones"),
     ];
     for (accuracy, what, from) in compared {
-        let Some(AccuracyView { compared, mape, covered }) = accuracy else { continue };
+        let Some(Accuracy { compared, mape, covered }) = accuracy else { continue };
         let (off, covered) = (percent(*mape), percent(*covered));
         out.line(format!(
             "{what} are off by {off} from {from} ({compared} compared), {covered} within {COVERED_SPREADS} spreads"

@@ -1,9 +1,9 @@
 //! Regret as bars: what choices took over the best that calls tried beside them, by operation.
 
 use super::chart::drawing;
-use crate::commands::stats::RegretView;
 use crate::markup::{Markup, label, line, rectangle};
 use crate::output::{percent, times};
+use trimtab::plan::regret::Regret;
 
 const WIDTH: f64 = 460.0;
 const LEFT: f64 = 120.0;
@@ -15,7 +15,7 @@ const BOTTOM: f64 = 42.0;
 const LEAST_END: f64 = 1.1;
 
 /// Draws the regrets; nothing if there are none.
-pub(super) fn regrets(markup: &mut Markup, regrets: &[RegretView]) -> Option<()> {
+pub(super) fn regrets(markup: &mut Markup, regrets: &[Regret]) -> Option<()> {
     let most = regrets.iter().map(|regret| regret.p95.max(regret.geomean)).reduce(f64::max)?;
     // Four or five round steps.
     let wanted = (most.clamp(LEAST_END, 100.0) - 1.0) / 4.0;
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn every_operation_has_a_bar_even_where_nothing_was_lost() {
-        let regret = |operation: &str, geomean: f64| RegretView {
+        let regret = |operation: &str, geomean: f64| Regret {
             operation: operation.to_string(),
             device: String::new(),
             problems: 1,

@@ -363,7 +363,7 @@ fn quality(page: &mut Markup, view: &View) {
             ),
         )
     }));
-    let accuracy = |of: &crate::commands::stats::AccuracyView| {
+    let accuracy = |of: &trimtab::plan::regret::Accuracy| {
         let (off, covered) = (percent(of.mape), percent(of.covered));
         format!(
             "off by {off} on average, {covered} within {COVERED_SPREADS} spreads, {} compared",
