@@ -70,7 +70,16 @@ fn each_stage_says_what_it_did() {
     let raced = planner(&[&device], &wisdom, Patience::Measure);
     raced.plan(&problem(), TERMS()).unwrap();
     let record = raced.explain(&problem(), TERMS()).unwrap();
-    assert_eq!(events(&record), ["enumerated", "measuring", "raced", "raced", "settled", "closed"]);
+    let told: Vec<String> = events(&record).into_iter().filter(|event| event != "failed").collect();
+    assert_eq!(told, ["enumerated", "measuring", "raced", "raced", "settled", "closed"]);
+    // Whoever is out because it failed, an event says so.
+    let failed = |at: usize| {
+        record.events.iter().any(|event| matches!(event, Event::Failed { rival, .. } if *rival == at))
+    };
+    for (at, rival) in record.rivals.iter().enumerate() {
+        assert_eq!(failed(at), matches!(rival.standing, Standing::Quarantined(_)), "{rival:?}");
+    }
+    assert!((0..record.rivals.len()).any(failed));
     let runs: u32 = record
         .events
         .iter()
