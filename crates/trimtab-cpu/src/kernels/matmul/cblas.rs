@@ -1,6 +1,6 @@
 //! A CBLAS library of this machine, pinned to one thread, called for each part of the product.
 
-use super::float::{Float, lanes, vector_bits};
+use super::float::Float;
 use super::gemm::LibraryConfig;
 use super::product::{Product, View, spread, wrong_dtype};
 use crate::args::{Args, Cpu, Launched};
@@ -56,7 +56,7 @@ impl Variant<Cpu> for Cblas {
     }
 
     fn work(&self, problem: &Matmul, config: LibraryConfig, _: &DeviceFacts) -> Work {
-        config.work(problem, lanes(problem, vector_bits()[0]))
+        config.work(problem)
     }
 
     fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {

@@ -1,6 +1,6 @@
 //! The crate `matrixmultiply`, one call for each part of the product.
 
-use super::float::{Float, lanes, vector_bits};
+use super::float::Float;
 use super::gemm::LibraryConfig;
 use super::product::{spread, wrong_dtype};
 use crate::args::{Args, Cpu, Launched};
@@ -25,8 +25,8 @@ impl Variant<Cpu> for MatrixMultiply {
     }
 
     fn work(&self, problem: &Matmul, config: LibraryConfig, _: &DeviceFacts) -> Work {
-        // It picks the widest vectors there are; its AVX-512 kernels were seen at work here.
-        config.work(problem, lanes(problem, vector_bits()[0]))
+        // Its AVX-512 kernels were seen at work here.
+        config.work(problem)
     }
 
     fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {
