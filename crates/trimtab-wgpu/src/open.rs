@@ -111,6 +111,18 @@ impl Open {
         Err(LaunchError::Kernel(self.lost().unwrap_or(message)))
     }
 
+    /// Records commands and hands them to the device.
+    pub(crate) fn submit(
+        &self,
+        record: impl FnOnce(&mut wgpu::CommandEncoder),
+    ) -> Result<wgpu::SubmissionIndex, LaunchError> {
+        self.caught(|| {
+            let mut encoder = self.device.create_command_encoder(&Default::default());
+            record(&mut encoder);
+            self.queue.submit([encoder.finish()])
+        })
+    }
+
     /// Waits for a submission, or for everything submitted so far; `false` if it takes longer than the time-out.
     pub(crate) fn wait(
         &self,

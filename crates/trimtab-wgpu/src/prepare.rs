@@ -170,19 +170,25 @@ impl Prepared {
 
     /// Writes the steps into a pass.
     pub(crate) fn encode(&self, pass: &mut wgpu::ComputePass<'_>, groups: &[wgpu::BindGroup]) {
-        for (step, group) in self.steps.iter().zip(groups) {
-            pass.set_pipeline(&step.built.pipeline);
-            pass.set_bind_group(0, group, &[]);
-            pass.dispatch_workgroups(step.groups[0], step.groups[1], step.groups[2]);
-        }
+        self.encode_with(pass, groups, |groups| groups);
     }
 
     /// Writes the steps into a pass, without any work.
     pub(crate) fn encode_nothing(&self, pass: &mut wgpu::ComputePass<'_>, groups: &[wgpu::BindGroup]) {
+        self.encode_with(pass, groups, |_| [0, 1, 1]);
+    }
+
+    fn encode_with(
+        &self,
+        pass: &mut wgpu::ComputePass<'_>,
+        groups: &[wgpu::BindGroup],
+        count: impl Fn([u32; 3]) -> [u32; 3],
+    ) {
         for (step, group) in self.steps.iter().zip(groups) {
             pass.set_pipeline(&step.built.pipeline);
             pass.set_bind_group(0, group, &[]);
-            pass.dispatch_workgroups(0, 1, 1);
+            let [x, y, z] = count(step.groups);
+            pass.dispatch_workgroups(x, y, z);
         }
     }
 }

@@ -181,11 +181,9 @@ impl Engine {
     /// The readings around a pass without work.
     fn empty_pass(&self, open: &Open, clock: &Clock) -> Result<[u64; 2], Trouble> {
         let timing = self.timing(clock)?;
-        let submission = open.caught(|| {
-            let mut encoder = open.device.create_command_encoder(&Default::default());
+        let submission = open.submit(|encoder| {
             drop(encoder.begin_compute_pass(&timing.descriptor()));
-            timing.resolve(&mut encoder);
-            open.queue.submit([encoder.finish()])
+            timing.resolve(encoder);
         })?;
         self.finish(open, &submission, LONGEST_LAUNCH)?;
         Ok(timing.times(open, submission)?)
@@ -304,10 +302,8 @@ impl Engine {
     ) -> Result<Nanos, Trouble> {
         let open = self.open()?;
         let watch = Stopwatch::start();
-        let submission = open.caught(|| {
-            let mut encoder = open.device.create_command_encoder(&Default::default());
+        let submission = open.submit(|encoder| {
             prepared.encode_nothing(&mut encoder.begin_compute_pass(&Default::default()), groups);
-            open.queue.submit([encoder.finish()])
         })?;
         self.finish(open, &submission, timeout)?;
         Ok(watch.elapsed())

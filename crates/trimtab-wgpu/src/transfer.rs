@@ -156,12 +156,10 @@ impl Engine {
             };
             let mapping = Mapping::request(open, &staging, wgpu::MapMode::Write, chunk.len())?;
             mapping.wait(open, last)?.write(chunk)?;
-            let submission = open.caught(|| {
-                let mut encoder = open.device.create_command_encoder(&Default::default());
+            let submission = open.submit(|encoder| {
                 let bytes = (chunk.len() as u64).next_multiple_of(4);
                 let first = (number * CHUNK_BYTES) as u64;
                 encoder.copy_buffer_to_buffer(&staging.buffer, 0, &to.buffer, first, bytes);
-                open.queue.submit([encoder.finish()])
             })?;
             *slot = Some((staging, submission));
         }
@@ -192,11 +190,9 @@ impl Engine {
             while asked < total && on_their_way.len() < CHUNKS_AT_ONCE {
                 let bytes = CHUNK_BYTES.min(total - asked);
                 let staging = self.take(BufferUse::Down, bytes as u64)?;
-                let submission = open.caught(|| {
-                    let mut encoder = open.device.create_command_encoder(&Default::default());
+                let submission = open.submit(|encoder| {
                     let whole = (bytes as u64).next_multiple_of(4);
                     encoder.copy_buffer_to_buffer(&from.buffer, asked as u64, &staging.buffer, 0, whole);
-                    open.queue.submit([encoder.finish()])
                 })?;
                 asked += bytes;
                 on_their_way.push_back((staging, submission));

@@ -34,15 +34,9 @@ fn width<C: Config>(config: C) -> u64 {
     u64::from(width.unwrap_or(1).max(1))
 }
 
-impl<K: Variant<Gpu, Problem = Reduce>> Through<K> {
-    fn admits(&self, problem: &Fused, device: &DeviceFacts) -> Result<Reduce, Decline> {
-        let reduction = reduction(problem)?;
-        let adapter = recipe::admits(problem, device)?;
-        match recipe::over_a_binding(problem, adapter) {
-            Some(decline) => Err(decline),
-            None => Ok(reduction),
-        }
-    }
+/// The same on a device.
+fn admitted(problem: &Fused, device: &DeviceFacts) -> Result<Reduce, Decline> {
+    recipe::admits_part(reduction(problem), problem, device)
 }
 
 impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
@@ -62,7 +56,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
     }
 
     fn declines(&self, problem: &Fused, device: &DeviceFacts) -> Option<Decline> {
-        match self.admits(problem, device) {
+        match admitted(problem, device) {
             Err(decline) => Some(decline),
             Ok(reduction) => self.0.declines(&reduction, device).or_else(|| {
                 let inner = problem.inner();
@@ -73,7 +67,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
     }
 
     fn configs(&self, problem: &Fused, device: &DeviceFacts) -> Vec<K::Config> {
-        let Ok(reduction) = self.admits(problem, device) else { return Vec::new() };
+        let Ok(reduction) = admitted(problem, device) else { return Vec::new() };
         let mut configs = self.0.configs(&reduction, device);
         configs.retain(|&config| problem.inner().is_multiple_of(width(config)));
         configs
@@ -86,11 +80,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
     }
 
     fn launch(&self, problem: &Fused, config: K::Config, writer: Writer<'_>) -> Launched {
-        let declined = |decline: Decline| LaunchError::Kernel(decline.to_string());
-        let reduction = reduction(problem).map_err(declined)?;
-        if let Some(decline) = recipe::over_a_binding(problem, writer.adapter) {
-            return Err(declined(decline));
-        }
+        let reduction = recipe::launched_part(reduction(problem), problem, &writer)?;
         if !problem.inner().is_multiple_of(width(config)) {
             return Err(LaunchError::Point(format!("{config:?}")));
         }

@@ -1,13 +1,11 @@
 //! A block of the product a workgroup, a smaller one in the registers of each invocation, panels of both operands in
 //! workgroup memory: what GPUs want.
 
-use super::layout::{Layout, Shape, Vectors, head, sum_bytes, too_narrow, worthwhile};
+use super::layout::{Layout, Shape, Vectors, shader, sum_bytes, too_narrow, worthwhile};
 use super::registers::{Block, PARTS, inner_in_a_row};
 use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
-use trimtab_core::{
-    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
-};
+use trimtab_core::{AdapterClass, DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Rows, columns and inner steps of a workgroup's block, rows and columns of an invocation's, inner steps a round, and
@@ -81,8 +79,7 @@ impl Variant<Gpu> for BlockedKernel {
             unroll,
             vector,
         };
-        let default = config(default, best_vector);
-        let mut configs = vec![default];
+        let mut configs = vec![config(default, best_vector)];
         for [bm, bn, tm, tn] in BLOCKS {
             // Deeper panels mean fewer barriers, shallower ones more workgroups at a time.
             for bk in [16, 8, 32] {
@@ -93,38 +90,26 @@ impl Variant<Gpu> for BlockedKernel {
             }
         }
         configs.push(config([64, 64, 16, 4, 4, 1], 1));
-        let mut seen = Vec::new();
-        configs.retain(|config| {
+        let legal = |config: BlockedConfig| {
             let bytes = config.workgroup_bytes(problem.dtype);
-            let legal = layout.fits(adapter, config.workgroup(), bytes, [config.bm, config.bn]);
-            // Blocks twice as large as the product, and panels behind the inner axis, only idle.
-            let idle = config.bm > 32 && u64::from(config.bm / 2) >= problem.m
+            layout.fits(adapter, config.workgroup(), bytes, [config.bm, config.bn])
+        };
+        // Blocks twice as large as the product, and panels behind the inner axis, only idle.
+        let idle = |config: BlockedConfig| {
+            config.bm > 32 && u64::from(config.bm / 2) >= problem.m
                 || config.bn > 32 && u64::from(config.bn / 2) >= problem.n
-                || config.bk > 8 && u64::from(config.bk / 2) >= problem.k;
-            let wanted = legal && (*config == default || !idle) && !seen.contains(config);
-            seen.push(*config);
-            wanted
-        });
-        worthwhile(problem, configs)
+                || config.bk > 8 && u64::from(config.bk / 2) >= problem.k
+        };
+        worthwhile(problem, configs, legal, idle)
     }
 
     fn work(&self, problem: &Matmul, config: BlockedConfig, device: &DeviceFacts) -> Work {
         let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
-        let (all, largest, launches) = layout.groups([config.bm, config.bn]);
         let walked = problem.m * problem.k * problem.n.div_ceil(u64::from(config.bn).max(1))
             + problem.k * problem.n * problem.m.div_ceil(u64::from(config.bm).max(1))
             + problem.m * problem.n;
-        let [wx, wy, _] = config.workgroup();
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(walked.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
-            launches,
-            threads: 1,
-            lanes: 4,
-            barriers: 2 * problem.k.div_ceil(u64::from(config.bk).max(1)) * all,
-            invocations: largest * u64::from(wx * wy),
-            ..Work::default()
-        }
+        let barriers = 2 * problem.k.div_ceil(u64::from(config.bk).max(1));
+        layout.work([config.bm, config.bn], walked, config.workgroup(), 4, barriers)
     }
 
     fn launch(&self, problem: &Matmul, config: BlockedConfig, writer: Writer<'_>) -> Launched {
@@ -178,14 +163,14 @@ fn text(problem: &Matmul, config: BlockedConfig, vectors: Vectors) -> String {
     // Neighbouring invocations have neighbouring fours, so that their reads meet in one line and no two in one bank.
     let row = |row: u32| format!("(first_row + (local.y + {}u * WY) * 4u + {}u)", row / 4, row % 4);
     let column = |four: u32| format!("(first_column + (local.x + {four}u * WX) * 4u)");
-    head(problem.dtype, vectors)
-        + &include_str!("blocked.wgsl")
-            .replace("$SUMS", &block.declared())
-            .replace("$LEFT", &left.filled())
-            .replace("$RIGHT", &right.filled())
-            .replace("$UNROLL", &config.unroll.to_string())
-            .replace("$ROUND", &round(config))
-            .replace("$STORES", &block.stored(vectors.product, row, column))
+    let text = include_str!("blocked.wgsl")
+        .replace("$SUMS", &block.declared())
+        .replace("$LEFT", &left.filled())
+        .replace("$RIGHT", &right.filled())
+        .replace("$UNROLL", &config.unroll.to_string())
+        .replace("$ROUND", &round(config))
+        .replace("$STORES", &block.stored(vectors.product, row, column));
+    shader(problem.dtype, vectors, &text)
 }
 
 /// How the panel of one operand gets into workgroup memory. Its side is rows of lhs or columns of rhs.
@@ -226,27 +211,22 @@ impl Panel {
             var line{line} = vec4<A>();"
                 );
             }
-            let parts = |text: &mut String, indent: &str| {
-                for (part, place) in PARTS.iter().enumerate() {
-                    let _ = writeln!(text, "{indent}if (at + {part}u < inner) {{");
-                    for line in 0..4 {
-                        let _ = writeln!(
-                            text,
-                            "{indent}    line{line}.{place} = A({buffer}[from{line} + {part}u]);"
-                        );
-                    }
-                    let _ = writeln!(text, "{indent}}}");
-                }
-            };
-            if *vector {
-                text.push_str("            if (at < inner) {\n");
+            // Four elements at once, or one after the other.
+            let loads: &[&str] = if *vector { &[""] } else { &PARTS };
+            for (part, place) in loads.iter().enumerate() {
+                let _ = writeln!(text, "            if (at + {part}u < inner) {{");
                 for line in 0..4 {
-                    let _ =
-                        writeln!(text, "                line{line} = vec4<A>({buffer}[from{line} / 4u]);");
+                    let _ = match *vector {
+                        true => {
+                            writeln!(text, "                line{line} = vec4<A>({buffer}[from{line} / 4u]);")
+                        }
+                        false => writeln!(
+                            text,
+                            "                line{line}.{place} = A({buffer}[from{line} + {part}u]);"
+                        ),
+                    };
                 }
                 text.push_str("            }\n");
-            } else {
-                parts(&mut text, "            ");
             }
             for (part, place) in PARTS.iter().enumerate() {
                 let lines = [0, 1, 2, 3].map(|line| format!("line{line}.{place}")).join(", ");
