@@ -114,24 +114,16 @@ impl Bench for GpuBench<'_> {
         engine.transfers().map_err(untried)?;
         let _alone = lock(&engine.measuring);
         engine.idle(open).map_err(|trouble| self.failure(trouble, timeout))?;
-        if self.bed.is_none() {
-            self.bed = Some(self.make_bed()?);
-        }
+        let bed = match self.bed.take() {
+            Some(bed) => bed,
+            None => self.make_bed()?,
+        };
+        let bed = self.bed.insert(bed);
         let prepared = self.device.prepare(kernel, &self.problem, point);
         let prepared = prepared.map_err(|refused| Failure::new(refused.kind, refused.error.to_string()))?;
         let known = self.checked.iter().position(|known| (known.kernel, known.point) == (kernel, *point));
-        let outcome = match &mut self.bed {
-            Some(bed) => run(
-                engine,
-                &self.problem,
-                &prepared,
-                bed,
-                known.map(|at| self.checked[at].each),
-                iterations,
-                timeout,
-            ),
-            None => return Err(Failure::new(FailureKind::Untried, "there are no operands")),
-        };
+        let each = known.map(|at| self.checked[at].each);
+        let outcome = run(engine, &self.problem, &prepared, bed, each, iterations, timeout);
         let sample = outcome.map_err(|stopped| match stopped {
             Stopped::Trouble(trouble) => self.failure(trouble, timeout),
             Stopped::Wrong(message) => Failure::new(FailureKind::Wrong, message),

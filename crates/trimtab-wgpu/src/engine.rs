@@ -166,12 +166,7 @@ impl Engine {
     /// Waits until nothing runs; a little for a kernel that was given up.
     pub(crate) fn idle(&self, open: &Open) -> Result<(), Trouble> {
         self.is_answering(open)?;
-        let last = {
-            let mut under_way = lock(&self.under_way);
-            let last = under_way.pop_back();
-            under_way.clear();
-            last
-        };
+        let last = lock(&self.under_way).drain(..).next_back();
         match last {
             Some(last) => self.finish(open, &last, LONGEST_LAUNCH),
             None => Ok(()),
@@ -208,10 +203,8 @@ impl Engine {
     pub(crate) fn own(&self, prepared: &Prepared) -> Result<Own, LaunchError> {
         let scratch = prepared.scratch.iter().map(|&bytes| self.take(BufferUse::Storage, bytes));
         let scratch = scratch.collect::<Result<_, _>>()?;
-        let status = match prepared.has_status {
-            true => Some(self.take(BufferUse::Storage, STATUS_BYTES as u64)?),
-            false => None,
-        };
+        let status = || self.take(BufferUse::Storage, STATUS_BYTES as u64);
+        let status = prepared.has_status.then(status).transpose()?;
         Ok(Own { scratch, status })
     }
 

@@ -4,8 +4,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use trimtab_core::panic_message;
-use trimtab_core::{LaunchError, Nanos};
+use trimtab_core::{LaunchError, Nanos, panic_message};
 
 thread_local! {
     /// What wgpu complained about on this thread. wgpu reports errors on the thread that made the call, so this tells whose

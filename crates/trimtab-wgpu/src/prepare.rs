@@ -168,26 +168,12 @@ impl Prepared {
         open.caught(|| open.device.create_bind_group(&descriptor))
     }
 
-    /// Writes the steps into a pass.
-    pub(crate) fn encode(&self, pass: &mut wgpu::ComputePass<'_>, groups: &[wgpu::BindGroup]) {
-        self.encode_with(pass, groups, |groups| groups);
-    }
-
-    /// Writes the steps into a pass, without any work.
-    pub(crate) fn encode_nothing(&self, pass: &mut wgpu::ComputePass<'_>, groups: &[wgpu::BindGroup]) {
-        self.encode_with(pass, groups, |_| [0, 1, 1]);
-    }
-
-    fn encode_with(
-        &self,
-        pass: &mut wgpu::ComputePass<'_>,
-        groups: &[wgpu::BindGroup],
-        count: impl Fn([u32; 3]) -> [u32; 3],
-    ) {
+    /// Writes the steps into a pass, with or without their work.
+    pub(crate) fn encode(&self, pass: &mut wgpu::ComputePass<'_>, groups: &[wgpu::BindGroup], works: bool) {
         for (step, group) in self.steps.iter().zip(groups) {
             pass.set_pipeline(&step.built.pipeline);
             pass.set_bind_group(0, group, &[]);
-            let [x, y, z] = count(step.groups);
+            let [x, y, z] = if works { step.groups } else { [0, 1, 1] };
             pass.dispatch_workgroups(x, y, z);
         }
     }

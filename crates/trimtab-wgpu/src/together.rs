@@ -69,7 +69,7 @@ impl Engine {
             let descriptor = timing.as_ref().map(Timing::descriptor).unwrap_or_default();
             let mut pass = encoder.begin_compute_pass(&descriptor);
             for (launch, groups) in launches.iter().zip(&bound) {
-                launch.prepared.encode(&mut pass, groups);
+                launch.prepared.encode(&mut pass, groups, true);
             }
             drop(pass);
             if let Some(timing) = &timing {
@@ -118,11 +118,9 @@ impl Engine {
         }
         let word = |number: usize| told.get(4 * number..4 * number + 4)?.try_into().ok();
         // What nobody wrote to is whatever was there before.
-        let status = |(number, status): (usize, &Option<&GpuBuffer>)| match status {
-            Some(_) => word(number).map_or(0, u32::from_le_bytes),
-            None => 0,
-        };
-        Ok((statuses.iter().enumerate().map(status).collect(), elapsed))
+        let status =
+            |number: usize| statuses[number].and_then(|_| word(number)).map_or(0, u32::from_le_bytes);
+        Ok(((0..launches.len()).map(status).collect(), elapsed))
     }
 
     /// Remembers work that is not waited for now; of much of it the oldest is.

@@ -95,25 +95,21 @@ pub(crate) struct Mapped<'a>(&'a GpuBuffer);
 impl Mapped<'_> {
     pub(crate) fn write(&self, data: &[u8]) -> Result<(), LaunchError> {
         let range = 0..(data.len() as u64).next_multiple_of(4);
-        match self.0.buffer.get_mapped_range_mut(range) {
-            Ok(mut view) => {
-                view.slice(..data.len()).copy_from_slice(data);
-                Ok(())
-            }
-            Err(error) => Err(LaunchError::Kernel(error.to_string())),
-        }
+        let view = self.0.buffer.get_mapped_range_mut(range);
+        view.map_err(refused)?.slice(..data.len()).copy_from_slice(data);
+        Ok(())
     }
 
     pub(crate) fn read(&self, from: Range<usize>, out: &mut [u8]) -> Result<(), LaunchError> {
         let range = from.start as u64..(from.end as u64).next_multiple_of(4);
-        match self.0.buffer.get_mapped_range(range) {
-            Ok(view) => {
-                out.copy_from_slice(&view[..out.len()]);
-                Ok(())
-            }
-            Err(error) => Err(LaunchError::Kernel(error.to_string())),
-        }
+        let view = self.0.buffer.get_mapped_range(range).map_err(refused)?;
+        out.copy_from_slice(&view[..out.len()]);
+        Ok(())
     }
+}
+
+fn refused(error: impl std::fmt::Display) -> LaunchError {
+    LaunchError::Kernel(error.to_string())
 }
 
 impl Drop for Mapped<'_> {

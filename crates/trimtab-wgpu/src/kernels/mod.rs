@@ -29,9 +29,11 @@ pub fn all() -> Kernels {
     all.into_iter().flatten().collect()
 }
 
-/// A shader's text with `$MAIN` as the head of the entry point, which most share.
+/// A shader's text with `$MAIN` as the head of the entry point, which all share; `$LANE_MAIN` knows its subgroup's lane.
 fn with_main(text: &str) -> String {
-    text.replace("$MAIN", include_str!("main.wgsl").trim_end())
+    let main = include_str!("main.wgsl").trim_end();
+    let lane = "    @builtin(subgroup_invocation_id) lane: u32,\n) {";
+    text.replace("$LANE_MAIN", &main.replace(") {", lane)).replace("$MAIN", main)
 }
 
 /// A dispatch of workgroups of so many invocations in a row, which the text calls `WIDTH`.
@@ -43,26 +45,15 @@ fn in_a_row(
     bindings: Vec<Binding>,
     params: Vec<u32>,
 ) -> Dispatch {
-    let constants = vec![("WIDTH", f64::from(width))];
-    Dispatch {
-        text,
-        constants,
-        needs,
-        workgroup: [width, 1, 1],
-        workgroup_bytes: 0,
-        groups,
-        bindings,
-        params,
-    }
+    let (workgroup, constants) = ([width, 1, 1], vec![("WIDTH", f64::from(width))]);
+    Dispatch { text, constants, needs, workgroup, workgroup_bytes: 0, groups, bindings, params }
 }
 
 /// What the adapter told, or why no kernel with these needs runs there.
 fn adapter_with(needs: Needs, device: &DeviceFacts) -> Result<&AdapterFacts, Decline> {
     let adapter = device.adapter.as_deref().ok_or(Decline::because("not a GPU"))?;
-    match needs.missing_on(adapter) {
-        Some(what) => Err(Decline::from(format!("the adapter has no {what}"))),
-        None => Ok(adapter),
-    }
+    let lacks = |what: &str| Err(Decline::from(format!("the adapter has no {what}")));
+    needs.missing_on(adapter).map_or(Ok(adapter), lacks)
 }
 
 /// Whether one of some operands, by name and length, is larger than something.

@@ -138,17 +138,7 @@ impl Engine {
         self.measured.store(true, Ordering::Relaxed);
         match self.measure_rates() {
             Ok(measured) => *self.rates.get_or_init(|| measured),
-            Err(_) => Rates {
-                flops_per_s: 0.0,
-                lanes: LANES,
-                bytes_per_s: 0.0,
-                bytes_per_s_all: 0.0,
-                cached_bytes_per_s: 0.0,
-                cached_up_to: Bytes(0),
-                launch: Nanos(0),
-                barrier_ns: 0.0,
-                filled_by: 0,
-            },
+            Err(_) => Rates { lanes: LANES, ..Rates::default() },
         }
     }
 

@@ -93,12 +93,14 @@ impl ChunkedKernel {
             return Ok(());
         }
         let (lhs, rhs) = (typed.lhs, typed.rhs);
+        let value = |left: usize, right: usize| {
+            T::scalar(problem.op, lhs[left], rhs.get(right).copied().unwrap_or_default())
+        };
         // The first undefined element of each chunk; the smallest is what a plain loop would have met.
         let undefined = AtomicUsize::new(usize::MAX);
         typed.pool.for_chunks(config.threads, typed.out, chunk, |start, part| {
             let outcome = layout.elements(start..start + part.len(), |at, left, right| {
-                let b = rhs.get(right).copied().unwrap_or_default();
-                part[at - start] = T::scalar(problem.op, lhs[left], b).map_err(|_| at)?;
+                part[at - start] = value(left, right).map_err(|_| at)?;
                 Ok(())
             });
             if let Err(at) = outcome {
@@ -110,8 +112,7 @@ impl ChunkedKernel {
             return Ok(());
         }
         layout.elements(first..first + 1, |at, left, right| {
-            let b = rhs.get(right).copied().unwrap_or_default();
-            T::scalar(problem.op, lhs[left], b).map(drop).map_err(|what| ops::undefined(what, at))
+            value(left, right).map(drop).map_err(|what| ops::undefined(what, at))
         })
     }
 }

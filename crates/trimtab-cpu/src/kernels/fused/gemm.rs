@@ -39,11 +39,8 @@ impl Variant<Cpu> for GemmKernel {
         let Some(matmul) = product_of(problem) else { return vec![] };
         let mut configs = Vec::new();
         for LibraryConfig { threads, split } in LibraryConfig::list(&matmul, device) {
-            let panels = PANELS.into_iter().filter(|&panel| u64::from(panel) < matmul.m);
+            let panels = PANELS.into_iter().filter(|&panel| u64::from(panel) < matmul.m.max(1));
             configs.extend(panels.map(|panel| PanelConfig { panel, threads, split }));
-            if matmul.m == 0 {
-                configs.push(PanelConfig { panel: 0, threads, split });
-            }
         }
         configs
     }

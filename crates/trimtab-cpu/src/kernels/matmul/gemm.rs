@@ -40,22 +40,34 @@ impl LibraryConfig {
     }
 }
 
-impl Variant<Cpu> for Gemm {
-    type Problem = Matmul;
-    type Config = LibraryConfig;
+/// What kernels of libraries share: their settings and what they do.
+macro_rules! library {
+    () => {
+        type Problem = trimtab_core::Matmul;
+        type Config = $crate::kernels::matmul::gemm::LibraryConfig;
 
+        fn configs(&self, problem: &Self::Problem, device: &trimtab_core::DeviceFacts) -> Vec<Self::Config> {
+            Self::Config::list(problem, device)
+        }
+
+        fn work(
+            &self,
+            problem: &Self::Problem,
+            config: Self::Config,
+            _: &trimtab_core::DeviceFacts,
+        ) -> trimtab_core::Work {
+            config.work(problem)
+        }
+    };
+}
+pub(super) use library;
+
+impl Variant<Cpu> for Gemm {
+    library!();
     identity!("cpu.matmul.gemm", Library);
 
     fn declines(&self, _: &Matmul, _: &DeviceFacts) -> Option<Decline> {
         None
-    }
-
-    fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<LibraryConfig> {
-        LibraryConfig::list(problem, device)
-    }
-
-    fn work(&self, problem: &Matmul, config: LibraryConfig, _: &DeviceFacts) -> Work {
-        config.work(problem)
     }
 
     fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {

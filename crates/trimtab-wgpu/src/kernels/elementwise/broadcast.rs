@@ -2,7 +2,7 @@
 //! digits of its step, so that further items cost no division.
 
 use super::digits::offset;
-use super::shader::{self, Load};
+use super::shader::{self, Elements, Load};
 use super::walk::{self, Walk, WalkConfig, choices};
 use crate::program::{Gpu, Launched, Writer};
 use trimtab_core::{Bytes, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
@@ -30,7 +30,7 @@ impl Variant<Gpu> for BroadcastKernel {
     fn configs(&self, problem: &Elementwise, device: &DeviceFacts) -> Vec<WalkConfig> {
         let Some(adapter) = device.adapter.as_deref() else { return Vec::new() };
         let of_vectors = |vector| choices(problem.out_len() / u64::from(vector), vector, adapter);
-        shader::vector_sizes(problem, row(problem)).into_iter().flat_map(of_vectors).collect()
+        Elements::of(problem).vector_sizes(row(problem)).into_iter().flat_map(of_vectors).collect()
     }
 
     fn work(&self, problem: &Elementwise, config: WalkConfig, _: &DeviceFacts) -> Work {
@@ -55,7 +55,8 @@ impl Variant<Gpu> for BroadcastKernel {
 
     fn launch(&self, problem: &Elementwise, config: WalkConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
-        let known = shader::vector_sizes(problem, row(problem)).contains(&config.vector);
+        let elements = Elements::of(problem);
+        let known = elements.vector_sizes(row(problem)).contains(&config.vector);
         if problem.dims().len() < 2 || !known {
             return Err(wrong());
         }
@@ -65,13 +66,11 @@ impl Variant<Gpu> for BroadcastKernel {
         }
         let walk = Walk::new(count, config, writer.adapter).ok_or_else(wrong)?;
         let (rank, last) = (problem.dims().len(), problem.dims().len() - 1);
-        let load = |varies: bool| if varies { Load::Vector } else { Load::Repeated };
-        let (lhs, rhs) = (load(problem.lhs_varies(last)), load(problem.rhs_varies(last)));
+        let (lhs, rhs) = (Load::of(problem.lhs_varies(last)), Load::of(problem.rhs_varies(last)));
         let each = format!("result[at] = each(lhs[{}], rhs[{}])", offset(rank, "y"), offset(rank, "z"));
         let text = shader::text(problem, config.vector, lhs, rhs, &walk::text(rank, "", &each));
-        let (needs, bindings) = (shader::needs(problem), shader::bindings(problem));
-        let axes = axes(problem, config.vector.into());
-        writer.program.push(walk.dispatch(text.into(), needs, bindings, &axes));
+        let (bindings, axes) = (shader::bindings(problem), axes(problem, config.vector.into()));
+        writer.program.push(walk.dispatch(text.into(), elements.needs(), bindings, &axes));
         Ok(())
     }
 }

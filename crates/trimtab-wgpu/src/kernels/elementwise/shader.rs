@@ -17,6 +17,12 @@ pub(super) enum Load {
     Repeated,
 }
 
+impl Load {
+    pub(super) fn of(varies: bool) -> Load {
+        if varies { Load::Vector } else { Load::Repeated }
+    }
+}
+
 /// Whether doubles are handled as their bits: signs and comparisons.
 pub(crate) fn by_bits(op: ElementwiseOp) -> bool {
     use {BinaryOp::*, UnaryOp::*};
@@ -39,7 +45,7 @@ pub(crate) struct Elements {
 }
 
 impl Elements {
-    fn of(problem: &Elementwise) -> Elements {
+    pub(super) fn of(problem: &Elementwise) -> Elements {
         Elements { dtype: problem.dtype, by_bits: by_bits(problem.op) }
     }
 
@@ -92,22 +98,12 @@ impl Elements {
     /// The operations on them.
     pub(crate) fn ops(self) -> &'static str {
         match self.dtype {
-            DType::F32 | DType::F16 => include_str!("ops.wgsl"),
+            DType::F32 | DType::F16 => concat!(include_str!("arithmetic.wgsl"), include_str!("ops.wgsl")),
             DType::I32 => include_str!("ops_i32.wgsl"),
             DType::F64 if self.by_bits => include_str!("ops_f64_bits.wgsl"),
-            DType::F64 => include_str!("ops_f64.wgsl"),
+            DType::F64 => include_str!("arithmetic.wgsl"),
         }
     }
-}
-
-/// Elements of a vector, for rows of that many.
-pub(super) fn vector_sizes(problem: &Elementwise, row: u64) -> Vec<u32> {
-    Elements::of(problem).vector_sizes(row)
-}
-
-/// What of the adapter the shaders of a problem need.
-pub(super) fn needs(problem: &Elementwise) -> Needs {
-    Elements::of(problem).needs()
 }
 
 /// What the adapter told, or why no elementwise kernel takes a problem there.
@@ -116,10 +112,7 @@ pub(super) fn admits<'a>(
     device: &'a DeviceFacts,
 ) -> Result<&'a AdapterFacts, Decline> {
     let adapter = Elements::of(problem).admits([problem.op].into_iter(), device)?;
-    match too_large(problem, adapter.max_buffer.0, "buffers") {
-        Some(decline) => Err(decline),
-        None => Ok(adapter),
-    }
+    too_large(problem, adapter.max_buffer.0, "buffers").map_or(Ok(adapter), Err)
 }
 
 /// Whether an operand is larger than something.

@@ -1,6 +1,6 @@
 //! Operands that lie beside each other, or a single number on one side: no index arithmetic, loads of up to four elements.
 
-use super::shader::{self, Load};
+use super::shader::{self, Elements, Load};
 use super::walk::{self, Walk, WalkConfig, choices};
 use crate::program::{Gpu, Launched, Writer};
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ impl Variant<Gpu> for VectorKernel {
         let Some(adapter) = device.adapter.as_deref() else { return Vec::new() };
         let mut configs = Vec::new();
         let len = problem.out_len();
-        for vector in shader::vector_sizes(problem, len) {
+        for vector in Elements::of(problem).vector_sizes(len) {
             let count = part_len(problem, adapter).min(len) / u64::from(vector);
             configs.extend(choices(count, vector, adapter));
         }
@@ -56,8 +56,8 @@ impl Variant<Gpu> for VectorKernel {
 
     fn launch(&self, problem: &Elementwise, config: WalkConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
-        let (len, size) = (problem.out_len(), problem.dtype.size());
-        if problem.dims().len() > 1 || !shader::vector_sizes(problem, len).contains(&config.vector) {
+        let (len, size, elements) = (problem.out_len(), problem.dtype.size(), Elements::of(problem));
+        if problem.dims().len() > 1 || !elements.vector_sizes(len).contains(&config.vector) {
             return Err(wrong());
         }
         let (lhs, rhs) = loads(problem);
@@ -65,19 +65,19 @@ impl Variant<Gpu> for VectorKernel {
         let part = part_len(problem, writer.adapter);
         let mut first = 0;
         while first < len {
-            let elements = part.min(len - first);
-            let count = elements / u64::from(config.vector);
+            let some = part.min(len - first);
+            let count = some / u64::from(config.vector);
             let walk = Walk::new(count, config, writer.adapter).ok_or_else(wrong)?;
             let mut bindings = shader::bindings(problem);
-            if elements < len {
+            if some < len {
                 let whole = [(0, lhs == Load::Vector), (1, rhs == Load::Vector), (bindings_out(rhs), true)];
                 for (number, _) in whole.into_iter().filter(|(_, split)| *split) {
-                    let bytes = (elements * size).next_multiple_of(4);
+                    let bytes = (some * size).next_multiple_of(4);
                     bindings[number] = bindings[number].part(first * size, bytes);
                 }
             }
-            writer.program.push(walk.dispatch(text.clone(), shader::needs(problem), bindings, &[]));
-            first += elements;
+            writer.program.push(walk.dispatch(text.clone(), elements.needs(), bindings, &[]));
+            first += some;
         }
         Ok(())
     }
@@ -85,10 +85,9 @@ impl Variant<Gpu> for VectorKernel {
 
 /// How both operands are read.
 fn loads(problem: &Elementwise) -> (Load, Load) {
-    let load = |varies: bool| if varies { Load::Vector } else { Load::Repeated };
     match problem.op {
         ElementwiseOp::Unary(_) => (Load::Vector, Load::Nothing),
-        ElementwiseOp::Binary(_) => (load(problem.lhs_varies(0)), load(problem.rhs_varies(0))),
+        ElementwiseOp::Binary(_) => (Load::of(problem.lhs_varies(0)), Load::of(problem.rhs_varies(0))),
     }
 }
 

@@ -1,12 +1,10 @@
 //! Recipes that begin with a product: the kernels of matmul, which finish each sum by the recipe before they write it.
 
-use super::recipe::{self, At};
+use super::recipe::{self, At, identity_within};
 use crate::kernels::matmul::layout::finished;
 use crate::program::{Dispatch, Gpu, Launched, Writer};
 use std::borrow::Cow;
-use trimtab_core::{
-    Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Matmul, Operand, Variant, VariantClass, Work,
-};
+use trimtab_core::{Decline, DeviceFacts, Fused, LaunchError, Matmul, Operand, Variant, Work};
 
 /// A kernel of matmul that finishes its sums by a recipe.
 #[derive(Debug)]
@@ -23,7 +21,7 @@ fn product(problem: &Fused) -> Result<Matmul, Decline> {
         .map_err(|error| Decline::from(error.to_string()))
 }
 
-/// The same on a device. A kernel of matmul cuts what is larger than a binding, and then rows are not where the inputs have them.
+/// The same on a device. A kernel of matmul cuts what a binding does not hold; then rows are not where inputs have them.
 fn admitted(problem: &Fused, device: &DeviceFacts) -> Result<Matmul, Decline> {
     recipe::admits_part(product(problem), problem, device)
 }
@@ -32,17 +30,7 @@ impl<K: Variant<Gpu, Problem = Matmul>> Variant<Gpu> for Finished<K> {
     type Problem = Fused;
     type Config = K::Config;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Owned(recipe::named(&self.0.name()))
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[&version!().0, &self.0.version().0])
-    }
-
-    fn class(&self) -> VariantClass {
-        self.0.class()
-    }
+    identity_within!(version!());
 
     fn declines(&self, problem: &Fused, device: &DeviceFacts) -> Option<Decline> {
         match admitted(problem, device) {

@@ -2,7 +2,7 @@
 
 use crate::kernels::elementwise::shader::{self, Elements};
 use crate::kernels::over;
-use crate::program::{BindTarget, Binding, Needs, Writer, binding_number};
+use crate::program::{BindTarget, Binding, Writer, binding_number};
 use trimtab_core::{
     AdapterFacts, Bytes, DType, Decline, DeviceFacts, ElementwiseOp, Flops, Fused, LaunchError, ReduceOp,
     Step, Varies, Work,
@@ -37,28 +37,20 @@ fn by_bits(fused: &Fused) -> bool {
 }
 
 /// The elements the shaders see.
-fn elements(fused: &Fused) -> Elements {
+pub(super) fn elements(fused: &Fused) -> Elements {
     Elements { dtype: fused.dtype, by_bits: by_bits(fused) }
-}
-
-/// What of the adapter the shaders need.
-pub(super) fn needs(fused: &Fused) -> Needs {
-    elements(fused).needs()
 }
 
 /// What the adapter told, or why no kernel takes the recipe there.
 pub(super) fn admits<'a>(fused: &Fused, device: &'a DeviceFacts) -> Result<&'a AdapterFacts, Decline> {
     let adapter = elements(fused).admits(fused.steps().filter_map(operation), device)?;
-    if let (true, true, Some((op, _))) = (needs(fused).f64, ends_in_extreme(fused), fused.end()) {
+    if let (true, true, Some((op, _))) = (elements(fused).needs().f64, ends_in_extreme(fused), fused.end()) {
         return Err(Decline::from(format!(
             "finds the {} of 64-bit floats by their bits, which WGSL does not show of computed ones",
             op.name()
         )));
     }
-    match too_large(fused, adapter.max_buffer.0, "buffers") {
-        Some(decline) => Err(decline),
-        None => Ok(adapter),
-    }
+    too_large(fused, adapter.max_buffer.0, "buffers").map_or(Ok(adapter), Err)
 }
 
 /// As [`admits`] for kernels of another operation, which see all of an operand or none; `part` is what they compute.
@@ -93,11 +85,6 @@ fn over_a_binding(fused: &Fused, adapter: &AdapterFacts) -> Option<Decline> {
     too_large(fused, shader::most_bytes(adapter), "bindings")
 }
 
-/// Elements of a vector: the widest that fits, and single ones.
-pub(super) fn vector_sizes(fused: &Fused) -> Vec<u32> {
-    elements(fused).vector_sizes(fused.inner())
-}
-
 /// The inputs of the steps: a product's operands are not among them.
 fn inputs(fused: &Fused) -> std::ops::Range<usize> {
     if fused.product().is_some() { 2..fused.inputs() } else { 0..fused.inputs() }
@@ -107,11 +94,6 @@ fn inputs(fused: &Fused) -> std::ops::Range<usize> {
 pub(super) fn bindings(fused: &Fused) -> Vec<Binding> {
     let numbers = (fused.numbers() > 0).then_some(fused.inputs());
     inputs(fused).chain(numbers).map(|place| Binding::read(BindTarget::Input(place as u8))).collect()
-}
-
-/// The types of a text that has none.
-pub(super) fn types(fused: &Fused, vector: u32) -> String {
-    elements(fused).types(vector)
 }
 
 /// Declares the buffers of [`bindings`]; `position` is that of each among the bindings of the step.
@@ -132,7 +114,7 @@ pub(super) fn declared(fused: &Fused, position: impl Fn(usize) -> usize) -> Stri
 /// The functions: `recipe` of single values, and `each` of vectors, which [`call`] calls.
 pub(super) fn functions(fused: &Fused, vector: u32) -> String {
     let mut ops = elements(fused).ops().to_string();
-    if needs(fused).f64 {
+    if elements(fused).needs().f64 {
         ops.push_str(include_str!("ops_f64.wgsl"));
     }
     let product = fused.product().is_some();
@@ -246,8 +228,21 @@ pub(super) fn with_steps(fused: &Fused, work: Work, unread: u64) -> Work {
     }
 }
 
-/// The name of a kernel of another operation among ours.
-pub(super) fn named(other: &str) -> String {
-    let variant = other.rsplit('.').next().unwrap_or(other);
-    format!("gpu.fused.{variant}")
+/// Which kernel a wrapped one of another operation is: the name of ours, both versions, and its class.
+macro_rules! identity_within {
+    ($version:expr) => {
+        fn name(&self) -> std::borrow::Cow<'static, str> {
+            let other = self.0.name();
+            format!("gpu.fused.{}", other.rsplit('.').next().unwrap_or(&other)).into()
+        }
+
+        fn version(&self) -> trimtab_core::KernelVersion {
+            trimtab_core::KernelVersion::of_sources(&[&$version.0, &self.0.version().0])
+        }
+
+        fn class(&self) -> trimtab_core::VariantClass {
+            self.0.class()
+        }
+    };
 }
+pub(super) use identity_within;

@@ -1,13 +1,10 @@
 //! Recipes that end in a reduction: the kernels of reduce, which load through the recipe.
 
-use super::recipe::{self, At};
+use super::recipe::{self, At, identity_within};
 use crate::kernels::reduce::fold::{FETCH, INPUT};
 use crate::program::{BindTarget, Binding, Dispatch, Gpu, Launched, Writer};
 use std::borrow::Cow;
-use trimtab_core::{
-    Config, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Over, Reduce, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Config, Decline, DeviceFacts, Fused, LaunchError, Over, Reduce, Variant, Work};
 
 /// A kernel of reduce that loads through a recipe.
 #[derive(Debug)]
@@ -43,17 +40,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
     type Problem = Fused;
     type Config = K::Config;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Owned(recipe::named(&self.0.name()))
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[&version!().0, &self.0.version().0])
-    }
-
-    fn class(&self) -> VariantClass {
-        self.0.class()
-    }
+    identity_within!(version!());
 
     fn declines(&self, problem: &Fused, device: &DeviceFacts) -> Option<Decline> {
         match admitted(problem, device) {
@@ -135,7 +122,7 @@ fn load_through(problem: &Fused, width: u32, step: &mut Dispatch) -> Launched {
 "
     );
     let text = [
-        &recipe::types(problem, width),
+        &recipe::elements(problem).types(width),
         before,
         &recipe::declared(problem, place),
         between,

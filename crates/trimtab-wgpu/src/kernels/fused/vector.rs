@@ -34,7 +34,7 @@ impl Variant<Gpu> for VectorKernel {
         let Some(adapter) = device.adapter.as_deref() else { return Vec::new() };
         let Ok(parts) = Parts::new(problem, adapter) else { return Vec::new() };
         let of_vectors = |vector| choices(parts.largest() / u64::from(vector), vector, adapter);
-        recipe::vector_sizes(problem).into_iter().flat_map(of_vectors).collect()
+        recipe::elements(problem).vector_sizes(problem.inner()).into_iter().flat_map(of_vectors).collect()
     }
 
     fn work(&self, problem: &Fused, config: WalkConfig, device: &DeviceFacts) -> Work {
@@ -58,7 +58,7 @@ impl Variant<Gpu> for VectorKernel {
     fn launch(&self, problem: &Fused, config: WalkConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
         let plain = problem.end().is_none() && problem.product().is_none();
-        let known = recipe::vector_sizes(problem).contains(&config.vector);
+        let known = recipe::elements(problem).vector_sizes(problem.inner()).contains(&config.vector);
         if !plain || !known {
             return Err(wrong());
         }
@@ -71,7 +71,8 @@ impl Variant<Gpu> for VectorKernel {
             let count = units * parts.unit / u64::from(config.vector);
             let walk = Walk::new(count, config, writer.adapter).ok_or_else(wrong)?;
             let axes = [[units, 0, 0], [problem.inner() / u64::from(config.vector), 0, 0]];
-            let (needs, bindings) = (recipe::needs(problem), parts.bindings(problem, first, units));
+            let (needs, bindings) =
+                (recipe::elements(problem).needs(), parts.bindings(problem, first, units));
             writer.program.push(walk.dispatch(text.clone(), needs, bindings, &axes[..digits_of(problem)]));
             first += units;
         }
@@ -161,5 +162,6 @@ fn text(problem: &Fused, vector: u32) -> String {
     let declared = recipe::declared(problem, |at| at);
     let number = binding_number(recipe::bindings(problem).len());
     let result = format!("@group(0) @binding({number}) var<storage, read_write> result: array<V>;\n");
-    [recipe::types(problem, vector), declared, result, recipe::functions(problem, vector), main].concat()
+    [recipe::elements(problem).types(vector), declared, result, recipe::functions(problem, vector), main]
+        .concat()
 }

@@ -11,6 +11,7 @@ var<workgroup> right: array<vec4<A>, BK * BN / 4u>;
 
 @compute @workgroup_size(WX, WY)
 $MAIN
+$TILE
     let first_row = tile.row * BM;
     let first_column = tile.column * BN;
 $SUMS

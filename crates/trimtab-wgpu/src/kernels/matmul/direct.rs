@@ -2,7 +2,7 @@
 //! what software adapters want; on the others the caches have to do what workgroup memory does.
 
 use super::layout::{Layout, Shape, Vectors, shader, worthwhile};
-use super::registers::{Block, PARTS, fours_along_inner, inner_in_a_row};
+use super::registers::{Block, PARTS, Side, fours_along_inner};
 use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
 use trimtab_core::{AdapterClass, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
@@ -116,33 +116,9 @@ impl Variant<Gpu> for DirectKernel {
 fn text(problem: &Matmul, config: DirectConfig, vectors: Vectors) -> String {
     let DirectConfig { wy, tm, tn, unroll, .. } = config;
     let block = Block { rows: tm, columns: tn };
-    let [left_inner, right_inner] = inner_in_a_row(problem);
-    let left = Side {
-        name: "a",
-        buffer: "lhs",
-        start: "l",
-        of: "tile.left",
-        first: "first_row",
-        last: "rows",
-        line_step: "params[3].x",
-        inner_step: "params[3].y",
-        count: tm,
-        inner_in_a_row: left_inner,
-        vector: vectors.lhs,
-    };
-    let right = Side {
-        name: "b",
-        buffer: "rhs",
-        start: "r",
-        of: "tile.right",
-        first: "first_column",
-        last: "columns",
-        line_step: "params[3].w",
-        inner_step: "params[3].z",
-        count: tn,
-        inner_in_a_row: right_inner,
-        vector: vectors.rhs,
-    };
+    let [lhs, rhs] = Side::both(problem, vectors);
+    let left = Lines { name: "a", begin: "l", count: tm, side: lhs };
+    let right = Lines { name: "b", begin: "r", count: tn, side: rhs };
     // Workgroups of one row let compilers see that all their invocations read the same of lhs: one load instead of eight.
     let first_row = match wy {
         1 => format!("tile.row * {tm}u"),
@@ -167,36 +143,27 @@ fn text(problem: &Matmul, config: DirectConfig, vectors: Vectors) -> String {
     shader(problem.dtype, vectors, &text)
 }
 
-/// One operand of a block and its lines: rows of lhs, or columns of rhs.
-struct Side {
+/// The lines of an operand that make up a block.
+struct Lines {
+    /// Names what was loaded of them, and where they begin.
     name: &'static str,
-    buffer: &'static str,
-    /// Names where its lines begin.
-    start: &'static str,
-    /// Where its matrix begins.
-    of: &'static str,
-    /// The block's first line, and the number of all.
-    first: &'static str,
-    last: &'static str,
-    /// Elements from line to line and from one inner index to the next, where those are not one.
-    line_step: &'static str,
-    inner_step: &'static str,
+    begin: &'static str,
     count: u32,
-    inner_in_a_row: bool,
-    vector: bool,
+    side: Side,
 }
 
-impl Side {
+impl Lines {
     /// Where the lines begin, as elements of the buffer; of four at once where they are loaded so.
     fn starts(&self) -> String {
-        let Side { start, of, first, last, line_step, .. } = self;
-        let at_once = if self.vector && !self.inner_in_a_row { 4 } else { 1 };
-        let step = if self.inner_in_a_row { format!(" * {line_step}") } else { String::new() };
+        let Side { start, first, last, line_step, inner_in_a_row, vector, .. } = self.side;
+        let at_once = if vector && !inner_in_a_row { 4 } else { 1 };
+        let step = if inner_in_a_row { format!(" * {line_step}") } else { String::new() };
         let mut text = String::new();
+        let begin = self.begin;
         for line in (0..self.count).step_by(at_once) {
             let _ = writeln!(
                 text,
-                "    let {start}{line} = {of} + min({first} + {line}u, {last} - {at_once}u){step};"
+                "    let {begin}{line} = {start} + min({first} + {line}u, {last} - {at_once}u){step};"
             );
         }
         text
@@ -204,15 +171,16 @@ impl Side {
 
     /// Loads an inner step of every line: four steps, or four lines, at a time where they lie in a row and are read so.
     fn loads(&self, step: u32) -> String {
-        let Side { name, buffer, start, inner_step, .. } = self;
+        let Lines { name, begin, count, side } = *self;
+        let Side { buffer, inner_step, inner_in_a_row, vector, .. } = side;
         let mut text = String::new();
-        for line in 0..self.count {
-            let index = match self.inner_in_a_row {
-                true => format!("{start}{line} + at + {step}u"),
-                false => format!("{start}{line} + (at + {step}u) * {inner_step}"),
+        for line in 0..count {
+            let index = match inner_in_a_row {
+                true => format!("{begin}{line} + at + {step}u"),
+                false => format!("{begin}{line} + (at + {step}u) * {inner_step}"),
             };
-            let begins = if self.inner_in_a_row { step % 4 == 0 } else { line % 4 == 0 };
-            let _ = match self.vector {
+            let begins = if inner_in_a_row { step % 4 == 0 } else { line % 4 == 0 };
+            let _ = match vector {
                 true if begins => {
                     writeln!(text, "        let {name}{line}_{step}v = vec4<A>({buffer}[({index}) / 4u]);")
                 }
@@ -226,7 +194,7 @@ impl Side {
     /// What was loaded of a line for an inner step.
     fn value(&self, line: u32, step: u32) -> String {
         let (name, part) = (self.name, |at: u32| PARTS[(at % 4) as usize]);
-        match (self.vector, self.inner_in_a_row) {
+        match (self.side.vector, self.side.inner_in_a_row) {
             (true, true) => format!("{name}{line}_{}v.{}", step / 4 * 4, part(step)),
             (true, false) => format!("{name}{}_{step}v.{}", line / 4 * 4, part(line)),
             (false, _) => format!("{name}{line}_{step}"),
@@ -235,7 +203,7 @@ impl Side {
 
     /// The same of four lines.
     fn four(&self, four: u32, step: u32) -> String {
-        if self.vector && !self.inner_in_a_row {
+        if self.side.vector && !self.side.inner_in_a_row {
             return format!("{}{}_{step}v", self.name, 4 * four);
         }
         let parts = [0, 1, 2, 3].map(|line| self.value(4 * four + line, step));
@@ -244,7 +212,7 @@ impl Side {
 }
 
 /// So many inner steps from `at` on.
-fn round(left: &Side, right: &Side, steps: u32) -> String {
+fn round(left: &Lines, right: &Lines, steps: u32) -> String {
     let mut text = String::new();
     for step in 0..steps {
         text.push_str(&(left.loads(step) + &right.loads(step)));

@@ -3,6 +3,7 @@ override WY: u32;
 
 @compute @workgroup_size(WX, WY)
 $MAIN
+$TILE
     let first_row = $FIRST_ROW;
     let first_column = (tile.column * WX + local.x) * $TNu;
     if (first_row >= rows || first_column >= columns) {

@@ -9,8 +9,8 @@ use trimtab_core::{
 
 /// The shared start of every shader.
 const HEAD: &str = include_str!("head.wgsl");
-/// The shared start of most entry points.
-const MAIN: &str = include_str!("main.wgsl").trim_ascii_end();
+/// The shared start of every entry point.
+const TILE: &str = include_str!("tile.wgsl").trim_ascii_end();
 
 /// The longest inner axis on software adapters: lavapipe leaves an invocation's loops after 65,535 rounds, counted over all of
 /// them, and says nothing.
@@ -58,14 +58,6 @@ pub(super) struct Shape {
     pub tile: [u32; 2],
 }
 
-/// The adapter's facts, or why the kernel cannot take the problem there.
-fn adapter<'a>(problem: &Matmul, device: &'a DeviceFacts) -> Result<&'a AdapterFacts, Decline> {
-    match problem.dtype {
-        DType::I32 => Err(Decline::because("does floating point only")),
-        dtype => adapter_with(Needs::of(dtype), device),
-    }
-}
-
 /// Operations up to which a product takes less time than its launch (an empty one takes 34 µs on software, 32³ at
 /// 5 Gflop/s 13 µs): only the first few settings are worth measuring.
 const LAUNCH_BOUND_FLOPS: u64 = 2 * 32 * 32 * 32;
@@ -109,7 +101,10 @@ impl Layout {
         problem: &Matmul,
         device: &'a DeviceFacts,
     ) -> Result<(&'a AdapterFacts, Layout), Decline> {
-        let adapter = adapter(problem, device)?;
+        if problem.dtype == DType::I32 {
+            return Err(Decline::because("does floating point only"));
+        }
+        let adapter = adapter_with(Needs::of(problem.dtype), device)?;
         Ok((adapter, Layout::new(problem, adapter)?))
     }
 
@@ -355,7 +350,7 @@ pub(super) fn shader(dtype: DType, vectors: Vectors, text: &str) -> String {
     };
     let index = |vector: bool| if vector { "vec4<T>" } else { "T" };
     let (left, right, product) = (index(vectors.lhs), index(vectors.rhs), index(vectors.product));
-    let (finished, text) = (finished(vectors.product), with_main(&text.replace("$MAIN", MAIN)));
+    let (finished, text) = (finished(vectors.product), with_main(&text.replace("$TILE", TILE)));
     format!(
         "alias T = {stored};\nalias A = {sum};\nalias L = {left};\nalias R = {right};\nalias P = {product};\n{HEAD}{finished}{text}"
     )

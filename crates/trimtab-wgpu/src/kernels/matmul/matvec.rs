@@ -2,7 +2,7 @@
 //! the inner axis may be shared out over the invocations of a workgroup.
 
 use super::layout::{Layout, Shape, Vectors, shader, sum_bytes, worthwhile};
-use super::registers::{PARTS, inner_in_a_row};
+use super::registers::{PARTS, Side};
 use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
 use trimtab_core::{AdapterClass, DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
@@ -43,10 +43,10 @@ impl Reading {
     fn new(problem: &Matmul, layout: &Layout, vector: u32) -> Reading {
         let matrix_is_rhs = problem.m <= problem.n;
         let legal = if vector == 4 { layout.vectors() } else { Vectors::NONE };
-        let [left_inner, right_inner] = inner_in_a_row(problem);
         let pick = |[left, right]: [bool; 2]| if matrix_is_rhs { [right, left] } else { [left, right] };
-        let inner = pick([left_inner, right_inner]);
-        let [matrix, vectors] = pick([legal.lhs, legal.rhs]);
+        let sides = Side::both(problem, legal);
+        let inner = pick(sides.map(|side| side.inner_in_a_row));
+        let [matrix, vectors] = pick(sides.map(|side| side.vector));
         // Vectors are loaded by fours only where the matrix is, along the same axis.
         let fours = [matrix, matrix && inner[0] && vectors && inner[1]];
         let [lhs, rhs] = pick(fours);
@@ -217,11 +217,11 @@ fn text(problem: &Matmul, config: MatvecConfig, reading: Reading) -> String {
         .replace("$RESULTS", if matrix_is_rhs { "params[0].y" } else { "params[0].x" })
         .replace("$PLACE", place)
         .replace("$SHARE", share)
-        .replace("$TILE", if matrix_is_rhs { "tile.column" } else { "tile.row" })
+        .replace("$GROUP", if matrix_is_rhs { "tile.column" } else { "tile.row" })
         .replace("$EACH", &reading.each().to_string())
         .replace("$STEP", if by_inner { "4" } else { "1" })
         .replace("$SUMS", &sums)
-        .replace("$ROUND", &round(reading))
+        .replace("$ROUND", &round(problem, reading))
         .replace("$GATHER", &gather)
         .replace("$WRITER", writer)
         .replace("$STORES", &stores);
@@ -229,15 +229,15 @@ fn text(problem: &Matmul, config: MatvecConfig, reading: Reading) -> String {
 }
 
 /// One inner step, or four where the matrix is read so.
-fn round(reading: Reading) -> String {
+fn round(problem: &Matmul, reading: Reading) -> String {
     let Reading { matrix_is_rhs, count, inner, fours, .. } = reading;
     let by_inner = fours[0] && inner[0];
     // Elements from one result to the next and one inner index to the next; and from one vector to the next.
-    let lhs = ("lhs", "tile.left", "params[3].x", "params[3].y");
-    let rhs = ("rhs", "tile.right", "params[3].w", "params[3].z");
+    let [lhs, rhs] = Side::both(problem, reading.vectors);
     let (of_matrix, of_vectors) = if matrix_is_rhs { (rhs, lhs) } else { (lhs, rhs) };
-    let (matrix, start, results, step) = of_matrix;
-    let (vectors, vector_start, next, vector_step) = of_vectors;
+    let Side { buffer: matrix, start, line_step: results, inner_step: step, .. } = of_matrix;
+    let Side { buffer: vectors, start: vector_start, line_step: next, inner_step: vector_step, .. } =
+        of_vectors;
     let index = match inner[0] {
         true => format!("{start} + result * {results} + at"),
         false => format!("{start} + result + at * {step}"),

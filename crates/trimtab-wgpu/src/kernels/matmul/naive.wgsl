@@ -3,6 +3,7 @@ override WY: u32;
 
 @compute @workgroup_size(WX, WY)
 $MAIN
+$TILE
     let row = tile.row * WY + local.y;
     let column = tile.column * WX + local.x;
     if (row >= rows || column >= columns) {

@@ -6,6 +6,7 @@ var<workgroup> right: array<A, TILE * TILE * DEPTH>;
 
 @compute @workgroup_size(TILE, TILE)
 $MAIN
+$TILE
     let row = tile.row * TILE + local.y;
     let column = tile.column * TILE + local.x;
     // Neighbours read neighbours: along the inner axis of a plain lhs, along the rows of a transposed one.

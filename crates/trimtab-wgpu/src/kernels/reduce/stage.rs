@@ -338,34 +338,25 @@ impl Stage {
             let bytes = (end * size - begin).next_multiple_of(4);
             (Binding::read(BindTarget::Input(0)).part(begin, bytes), first - begin / size)
         };
-        let mut bindings = Vec::new();
-        match (self.source, scratch) {
-            (Source::Elements, _) => bindings.push(binding),
-            (Source::States, Some(place)) => bindings.push(Binding::read(place)),
-            (Source::States, None) => return Err(illegal()),
-        }
+        let states = || scratch.ok_or_else(illegal);
+        let mut bindings = vec![if from_elements { binding } else { Binding::read(states()?) }];
         if io.tail {
             bindings.push(binding);
         }
-        match (self.sink, scratch) {
-            (Sink::Results, _) => bindings.push(Binding::write(BindTarget::Out)),
-            (Sink::States, Some(place)) => bindings.push(Binding::write(place)),
-            (Sink::States, None) => return Err(illegal()),
-        }
+        bindings.push(match self.sink {
+            Sink::Results => Binding::write(BindTarget::Out),
+            Sink::States => Binding::write(states()?),
+        });
         if self.sink == Sink::Results && fold.has_status() {
             bindings.push(Binding::write(BindTarget::Status));
         }
-        let neighbours = match self.body {
-            Body::Serial { neighbours } => neighbours.max(1),
-            _ => 1,
-        };
-        let (total, tiles) = match self.body {
-            Body::Serial { .. } => (part.outers * self.chunks * columns, 1),
+        let (total, tiles, neighbours) = match self.body {
+            Body::Serial { neighbours } => (part.outers * self.chunks * columns, 1, neighbours.max(1)),
             Body::Tree { columns: side } => {
                 let tiles = columns.div_ceil(side.into());
-                (part.outers * self.chunks * tiles, tiles)
+                (part.outers * self.chunks * tiles, tiles, 1)
             }
-            Body::Subgroup => (part.outers, 1),
+            Body::Subgroup => (part.outers, 1, 1),
         };
         let slot = (part.first_outer * slots.chunks + slots.first) * problem.inner;
         let tail = if io.tail { part.steps % width } else { 0 };

@@ -6,21 +6,15 @@ override LEAST: u32 = 4u;
 var<workgroup> states: array<One, (WORKGROUP + LEAST - 1u) / LEAST>;
 
 @compute @workgroup_size(WORKGROUP)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) invocation: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-) {
-    let outer = group.y * groups.x + group.x;
-    let inside = outer < params[1].w;
+$LANE_MAIN
+    let inside = number < params[1].w;
     let places = (WORKGROUP + LEAST - 1u) / LEAST;
     if (invocation < places) {
         states[invocation] = empty_one();
     }
     var state = empty_one();
     if (inside) {
-        let base = params[1].z + outer * params[1].y;
+        let base = params[1].z + number * params[1].y;
         state = together(walk(base, 1u, invocation, params[0].x, WORKGROUP));
 $TAIL
     }
@@ -35,6 +29,6 @@ $TAIL
         for (var place = 1u; place < places; place++) {
             all = merge_one(all, states[place]);
         }
-        store(params[2].w + outer * params[3].x, all);
+        store(params[2].w + number * params[3].x, all);
     }
 }

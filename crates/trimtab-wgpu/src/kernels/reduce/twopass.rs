@@ -151,14 +151,9 @@ impl Variant<Gpu> for TwoPassKernel {
         }
         if configs.is_empty() {
             // A short axis on an adapter whose first choices are large: the smallest way that fits.
-            let smallest = [ALONE, TREE].map(|share| TwoPassConfig {
-                workgroup: 32,
-                chunks: 8,
-                width: 1,
-                share,
-                finish: 1,
-            });
-            configs.extend(smallest.into_iter().filter(|config| config.is_legal(problem, &parts, adapter)));
+            let smallest = |share| TwoPassConfig { workgroup: 32, chunks: 8, width: 1, share, finish: 1 };
+            configs.extend([ALONE, TREE].map(smallest));
+            configs.retain(|config| config.is_legal(problem, &parts, adapter));
         }
         configs
     }

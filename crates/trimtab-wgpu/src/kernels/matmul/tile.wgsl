@@ -1,4 +1,3 @@
-$MAIN
     if (number >= params[0].w) {
         return;
     }
