@@ -179,7 +179,7 @@ impl Lines {
                 true => format!("{begin}{line} + at + {step}u"),
                 false => format!("{begin}{line} + (at + {step}u) * {inner_step}"),
             };
-            let begins = if inner_in_a_row { step % 4 == 0 } else { line % 4 == 0 };
+            let begins = (if inner_in_a_row { step } else { line }).is_multiple_of(4);
             let _ = match vector {
                 true if begins => {
                     writeln!(text, "        let {name}{line}_{step}v = vec4<A>({buffer}[({index}) / 4u]);")
