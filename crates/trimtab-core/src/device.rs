@@ -195,7 +195,7 @@ pub struct AdapterFacts {
 }
 
 /// Measured speeds of a device: what the analytic estimate divides by.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// f32 operations a second of one thread with the widest vectors.
     pub flops_per_s: f64,

@@ -5,7 +5,6 @@ use crate::device::CpuDevice;
 use crate::pool::Pool;
 use crate::probe;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trimtab_core::{
@@ -32,22 +31,6 @@ struct Bed {
     operands: Operands,
     expected: Expected,
     pool: Pool,
-}
-
-/// Held while a thread is inside a library, so that the device is not dropped, and the process does not end, under it.
-pub(crate) struct Inside(Arc<AtomicU32>);
-
-impl Inside {
-    pub(crate) fn enter(count: &Arc<AtomicU32>) -> Inside {
-        count.fetch_add(1, Ordering::AcqRel);
-        Inside(Arc::clone(count))
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// A problem being measured.
@@ -109,21 +92,13 @@ impl Bench for CpuBench<'_> {
             };
             batch(&kernels, kernel, &problem, &point, iterations, check, watched, energy_root, &mut bed)
         });
-        match outcome {
-            Ok(Ok(sample)) => {
-                match known {
-                    Some(at) => self.checked[at].2 = sample.ns(),
-                    None => self.checked.push((kernel, point, sample.ns())),
-                }
-                Ok(sample)
-            }
-            Ok(Err(failure)) => Err(failure),
-            Err(failure) => {
-                // The operands may be in use by a thread that hangs, or poisoned by one that panicked.
-                self.bed = None;
-                Err(failure)
-            }
+        // After a time-out or a panic the operands may be in use by a thread that hangs, or poisoned.
+        let sample = outcome.inspect_err(|_| self.bed = None)??;
+        match known {
+            Some(at) => self.checked[at].2 = sample.ns(),
+            None => self.checked.push((kernel, point, sample.ns())),
         }
+        Ok(sample)
     }
 }
 
@@ -174,10 +149,8 @@ fn batch(
         launch(out)?;
     }
     let elapsed = stopwatch.elapsed();
-    let energy_uj = match (energy_before, energy()) {
-        (Some(before), Some(after)) if after >= before && elapsed >= ENERGY_BATCH => Some(after - before),
-        _ => None,
-    };
+    let energy_uj = energy_before.zip(energy()).and_then(|(before, after)| after.checked_sub(before));
+    let energy_uj = energy_uj.filter(|_| elapsed >= ENERGY_BATCH);
     Ok(Sample { elapsed, iterations, interference: watch.seen(), energy_uj, compiled_in: None })
 }
 

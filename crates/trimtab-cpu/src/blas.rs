@@ -178,8 +178,7 @@ impl<'a> Symbols<'a> {
             unsafe { std::mem::transmute::<AnyFn, unsafe extern "C" fn(c_int)>(set_threads)(1) };
         }
         // SAFETY: OpenBLAS declares `char *openblas_get_config(void)`, a text that lives as long as the library.
-        let text =
-            unsafe { text(std::mem::transmute::<AnyFn, unsafe extern "C" fn() -> *const c_char>(config)()) };
+        let text = unsafe { text_of(config) };
         // The number of threads it was built or started with is not part of what it is.
         Some(
             text.split_whitespace()
@@ -227,20 +226,21 @@ impl<'a> Symbols<'a> {
             unsafe { std::mem::transmute::<AnyFn, unsafe extern "C" fn(isize)>(set_threads)(1) };
         }
         // SAFETY: BLIS declares `const char *bli_info_get_version_str(void)`, a text that lives as long as the library.
-        Some(unsafe {
-            text(std::mem::transmute::<AnyFn, unsafe extern "C" fn() -> *const c_char>(version)())
-        })
+        Some(unsafe { text_of(version) })
     }
 }
 
 /// # Safety
-/// `at` must be null or a text ending in zero.
-unsafe fn text(at: *const c_char) -> String {
-    if at.is_null() {
-        return "unknown".to_string();
-    }
+/// The function must take nothing and give null or a text ending in zero.
+unsafe fn text_of(function: AnyFn) -> String {
     // SAFETY: as promised by the caller.
-    unsafe { CStr::from_ptr(at) }.to_string_lossy().trim().to_string()
+    unsafe {
+        let at = std::mem::transmute::<AnyFn, unsafe extern "C" fn() -> *const c_char>(function)();
+        match at.is_null() {
+            true => "unknown".to_string(),
+            false => CStr::from_ptr(at).to_string_lossy().trim().to_string(),
+        }
+    }
 }
 
 /// Size and time of the file a function is from: enough to notice that it was replaced.

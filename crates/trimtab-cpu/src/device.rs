@@ -1,13 +1,13 @@
 //! The CPU as a device: what the planner asks, and the launch the facade makes.
 
 use crate::args::{Args, Cpu};
-use crate::bench::{CpuBench, Inside};
+use crate::bench::CpuBench;
 use crate::blas;
 use crate::kernels::{self, Kernels};
 use crate::pool::Pool;
 use crate::probe;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use trimtab_core::{
@@ -46,7 +46,8 @@ pub struct CpuDevice {
     root: PathBuf,
     energy_root: Option<PathBuf>,
     abandoned: Arc<AtomicU32>,
-    inside_libraries: Arc<AtomicU32>,
+    /// Held by every thread inside a library, so that the device is not dropped, and the process does not end, under it.
+    inside_libraries: Arc<()>,
     problems: Vec<String>,
 }
 
@@ -62,11 +63,8 @@ impl CpuDevice {
         let root = PathBuf::from("/");
         let facts = probe::facts(&root, None);
         let (libraries, problems) = options.blas.map_or_else(Default::default, |paths| blas::find(&paths));
-        let energy_root = root
-            .join(ENERGY_COUNTERS)
-            .exists()
-            .then(|| root.clone())
-            .filter(|root| probe::energy_uj(root).is_some());
+        let counts_energy = root.join(ENERGY_COUNTERS).exists() && probe::energy_uj(&root).is_some();
+        let energy_root = counts_energy.then(|| root.clone());
         CpuDevice {
             kernels: kernels::table(libraries, options.kernels),
             pool: Pool::new(options.threads.map_or(facts.threads, |cap| cap.min(facts.threads))),
@@ -75,7 +73,7 @@ impl CpuDevice {
             root,
             energy_root,
             abandoned: Arc::new(AtomicU32::new(0)),
-            inside_libraries: Arc::new(AtomicU32::new(0)),
+            inside_libraries: Arc::default(),
             problems,
         }
     }
@@ -117,9 +115,9 @@ impl CpuDevice {
     }
 
     /// A note that a thread is inside a library's kernel; nothing for kernels of our own.
-    pub(crate) fn inside_library(&self, kernel: KernelId) -> Option<Inside> {
+    pub(crate) fn inside_library(&self, kernel: KernelId) -> Option<Arc<()>> {
         let info = self.kernels.info(kernel)?;
-        (info.class == VariantClass::Library).then(|| Inside::enter(&self.inside_libraries))
+        (info.class == VariantClass::Library).then(|| Arc::clone(&self.inside_libraries))
     }
 
     pub(crate) fn energy_root(&self) -> Option<&PathBuf> {
@@ -143,7 +141,7 @@ impl Drop for CpuDevice {
     /// OpenBLAS crashed under a thread that was still inside.
     fn drop(&mut self) {
         let waited = Stopwatch::start();
-        while self.inside_libraries.load(Ordering::Acquire) > 0 && waited.elapsed() < LIBRARY_PATIENCE {
+        while Arc::strong_count(&self.inside_libraries) > 1 && waited.elapsed() < LIBRARY_PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

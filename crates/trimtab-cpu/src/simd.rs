@@ -185,6 +185,12 @@ impl Levels {
         [16, 8, 4].into_iter().filter(move |&lanes| lanes <= widest && levels.get(lanes).is_some())
     }
 
+    /// The widest level and its lanes.
+    pub(crate) fn widest(&self) -> (Level, u32) {
+        let found = self.lanes(None).find_map(|lanes| Some((self.get(lanes)?, lanes)));
+        found.unwrap_or((Level::Portable(Portable), 4))
+    }
+
     /// Whether streamed stores of that many lanes differ from others.
     pub(crate) fn streams(&self, lanes: u32) -> bool {
         lanes >= 8 && self.get(lanes).is_some()
@@ -208,6 +214,25 @@ impl<T: Copy, const N: usize> Array<T, N> {
     fn map(self, f: impl Fn(T) -> T) -> Self {
         Array(self.0.map(f))
     }
+    /// Lanes of `yes` where the condition holds, else of `no`.
+    #[inline(always)]
+    fn pick(self, other: Self, yes: Self, no: Self, condition: impl Fn(T, T) -> bool) -> Self {
+        let lane =
+            |lane: usize| if condition(self.0[lane], other.0[lane]) { yes.0[lane] } else { no.0[lane] };
+        Array(std::array::from_fn(lane))
+    }
+}
+
+/// Methods that are one expression each.
+macro_rules! methods {
+    ($($name:ident($self:ident $(, $arg:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
+        $(
+            #[inline(always)]
+            fn $name($self $(, $arg: $type)*) -> $out {
+                $body
+            }
+        )*
+    };
 }
 
 macro_rules! array_vector {
@@ -234,45 +259,17 @@ macro_rules! array_vector {
                 // SAFETY: the caller promises more than `store` needs.
                 unsafe { self.store(to) }
             }
-            #[inline(always)]
-            fn set(self, value: $item) -> Self {
-                Array([value; N])
-            }
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self.zip(other, $add)
-            }
-            #[inline(always)]
-            fn sub(self, other: Self) -> Self {
-                self.zip(other, $sub)
-            }
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                self.zip(other, $mul)
-            }
-            #[inline(always)]
-            fn lower(self, other: Self) -> Self {
-                self.zip(other, |a, b| if a < b { a } else { b })
-            }
-            #[inline(always)]
-            fn upper(self, other: Self) -> Self {
-                self.zip(other, |a, b| if a > b { a } else { b })
-            }
-            #[inline(always)]
-            fn min(self, other: Self) -> Self {
-                self.zip(other, $min)
-            }
-            #[inline(always)]
-            fn max(self, other: Self) -> Self {
-                self.zip(other, $max)
-            }
-            #[inline(always)]
-            fn abs(self) -> Self {
-                self.map($abs)
-            }
-            #[inline(always)]
-            fn neg(self) -> Self {
-                self.map($neg)
+            methods! {
+                set(self, value: $item) -> Self = Array([value; N]);
+                add(self, other: Self) -> Self = self.zip(other, $add);
+                sub(self, other: Self) -> Self = self.zip(other, $sub);
+                mul(self, other: Self) -> Self = self.zip(other, $mul);
+                lower(self, other: Self) -> Self = self.zip(other, |a, b| if a < b { a } else { b });
+                upper(self, other: Self) -> Self = self.zip(other, |a, b| if a > b { a } else { b });
+                min(self, other: Self) -> Self = self.zip(other, $min);
+                max(self, other: Self) -> Self = self.zip(other, $max);
+                abs(self) -> Self = self.map($abs);
+                neg(self) -> Self = self.map($neg);
             }
         }
     };
@@ -291,48 +288,27 @@ macro_rules! array_float {
             |a, b| if a.is_nan() || a > b { a } else { b }
         );
         impl<const N: usize> FloatVector<$item> for Array<$item, N> {
-            #[inline(always)]
-            fn div(self, other: Self) -> Self {
-                self.zip(other, |a, b| a / b)
-            }
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                self.map(<$item>::sqrt)
-            }
-            #[inline(always)]
-            fn fma(self, factor: Self, term: Self) -> Self {
-                // Without the instruction `mul_add` is a library call: 30 times slower than two roundings.
-                let fused = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
-                Array(std::array::from_fn(|lane| {
-                    let (a, b, c) = (self.0[lane], factor.0[lane], term.0[lane]);
-                    if fused { a.mul_add(b, c) } else { a * b + c }
-                }))
-            }
-            #[inline(always)]
-            fn and(self, other: Self) -> Self {
-                self.zip(other, |a, b| <$item>::from_bits(a.to_bits() & b.to_bits()))
-            }
-            #[inline(always)]
-            fn or(self, other: Self) -> Self {
-                self.zip(other, |a, b| <$item>::from_bits(a.to_bits() | b.to_bits()))
-            }
-            #[inline(always)]
-            fn exponent_down(self) -> Self {
-                self.map(|a| <$item>::from_bits(a.to_bits() >> $mantissa))
-            }
-            #[inline(always)]
-            fn exponent_up(self) -> Self {
-                self.map(|a| <$item>::from_bits(a.to_bits() << $mantissa))
-            }
-            #[inline(always)]
-            fn where_less(self, other: Self, yes: Self, no: Self) -> Self {
-                let pick = |lane: usize| if self.0[lane] < other.0[lane] { yes.0[lane] } else { no.0[lane] };
-                Array(std::array::from_fn(pick))
-            }
-            #[inline(always)]
-            fn where_equal(self, other: Self, yes: Self, no: Self) -> Self {
-                let pick = |lane: usize| if self.0[lane] == other.0[lane] { yes.0[lane] } else { no.0[lane] };
-                Array(std::array::from_fn(pick))
+            methods! {
+                div(self, other: Self) -> Self = self.zip(other, |a, b| a / b);
+                sqrt(self) -> Self = self.map(<$item>::sqrt);
+                fma(self, factor: Self, term: Self) -> Self = {
+                    // Without the instruction `mul_add` is a library call: 30 times slower than two roundings.
+                    let fused = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+                    Array(std::array::from_fn(|lane| {
+                        let (a, b, c) = (self.0[lane], factor.0[lane], term.0[lane]);
+                        if fused { a.mul_add(b, c) } else { a * b + c }
+                    }))
+                };
+                and(self, other: Self) -> Self =
+                    self.zip(other, |a, b| <$item>::from_bits(a.to_bits() & b.to_bits()));
+                or(self, other: Self) -> Self =
+                    self.zip(other, |a, b| <$item>::from_bits(a.to_bits() | b.to_bits()));
+                exponent_down(self) -> Self = self.map(|a| <$item>::from_bits(a.to_bits() >> $mantissa));
+                exponent_up(self) -> Self = self.map(|a| <$item>::from_bits(a.to_bits() << $mantissa));
+                where_less(self, other: Self, yes: Self, no: Self) -> Self =
+                    self.pick(other, yes, no, |a, b| a < b);
+                where_equal(self, other: Self, yes: Self, no: Self) -> Self =
+                    self.pick(other, yes, no, |a, b| a == b);
             }
         }
     };

@@ -137,9 +137,9 @@ fn an_edit_of_code_the_fused_processor_kernels_run_changes_their_versions() {
         ("kernels/fused/acts.rs", "if LEFT { (read, held) }", "if LEFT { (held, read) }"),
         ("kernels/fused/program.rs", "ASIDE: usize = PRODUCT + 1", "ASIDE: usize = PRODUCT + 2"),
         ("kernels/elementwise/math.rs", "BIAS: f64 = 127.0", "BIAS: f64 = 128.0"),
-        ("kernels/elementwise/ops.rs", "if 0.0 > a {", "if 0.0 >= a {"),
+        ("kernels/elementwise/ops.rs", "either(0.0 > a", "either(0.0 >= a"),
         ("simd.rs", "MAX_LANES: usize = 16", "MAX_LANES: usize = 32"),
-        ("simd/x86.rs", "REGISTERS: usize = 32", "REGISTERS: usize = 31"),
+        ("simd/x86.rs", "32 registers", "31 registers"),
     ];
     let ends = [
         ("kernels/fused/ends.rs", "const TILE: usize = 2048", "const TILE: usize = 1024"),
@@ -187,22 +187,29 @@ fn an_edit_of_code_or_shaders_gpu_kernels_run_changes_their_versions() {
     let registers =
         ("kernels/matmul/registers.rs", "[\"x\", \"y\", \"z\", \"w\"]", "[\"x\", \"y\", \"w\", \"z\"]");
     let text = ("kernels/matmul/blocked.wgsl", "$SUMS", "$LEFT");
-    each_changes(&copy, "wgpu", "matmul::blocked", &[program, head, layout, registers, text]);
+    let main = ("kernels/main.wgsl", "workgroup_id", "workgroup_number");
+    let tile = ("kernels/matmul/tile.wgsl", "rows", "lines");
+    each_changes(&copy, "wgpu", "matmul::blocked", &[program, head, layout, registers, text, main, tile]);
     let stage = ("kernels/reduce/stage.rs", "LONGEST_WALK: u64 = 1 << 15", "LONGEST_WALK: u64 = 1 << 14");
     let fold = ("kernels/reduce/fold.rs", "s.sum + $F(value)", "s.sum - $F(value)");
     let walk = ("kernels/reduce/walk.wgsl", "stride", "step");
     let tree = ("kernels/reduce/tree.wgsl", "workgroupBarrier", "storageBarrier");
-    each_changes(&copy, "wgpu", "reduce::tree", &[stage, fold, walk, tree, program]);
+    each_changes(&copy, "wgpu", "reduce::tree", &[stage, fold, walk, tree, program, main]);
     each_changes(&copy, "wgpu", "reduce::twopass", &[stage, fold, walk, tree, program]);
-    let recipe = ("kernels/fused/recipe.rs", "alias T = {element}", "alias U = {element}");
-    let ops = ("kernels/elementwise/ops.wgsl", "fn op_add", "fn op_plus");
+    let recipe = ("kernels/elementwise/shader.rs", "alias T = {element}", "alias U = {element}");
+    let ops = ("kernels/elementwise/arithmetic.wgsl", "fn op_add", "fn op_plus");
     let step = ("kernels/fused/reduce.rs", "step.params.resize(15, 0)", "step.params.resize(14, 0)");
     each_changes(&copy, "wgpu", "fused::reduce", &[recipe, ops, step, program]);
     let function = ("kernels/fused/recipe.rs", "fn recipe({single})", "fn other({single})");
     each_changes(&copy, "wgpu", "fused::product", &[function, ops, program]);
     let planes = ("kernels/transpose/mod.rs", "axis.to / side", "axis.to * side");
-    each_changes(&copy, "wgpu", "transpose::tiled", &[planes, program]);
-    each_changes(&copy, "wgpu", "transpose::registers", &[planes, program]);
+    let block = ("kernels/transpose/planes.wgsl", "from_base", "from_start");
+    each_changes(&copy, "wgpu", "transpose::tiled", &[planes, block, program, main]);
+    each_changes(&copy, "wgpu", "transpose::registers", &[planes, block, program, main]);
+    let walk = ("kernels/elementwise/walk.wgsl", "at < count", "at <= count");
+    for kernel in ["elementwise::vector", "elementwise::broadcast", "fused::vector", "transpose::naive"] {
+        each_changes(&copy, "wgpu", kernel, &[walk, program, main]);
+    }
 }
 
 #[test]
@@ -266,7 +273,7 @@ fn editing_a_kernel_changes_no_sibling_that_does_not_run_it() {
         &["reduce::columns"],
     );
     only("cpu", "fused/gemm.rs", "[0, 256, 96]", "[0, 256, 97]", &["fused::gemm"]);
-    only("wgpu", "matmul/direct.wgsl", "main", "other", &["matmul::direct"]);
+    only("wgpu", "matmul/direct.wgsl", "WX", "WZ", &["matmul::direct"]);
     only("wgpu", "fused/vector.rs", "first * each", "first + each", &["fused::vector"]);
     only("wgpu", "reduce/serial.rs", "[64, 32, 128, 256]", "[32, 64, 128, 256]", &["reduce::serial"]);
     only("wgpu", "transpose/naive.rs", "7 * problem", "8 * problem", &["transpose::naive"]);

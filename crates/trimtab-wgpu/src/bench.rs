@@ -4,6 +4,8 @@ use crate::device::GpuDevice;
 use crate::engine::{Engine, GRACE, Trouble, status_error};
 use crate::memory::GpuBuffer;
 use crate::open::lock;
+use crate::prepare::Prepared;
+use crate::together::Ready;
 use crate::tolerance::tolerance;
 use std::sync::Arc;
 use trimtab_core::{Bench, Failure, FailureKind, KernelId, LaunchError, Nanos, Point, Problem, Sample};
@@ -112,24 +114,16 @@ impl Bench for GpuBench<'_> {
         engine.transfers().map_err(untried)?;
         let _alone = lock(&engine.measuring);
         engine.idle(open).map_err(|trouble| self.failure(trouble, timeout))?;
-        if self.bed.is_none() {
-            self.bed = Some(self.make_bed()?);
-        }
+        let bed = match self.bed.take() {
+            Some(bed) => bed,
+            None => self.make_bed()?,
+        };
+        let bed = self.bed.insert(bed);
         let prepared = self.device.prepare(kernel, &self.problem, point);
         let prepared = prepared.map_err(|refused| Failure::new(refused.kind, refused.error.to_string()))?;
         let known = self.checked.iter().position(|known| (known.kernel, known.point) == (kernel, *point));
-        let outcome = match &mut self.bed {
-            Some(bed) => run(
-                engine,
-                &self.problem,
-                &prepared,
-                bed,
-                known.map(|at| self.checked[at].each),
-                iterations,
-                timeout,
-            ),
-            None => return Err(Failure::new(FailureKind::Untried, "there are no operands")),
-        };
+        let each = known.map(|at| self.checked[at].each);
+        let outcome = run(engine, &self.problem, &prepared, bed, each, iterations, timeout);
         let sample = outcome.map_err(|stopped| match stopped {
             Stopped::Trouble(trouble) => self.failure(trouble, timeout),
             Stopped::Wrong(message) => Failure::new(FailureKind::Wrong, message),
@@ -158,7 +152,7 @@ impl<T: Into<Trouble>> From<T> for Stopped {
 fn run(
     engine: &Arc<Engine>,
     problem: &Problem,
-    prepared: &crate::prepare::Prepared,
+    prepared: &Arc<Prepared>,
     bed: &mut Bed,
     known: Option<Nanos>,
     iterations: u32,
@@ -179,10 +173,10 @@ fn run(
             compiled_in = prepared.built_in().map(|built| Nanos(built.0 + excess.0));
             engine.poison(&bed.out, problem.dtype())?;
             let watch = Stopwatch::start();
-            let operands = (&inputs[..], &bed.out);
-            let (status, _) = engine.run(prepared, operands, None, None, timeout, engine.path())?;
+            let launch = Ready { prepared: Arc::clone(prepared), inputs: inputs.clone(), out: &bed.out };
+            let (statuses, _) = engine.run(&[launch], None, true, None, timeout, engine.path())?;
             let each = watch.elapsed();
-            status_error(status, problem)?;
+            statuses.into_iter().try_for_each(|status| status_error(status, problem))?;
             engine.read_by(engine.path(), &bed.out, bed.operands.out.slice_mut().into_bytes())?;
             bed.expected
                 .check_within(problem, &bed.operands.out, tolerance(problem))

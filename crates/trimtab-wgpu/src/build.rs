@@ -100,28 +100,18 @@ impl Pipelines {
 
 fn build(open: &Open, text: &str, step: &Dispatch) -> Built {
     let device = &open.device;
-    let entry = |(number, binding): (usize, &Binding)| wgpu::BindGroupLayoutEntry {
-        binding: binding_number(number),
+    let entry = |binding: u32, ty: wgpu::BufferBindingType| wgpu::BindGroupLayoutEntry {
+        binding,
         visibility: wgpu::ShaderStages::COMPUTE,
-        ty: wgpu::BindingType::Buffer {
-            ty: wgpu::BufferBindingType::Storage { read_only: !binding.writes },
-            has_dynamic_offset: false,
-            min_binding_size: None,
-        },
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
         count: None,
     };
-    let mut entries: Vec<_> = step.bindings.iter().enumerate().map(entry).collect();
+    let storage = |(number, binding): (usize, &Binding)| {
+        entry(binding_number(number), wgpu::BufferBindingType::Storage { read_only: !binding.writes })
+    };
+    let mut entries: Vec<_> = step.bindings.iter().enumerate().map(storage).collect();
     if !step.params.is_empty() {
-        entries.push(wgpu::BindGroupLayoutEntry {
-            binding: PARAMS_BINDING,
-            visibility: wgpu::ShaderStages::COMPUTE,
-            ty: wgpu::BindingType::Buffer {
-                ty: wgpu::BufferBindingType::Uniform,
-                has_dynamic_offset: false,
-                min_binding_size: None,
-            },
-            count: None,
-        });
+        entries.push(entry(PARAMS_BINDING, wgpu::BufferBindingType::Uniform));
     }
     let layout =
         device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });

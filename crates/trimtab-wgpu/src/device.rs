@@ -5,15 +5,15 @@ use crate::engine::{Engine, engines};
 use crate::kernels::{self, Kernels};
 use crate::memory::{BufferUse, GpuBuffer, MemoryUse};
 use crate::prepare::Prepared;
-use crate::program::{Gpu, Program, Writer};
+use crate::program::{Gpu, Needs, Program, Writer};
 use crate::strategy;
 use crate::transfer::TransferPath;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock};
 use trimtab_core::{
-    AnyKernel, Bench, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo,
-    KernelTable, LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, Work,
+    AnyKernel, Bench, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, KernelTable,
+    LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, Work,
 };
 use trimtab_operands::{
     Batch, Buffer, Executor, HostLaunch, Launch, Reference, Slice, SliceMut, Wait, operand_name, stand_ins,
@@ -228,10 +228,8 @@ impl GpuDevice {
         }
         let told = self.engine.told().ok()?;
         let dtype = problem.dtype()?;
-        match dtype {
-            DType::F16 if !told.f16 => return Some(Decline::because("the adapter has no 16-bit floats")),
-            DType::F64 if !told.f64 => return Some(Decline::because("the adapter has no 64-bit floats")),
-            _ => (),
+        if let Some(what) = Needs::of(dtype).missing_on(told) {
+            return Some(Decline::from(format!("the adapter has no {what}")));
         }
         let (lens, out) = (problem.input_lens(), problem.out_len());
         let named = lens.as_slice().iter().enumerate().map(|(place, &len)| (operand_name(place), len));

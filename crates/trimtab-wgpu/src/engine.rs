@@ -6,15 +6,14 @@ use crate::open::{Open, lock};
 use crate::prepare::{Buffers, Prepared};
 use crate::probe;
 use crate::program::{Program, STATUS_DIVISION, STATUS_OVERFLOW};
-use crate::run::{Clock, Timing};
-use crate::transfer::{CHUNK_BYTES, Mapping, TransferPath};
+use crate::run::Clock;
+use crate::transfer::TransferPath;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use trimtab_core::{
     AdapterFacts, BinaryOp, DType, DeviceFacts, ElementwiseOp, LaunchError, Nanos, Problem, Rates, Transfers,
 };
-use trimtab_tune::Stopwatch;
 
 /// The longest a call waits for the device. Watchdogs of graphics drivers give up after 2 to 10 seconds.
 pub(crate) const LONGEST_LAUNCH: Nanos = Nanos::from_millis(60_000);
@@ -167,12 +166,7 @@ impl Engine {
     /// Waits until nothing runs; a little for a kernel that was given up.
     pub(crate) fn idle(&self, open: &Open) -> Result<(), Trouble> {
         self.is_answering(open)?;
-        let last = {
-            let mut under_way = lock(&self.under_way);
-            let last = under_way.pop_back();
-            under_way.clear();
-            last
-        };
+        let last = lock(&self.under_way).drain(..).next_back();
         match last {
             Some(last) => self.finish(open, &last, LONGEST_LAUNCH),
             None => Ok(()),
@@ -209,99 +203,9 @@ impl Engine {
     pub(crate) fn own(&self, prepared: &Prepared) -> Result<Own, LaunchError> {
         let scratch = prepared.scratch.iter().map(|&bytes| self.take(BufferUse::Storage, bytes));
         let scratch = scratch.collect::<Result<_, _>>()?;
-        let status = match prepared.has_status {
-            true => Some(self.take(BufferUse::Storage, STATUS_BYTES as u64)?),
-            false => None,
-        };
+        let status = || self.take(BufferUse::Storage, STATUS_BYTES as u64);
+        let status = prepared.has_status.then(status).transpose()?;
         Ok(Own { scratch, status })
-    }
-
-    /// Runs a program once on buffers and, where asked, reads the result into the processor's memory. Gives the status and,
-    /// with a clock, the device's time.
-    pub(crate) fn run(
-        &self,
-        prepared: &Prepared,
-        (inputs, out): (&[&GpuBuffer], &GpuBuffer),
-        result: Option<&mut [u8]>,
-        clock: Option<&Clock>,
-        timeout: Nanos,
-        path: TransferPath,
-    ) -> Result<(u32, Option<Nanos>), Trouble> {
-        let open = self.open()?;
-        self.idle(open)?;
-        let own = self.own(prepared)?;
-        let groups = prepared.bind(open, &own.with(inputs, out))?;
-        let in_place = path == TransferPath::InPlace;
-        // Where buffers cannot be mapped, status and result leave through one staging buffer in the same submission.
-        let bytes = result.as_ref().map_or(0, |result| result.len());
-        let fused = if bytes <= CHUNK_BYTES { bytes } else { 0 };
-        let staging = match !in_place && (own.status.is_some() || fused > 0) {
-            true => Some(self.take(BufferUse::Down, (STATUS_BYTES + fused) as u64)?),
-            false => None,
-        };
-        let timing = clock.map(|clock| self.timing(clock)).transpose()?;
-        let watch = timing.as_ref().map(|_| Stopwatch::start());
-        let submission = open.caught(|| {
-            let mut encoder = open.device.create_command_encoder(&Default::default());
-            if let Some(status) = &own.status {
-                encoder.clear_buffer(&status.buffer, 0, None);
-            }
-            let descriptor = timing.as_ref().map(Timing::descriptor).unwrap_or_default();
-            prepared.encode(&mut encoder.begin_compute_pass(&descriptor), &groups);
-            if let Some(timing) = &timing {
-                timing.resolve(&mut encoder);
-            }
-            if let Some(staging) = &staging {
-                if let Some(status) = &own.status {
-                    encoder.copy_buffer_to_buffer(&status.buffer, 0, &staging.buffer, 0, 4);
-                }
-                if fused > 0 {
-                    let whole = (fused as u64).next_multiple_of(4);
-                    encoder.copy_buffer_to_buffer(
-                        &out.buffer,
-                        0,
-                        &staging.buffer,
-                        STATUS_BYTES as u64,
-                        whole,
-                    );
-                }
-            }
-            open.queue.submit([encoder.finish()])
-        })?;
-        self.finish(open, &submission, timeout)?;
-        let elapsed = match (&timing, watch) {
-            (Some(timing), Some(watch)) => {
-                let wall = watch.elapsed();
-                timing.elapsed(open, submission.clone(), wall)?
-            }
-            _ => None,
-        };
-        let mut word = [0u8; 4];
-        match (staging, result) {
-            (Some(staging), result) => {
-                let mapping = Mapping::request(open, &staging, wgpu::MapMode::Read, STATUS_BYTES + fused)?;
-                let mapped = mapping.wait(open, Some(submission))?;
-                if own.status.is_some() {
-                    mapped.read(0..4, &mut word)?;
-                }
-                match result {
-                    Some(result) if fused > 0 => {
-                        mapped.read(STATUS_BYTES..STATUS_BYTES + fused, result)?;
-                    }
-                    Some(result) => self.read_by(TransferPath::Staged, out, result)?,
-                    None => (),
-                }
-            }
-            (None, result) => {
-                if let Some(status) = &own.status {
-                    self.read_by(path, status, &mut word)?;
-                }
-                if let Some(result) = result {
-                    self.read_by(path, out, result)?;
-                }
-            }
-        }
-        Ok((u32::from_le_bytes(word), elapsed))
     }
 
     /// Overwrites a result with values no kernel produces here, so that one that is not written shows.
@@ -318,15 +222,14 @@ impl Engine {
             let _ = slot.set(buffer);
         }
         let Some(source) = slot.get() else { return Ok(()) };
-        open.caught(|| {
-            let mut encoder = open.device.create_command_encoder(&Default::default());
-            let whole = out.bytes().next_multiple_of(4);
+        let whole = out.bytes().next_multiple_of(4);
+        let submitted = open.submit(|encoder| {
             for first in (0..whole).step_by(POISON_BYTES as usize) {
                 let bytes = POISON_BYTES.min(whole - first);
                 encoder.copy_buffer_to_buffer(&source.buffer, 0, &out.buffer, first, bytes);
             }
-            open.queue.submit([encoder.finish()]);
-        })
+        });
+        submitted.map(drop)
     }
 
     /// Makes the device unusable, as a driver that crashed does.
@@ -360,6 +263,8 @@ pub(crate) fn status_error(status: u32, problem: &Problem) -> Result<(), LaunchE
 mod tests {
     use super::*;
     use crate::program::{BindTarget, Binding, Dispatch, Needs};
+    use crate::together::Ready;
+    use crate::transfer::CHUNK_BYTES;
 
     /// Builds one pipeline with what an earlier process kept; gives what to keep.
     fn build_with(engine: &Engine, kept: Option<Vec<u8>>) -> Option<Vec<u8>> {
@@ -441,7 +346,7 @@ mod tests {
                 TransferPath::Staged => vec![TransferPath::Staged],
             };
             for words in [1u32, 1000, CHUNK_BYTES as u32 / 4, CHUNK_BYTES as u32 / 4 + 1] {
-                let prepared = engine.prepare(&counts(words)).unwrap();
+                let prepared = Arc::new(engine.prepare(&counts(words)).unwrap());
                 for &path in &paths {
                     for (start, status) in [(8u32, 0), (7, STATUS_OVERFLOW)] {
                         let data: Vec<u32> = (start..start + words).collect();
@@ -450,12 +355,13 @@ mod tests {
                         engine.write_by(path, &from, bytemuck::cast_slice(&data)).unwrap();
                         let mut result = vec![0u32; words as usize];
                         let out = Some(bytemuck::cast_slice_mut(&mut result));
-                        let operands = (&[&from][..], &to);
-                        let ran = engine.run(&prepared, operands, out, engine.clock(), LONGEST_LAUNCH, path);
-                        assert_eq!(ran.unwrap().0, status, "{words} {path:?}");
+                        let prepared = Arc::clone(&prepared);
+                        let launch = [Ready { prepared, inputs: vec![&from], out: &to }];
+                        let ran = engine.run(&launch, out, true, engine.clock(), LONGEST_LAUNCH, path);
+                        assert_eq!(ran.unwrap().0, [status], "{words} {path:?}");
                         assert!(data.iter().zip(&result).all(|(a, b)| a + 1 == *b), "{words} {path:?}");
-                        let ran = engine.run(&prepared, operands, None, None, LONGEST_LAUNCH, path);
-                        assert_eq!(ran.unwrap(), (status, None), "{words} {path:?}");
+                        let ran = engine.run(&launch, None, true, None, LONGEST_LAUNCH, path);
+                        assert_eq!(ran.unwrap(), (vec![status], None), "{words} {path:?}");
                     }
                 }
             }

@@ -42,24 +42,14 @@ impl Executor for GpuDevice {
         let Batch { launches, read, wait } = batch;
         let read = read.map(SliceMut::into_bytes);
         let ready = launches.iter().map(|launch| self.ready(launch)).collect::<Result<Vec<_>, _>>()?;
-        match (&ready[..], wait) {
-            // One launch is timed by the device's clock, and reads back in the way that is best for one.
-            ([one], Wait::Done | Wait::Timed) => {
-                let clock = if wait == Wait::Timed { self.engine.clock() } else { None };
-                let operands = (&one.inputs[..], one.out);
-                let path = self.engine.path();
-                let (status, elapsed) =
-                    self.engine.run(&one.prepared, operands, read, clock, LONGEST_LAUNCH, path)?;
-                status_error(status, launches[0].problem).map(|()| elapsed)
-            }
-            _ => {
-                let waits = wait != Wait::Later;
-                let statuses = self.engine.run_together(&ready, read, waits, LONGEST_LAUNCH)?;
-                let told = statuses.iter().zip(launches);
-                told.into_iter().try_for_each(|(&status, launch)| status_error(status, launch.problem))?;
-                Ok(None)
-            }
-        }
+        // One launch is timed by the device's clock.
+        let clock = if wait == Wait::Timed && ready.len() == 1 { self.engine.clock() } else { None };
+        let waits = wait != Wait::Later;
+        let (statuses, elapsed) =
+            self.engine.run(&ready, read, waits, clock, LONGEST_LAUNCH, self.engine.path())?;
+        let mut told = statuses.iter().zip(launches);
+        told.try_for_each(|(&status, launch)| status_error(status, launch.problem))?;
+        Ok(elapsed)
     }
 
     fn wait(&self) -> Result<(), LaunchError> {

@@ -4,8 +4,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use trimtab_core::panic_message;
-use trimtab_core::{LaunchError, Nanos};
+use trimtab_core::{LaunchError, Nanos, panic_message};
 
 thread_local! {
     /// What wgpu complained about on this thread. wgpu reports errors on the thread that made the call, so this tells whose
@@ -109,6 +108,18 @@ impl Open {
             (Err(panic), None) => one_line(&panic_message(panic.as_ref())),
         };
         Err(LaunchError::Kernel(self.lost().unwrap_or(message)))
+    }
+
+    /// Records commands and hands them to the device.
+    pub(crate) fn submit(
+        &self,
+        record: impl FnOnce(&mut wgpu::CommandEncoder),
+    ) -> Result<wgpu::SubmissionIndex, LaunchError> {
+        self.caught(|| {
+            let mut encoder = self.device.create_command_encoder(&Default::default());
+            record(&mut encoder);
+            self.queue.submit([encoder.finish()])
+        })
     }
 
     /// Waits for a submission, or for everything submitted so far; `false` if it takes longer than the time-out.

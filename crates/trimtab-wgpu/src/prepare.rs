@@ -168,21 +168,13 @@ impl Prepared {
         open.caught(|| open.device.create_bind_group(&descriptor))
     }
 
-    /// Writes the steps into a pass.
-    pub(crate) fn encode(&self, pass: &mut wgpu::ComputePass<'_>, groups: &[wgpu::BindGroup]) {
+    /// Writes the steps into a pass, with or without their work.
+    pub(crate) fn encode(&self, pass: &mut wgpu::ComputePass<'_>, groups: &[wgpu::BindGroup], works: bool) {
         for (step, group) in self.steps.iter().zip(groups) {
             pass.set_pipeline(&step.built.pipeline);
             pass.set_bind_group(0, group, &[]);
-            pass.dispatch_workgroups(step.groups[0], step.groups[1], step.groups[2]);
-        }
-    }
-
-    /// Writes the steps into a pass, without any work.
-    pub(crate) fn encode_nothing(&self, pass: &mut wgpu::ComputePass<'_>, groups: &[wgpu::BindGroup]) {
-        for (step, group) in self.steps.iter().zip(groups) {
-            pass.set_pipeline(&step.built.pipeline);
-            pass.set_bind_group(0, group, &[]);
-            pass.dispatch_workgroups(0, 1, 1);
+            let [x, y, z] = if works { step.groups } else { [0, 1, 1] };
+            pass.dispatch_workgroups(x, y, z);
         }
     }
 }

@@ -156,13 +156,12 @@ fn facts(adapter: &wgpu::Adapter, info: &wgpu::AdapterInfo, index: usize) -> Dev
 /// Backend, model, driver and its build, and the limits kernels are chosen by: the same chip under another API or driver
 /// is another device.
 fn fingerprint(info: &wgpu::AdapterInfo, told: &AdapterFacts) -> Fingerprint {
-    let pci = if info.device_pci_bus_id.is_empty() { "" } else { &info.device_pci_bus_id };
     let subgroup = told.subgroup.map_or("none".to_string(), |(least, most)| format!("{least}-{most}"));
     let parts = [
         format!("gpu/{}", told.backend),
         info.name.clone(),
         format!("{:04x}:{:04x}", info.vendor, info.device),
-        pci.to_string(),
+        info.device_pci_bus_id.clone(),
         told.driver.clone(),
         told.driver_info.clone(),
         format!("wg{}x{}", told.max_invocations, told.workgroup_memory.0),

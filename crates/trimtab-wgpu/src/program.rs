@@ -2,7 +2,7 @@
 //! programs can be written, validated and translated on a machine without one.
 
 use std::borrow::Cow;
-use trimtab_core::{AdapterFacts, AnyKernel, Context, LaunchError, Point, Problem};
+use trimtab_core::{AdapterFacts, AnyKernel, Context, DType, LaunchError, Point, Problem};
 
 /// The most words of parameters a step has.
 pub const MAX_PARAMS: usize = 64;
@@ -123,6 +123,23 @@ pub struct Needs {
     pub subgroups: bool,
 }
 
+impl Needs {
+    /// What elements of that type need.
+    pub const fn of(dtype: DType) -> Needs {
+        Needs { f16: matches!(dtype, DType::F16), f64: matches!(dtype, DType::F64), subgroups: false }
+    }
+
+    /// The first of them an adapter does not have.
+    pub fn missing_on(self, adapter: &AdapterFacts) -> Option<&'static str> {
+        let missing = [
+            (self.f16 && !adapter.f16, "16-bit floats"),
+            (self.f64 && !adapter.f64, "64-bit floats"),
+            (self.subgroups && adapter.subgroup.is_none(), "subgroups"),
+        ];
+        missing.into_iter().find_map(|(is, what)| is.then_some(what))
+    }
+}
+
 /// The steps that compute a problem, in order; a step sees what the ones before it wrote.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
@@ -164,64 +181,45 @@ impl Program {
     /// The first limit of the adapter this program breaks: Vulkan drivers do not refuse such a kernel, they crash or
     /// write nothing.
     pub fn check(&self, adapter: &AdapterFacts) -> Result<(), LaunchError> {
-        let over = |what: &str, found: u64, limit: u64| {
-            Err(LaunchError::Kernel(format!("{what} is {found}, the adapter's limit is {limit}")))
-        };
-        if self.steps.len() > MAX_STEPS {
-            return over("the number of steps", self.steps.len() as u64, MAX_STEPS as u64);
-        }
-        if self.scratch.len() > MAX_SCRATCH {
-            return over("the number of scratch buffers", self.scratch.len() as u64, MAX_SCRATCH as u64);
-        }
-        for &bytes in &self.scratch {
-            if bytes > adapter.max_buffer.0.min(adapter.max_binding.0) {
-                return over("a scratch buffer", bytes, adapter.max_buffer.0.min(adapter.max_binding.0));
-            }
-        }
+        let most_scratch = adapter.max_buffer.0.min(adapter.max_binding.0);
+        let mut measures = vec![
+            ("the number of steps", self.steps.len() as u64, MAX_STEPS as u64),
+            ("the number of scratch buffers", self.scratch.len() as u64, MAX_SCRATCH as u64),
+        ];
+        measures.extend(self.scratch.iter().map(|&bytes| ("a scratch buffer", bytes, most_scratch)));
         for step in &self.steps {
-            let invocations: u64 = step.workgroup.iter().map(|&size| u64::from(size)).product();
-            if invocations > u64::from(adapter.max_invocations) {
-                return over("a workgroup", invocations, u64::from(adapter.max_invocations));
-            }
+            let invocations = step.workgroup.iter().map(|&size| u64::from(size)).product();
+            measures.push(("a workgroup", invocations, adapter.max_invocations.into()));
             for axis in 0..3 {
-                if step.workgroup[axis] > adapter.max_workgroup[axis] {
-                    let limit = u64::from(adapter.max_workgroup[axis]);
-                    return over("a side of a workgroup", u64::from(step.workgroup[axis]), limit);
-                }
-                if step.groups[axis] > adapter.max_groups {
-                    let limit = u64::from(adapter.max_groups);
-                    return over("the number of workgroups", u64::from(step.groups[axis]), limit);
-                }
+                let (side, limit) = (step.workgroup[axis], adapter.max_workgroup[axis]);
+                measures.push(("a side of a workgroup", side.into(), limit.into()));
+                let (groups, limit) = (step.groups[axis], adapter.max_groups);
+                measures.push(("the number of workgroups", groups.into(), limit.into()));
             }
-            if u64::from(step.workgroup_bytes) > adapter.workgroup_memory.0 {
-                let limit = adapter.workgroup_memory.0;
-                return over("workgroup memory in bytes", u64::from(step.workgroup_bytes), limit);
+            let parts = step.bindings.iter().filter_map(|binding| binding.part);
+            let part = |(_, bytes)| ("a part of a buffer in bytes", bytes, adapter.max_binding.0);
+            measures.extend([
+                ("workgroup memory in bytes", step.workgroup_bytes.into(), adapter.workgroup_memory.0),
+                ("the number of parameters", step.params.len() as u64, MAX_PARAMS as u64),
+                ("the number of buffers", step.bindings.len() as u64, MAX_BINDINGS as u64),
+            ]);
+            measures.extend(parts.clone().map(part));
+            let alignment = adapter.offset_alignment;
+            if let Some((first, _)) =
+                parts.clone().find(|(first, _)| first % u64::from(alignment.max(1)) != 0)
+            {
+                return Err(LaunchError::Kernel(format!("byte {first} is not a multiple of {alignment}")));
             }
-            if step.params.len() > MAX_PARAMS {
-                return over("the number of parameters", step.params.len() as u64, MAX_PARAMS as u64);
-            }
-            if step.bindings.len() > MAX_BINDINGS {
-                return over("the number of buffers", step.bindings.len() as u64, MAX_BINDINGS as u64);
-            }
-            for (first, bytes) in step.bindings.iter().filter_map(|binding| binding.part) {
-                if bytes > adapter.max_binding.0 {
-                    return over("a part of a buffer in bytes", bytes, adapter.max_binding.0);
-                }
-                if first % u64::from(adapter.offset_alignment.max(1)) != 0 {
-                    let message = format!("byte {first} is not a multiple of {}", adapter.offset_alignment);
-                    return Err(LaunchError::Kernel(message));
-                }
-            }
-            let lacks = [
-                (step.needs.f16 && !adapter.f16, "16-bit floats"),
-                (step.needs.f64 && !adapter.f64, "64-bit floats"),
-                (step.needs.subgroups && adapter.subgroup.is_none(), "subgroups"),
-            ];
-            if let Some((_, what)) = lacks.into_iter().find(|(lacks, _)| *lacks) {
+            if let Some(what) = step.needs.missing_on(adapter) {
                 return Err(LaunchError::Kernel(format!("the adapter has no {what}")));
             }
         }
-        Ok(())
+        match measures.into_iter().find(|(_, found, limit)| found > limit) {
+            None => Ok(()),
+            Some((what, found, limit)) => {
+                Err(LaunchError::Kernel(format!("{what} is {found}, the adapter's limit is {limit}")))
+            }
+        }
     }
 }
 

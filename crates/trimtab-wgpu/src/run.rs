@@ -181,11 +181,9 @@ impl Engine {
     /// The readings around a pass without work.
     fn empty_pass(&self, open: &Open, clock: &Clock) -> Result<[u64; 2], Trouble> {
         let timing = self.timing(clock)?;
-        let submission = open.caught(|| {
-            let mut encoder = open.device.create_command_encoder(&Default::default());
+        let submission = open.submit(|encoder| {
             drop(encoder.begin_compute_pass(&timing.descriptor()));
-            timing.resolve(&mut encoder);
-            open.queue.submit([encoder.finish()])
+            timing.resolve(encoder);
         })?;
         self.finish(open, &submission, LONGEST_LAUNCH)?;
         Ok(timing.times(open, submission)?)
@@ -213,10 +211,7 @@ impl Engine {
             }
             let ran = self.submission(open, prepared, groups, now, timeout)?;
             total.wall.0 += ran.wall.0;
-            total.device = match (total.device, ran.device) {
-                (Some(sum), Some(more)) => Some(Nanos(sum.0 + more.0)),
-                _ => None,
-            };
+            total.device = total.device.zip(ran.device).map(|(sum, more)| Nanos(sum.0 + more.0));
         }
         Ok(total)
     }
@@ -235,7 +230,7 @@ impl Engine {
             let descriptor = timing.as_ref().map(Timing::descriptor).unwrap_or_default();
             let mut pass = encoder.begin_compute_pass(&descriptor);
             for _ in 0..runs {
-                prepared.encode(&mut pass, groups);
+                prepared.encode(&mut pass, groups, true);
             }
             drop(pass);
             if let Some(timing) = &timing {
@@ -286,11 +281,8 @@ impl Engine {
         match (ran.device, self.clock()) {
             (Some(_), Some(clock)) => LEAST_STEPS * clock.resolution_ns,
             _ => {
-                let submit = match self.transfers.get() {
-                    Some(Ok(transfers)) => transfers.submit.0 as f64,
-                    _ => 0.0,
-                };
-                LEAST_WALL_NS.max(LEAST_LATENCIES * submit)
+                let known = self.transfers.get().and_then(|transfers| transfers.as_ref().ok());
+                LEAST_WALL_NS.max(known.map_or(0.0, |known| LEAST_LATENCIES * known.submit.0 as f64))
             }
         }
     }
@@ -304,10 +296,8 @@ impl Engine {
     ) -> Result<Nanos, Trouble> {
         let open = self.open()?;
         let watch = Stopwatch::start();
-        let submission = open.caught(|| {
-            let mut encoder = open.device.create_command_encoder(&Default::default());
-            prepared.encode_nothing(&mut encoder.begin_compute_pass(&Default::default()), groups);
-            open.queue.submit([encoder.finish()])
+        let submission = open.submit(|encoder| {
+            prepared.encode(&mut encoder.begin_compute_pass(&Default::default()), groups, false);
         })?;
         self.finish(open, &submission, timeout)?;
         Ok(watch.elapsed())

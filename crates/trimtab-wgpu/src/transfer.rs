@@ -95,25 +95,21 @@ pub(crate) struct Mapped<'a>(&'a GpuBuffer);
 impl Mapped<'_> {
     pub(crate) fn write(&self, data: &[u8]) -> Result<(), LaunchError> {
         let range = 0..(data.len() as u64).next_multiple_of(4);
-        match self.0.buffer.get_mapped_range_mut(range) {
-            Ok(mut view) => {
-                view.slice(..data.len()).copy_from_slice(data);
-                Ok(())
-            }
-            Err(error) => Err(LaunchError::Kernel(error.to_string())),
-        }
+        let view = self.0.buffer.get_mapped_range_mut(range);
+        view.map_err(refused)?.slice(..data.len()).copy_from_slice(data);
+        Ok(())
     }
 
     pub(crate) fn read(&self, from: Range<usize>, out: &mut [u8]) -> Result<(), LaunchError> {
         let range = from.start as u64..(from.end as u64).next_multiple_of(4);
-        match self.0.buffer.get_mapped_range(range) {
-            Ok(view) => {
-                out.copy_from_slice(&view[..out.len()]);
-                Ok(())
-            }
-            Err(error) => Err(LaunchError::Kernel(error.to_string())),
-        }
+        let view = self.0.buffer.get_mapped_range(range).map_err(refused)?;
+        out.copy_from_slice(&view[..out.len()]);
+        Ok(())
     }
+}
+
+fn refused(error: impl std::fmt::Display) -> LaunchError {
+    LaunchError::Kernel(error.to_string())
 }
 
 impl Drop for Mapped<'_> {
@@ -156,12 +152,10 @@ impl Engine {
             };
             let mapping = Mapping::request(open, &staging, wgpu::MapMode::Write, chunk.len())?;
             mapping.wait(open, last)?.write(chunk)?;
-            let submission = open.caught(|| {
-                let mut encoder = open.device.create_command_encoder(&Default::default());
+            let submission = open.submit(|encoder| {
                 let bytes = (chunk.len() as u64).next_multiple_of(4);
                 let first = (number * CHUNK_BYTES) as u64;
                 encoder.copy_buffer_to_buffer(&staging.buffer, 0, &to.buffer, first, bytes);
-                open.queue.submit([encoder.finish()])
             })?;
             *slot = Some((staging, submission));
         }
@@ -192,11 +186,9 @@ impl Engine {
             while asked < total && on_their_way.len() < CHUNKS_AT_ONCE {
                 let bytes = CHUNK_BYTES.min(total - asked);
                 let staging = self.take(BufferUse::Down, bytes as u64)?;
-                let submission = open.caught(|| {
-                    let mut encoder = open.device.create_command_encoder(&Default::default());
+                let submission = open.submit(|encoder| {
                     let whole = (bytes as u64).next_multiple_of(4);
                     encoder.copy_buffer_to_buffer(&from.buffer, asked as u64, &staging.buffer, 0, whole);
-                    open.queue.submit([encoder.finish()])
                 })?;
                 asked += bytes;
                 on_their_way.push_back((staging, submission));

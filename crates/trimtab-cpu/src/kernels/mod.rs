@@ -14,10 +14,20 @@ pub mod transpose;
 
 use crate::args::Cpu;
 use crate::blas::Blas;
-use trimtab_core::{AnyKernel, KernelTable};
+use trimtab_core::{AnyKernel, Bytes, DType, Flops, KernelTable, Work};
 
 /// Kernels of the CPU.
 pub type Kernels = Vec<Box<dyn AnyKernel<Cpu>>>;
+
+/// What threads do together once it is handed to them, with so many elements an instruction.
+fn shared_work(flops: Flops, bytes: Bytes, threads: u32, lanes: u32) -> Work {
+    Work { flops, bytes, launches: u32::from(threads > 1), threads, lanes, ..Work::default() }
+}
+
+/// Lanes of an element type in a vector of that many `f32` lanes.
+fn lanes_of(dtype: DType, lanes: u32) -> u32 {
+    if dtype == DType::F64 { (lanes / 2).max(1) } else { lanes }
+}
 
 /// The device's table.
 pub(crate) fn table(libraries: Vec<Blas>, users: Kernels) -> KernelTable<Cpu> {

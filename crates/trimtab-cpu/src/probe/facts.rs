@@ -193,17 +193,10 @@ fn notes(root: &Path, first: &str) -> Vec<(String, String)> {
     let product = || text(root, "sys/class/dmi/id/sys_vendor");
     note("hypervisor", virtual_machine.then(|| product().unwrap_or_else(|| "present".to_string())));
     // Processors with two kinds of cores list them here.
-    let kinds = [
-        ("performance cores", "sys/devices/cpu_core/cpus"),
-        ("efficiency cores", "sys/devices/cpu_atom/cpus"),
-    ];
-    for (name, path) in kinds {
-        note(name, text(root, path));
-    }
-    note(
-        "huge pages",
-        text(root, "sys/kernel/mm/transparent_hugepage/enabled").and_then(|modes| chosen(&modes)),
-    );
+    note("performance cores", text(root, "sys/devices/cpu_core/cpus"));
+    note("efficiency cores", text(root, "sys/devices/cpu_atom/cpus"));
+    let modes = text(root, "sys/kernel/mm/transparent_hugepage/enabled");
+    note("huge pages", modes.and_then(|modes| chosen(&modes)));
     let rapl = entries(root, "sys/class/powercap").iter().any(|path| path.contains("intel-rapl:"));
     note("energy counter", rapl.then(|| "present".to_string()));
     notes

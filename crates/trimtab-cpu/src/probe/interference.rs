@@ -81,14 +81,9 @@ fn preempted(before: Usage, after: Usage, wall: Nanos, process: bool) -> bool {
     off_core.0 as f64 > TOLERATED_SHARE * wall.0 as f64
 }
 
-#[cfg(target_os = "linux")]
+/// Ticks given to other guests since boot, where the system counts them.
 fn stolen_ticks() -> Option<u64> {
     super::state::steal_ticks(std::path::Path::new("/")).map(|(stolen, _)| stolen)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn stolen_ticks() -> Option<u64> {
-    None
 }
 
 /// Times a core was throttled since boot, where the system counts it.

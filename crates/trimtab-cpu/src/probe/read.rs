@@ -26,15 +26,11 @@ pub(super) fn number<T: FromStr>(root: &Path, path: &str) -> Option<T> {
 
 /// The entries of a folder that are `prefix` and a number, in the order of the numbers.
 pub(super) fn numbered(root: &Path, folder: &str, prefix: &str) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else { return Vec::new() };
-    let mut found: Vec<(u32, String)> = entries
-        .take(MAX_ENTRIES)
-        .filter_map(|entry| {
-            let name = entry.ok()?.file_name().into_string().ok()?;
-            let number = name.strip_prefix(prefix)?.parse().ok()?;
-            Some((number, format!("{folder}/{name}")))
-        })
-        .collect();
+    let numbered = |path: String| {
+        let number = path[folder.len() + 1..].strip_prefix(prefix)?.parse().ok()?;
+        Some((number, path))
+    };
+    let mut found: Vec<(u32, String)> = entries(root, folder).into_iter().filter_map(numbered).collect();
     found.sort_unstable();
     found.into_iter().map(|(_, path)| path).collect()
 }

@@ -98,6 +98,28 @@ pub(super) fn flush(bytes: &[u8]) {
     let _ = bytes;
 }
 
+/// A loop of multiply-adds with the vectors of an instruction set, for who found it there.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! fma_loop {
+    ($checked:ident, $features:literal, $set:ident, |$sum:ident, $factor:ident, $step:ident| $fma:expr) => {
+        pub(super) fn $checked(rounds: u32) {
+            #[target_feature(enable = $features)]
+            fn compiled(rounds: u32) {
+                let ($factor, $step) = ($set(black_box(0.999)), $set(black_box(0.001)));
+                let mut sums = [$set(black_box(0.0)); CHAINS];
+                for _ in 0..rounds {
+                    for $sum in &mut sums {
+                        *$sum = $fma;
+                    }
+                }
+                black_box(sums);
+            }
+            // SAFETY: `FmaLoop::widest` hands this function out only after the features were detected.
+            unsafe { compiled(rounds) }
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::CHAINS;
@@ -107,15 +129,12 @@ mod x86 {
     };
     use std::hint::black_box;
 
-    pub(super) fn checked_avx512(rounds: u32) {
-        // SAFETY: `FmaLoop::widest` hands this function out only after avx512f was detected.
-        unsafe { avx512(rounds) }
-    }
-
-    pub(super) fn checked_avx2(rounds: u32) {
-        // SAFETY: `FmaLoop::widest` hands this function out only after avx2 and fma were detected.
-        unsafe { avx2(rounds) }
-    }
+    fma_loop!(checked_avx512, "avx512f", _mm512_set1_ps, |sum, factor, step| _mm512_fmadd_ps(
+        *sum, factor, step
+    ));
+    fma_loop!(checked_avx2, "avx2,fma", _mm256_set1_ps, |sum, factor, step| _mm256_fmadd_ps(
+        *sum, factor, step
+    ));
 
     #[target_feature(enable = "avx512f")]
     pub(super) fn copy_avx512(from: &[u8], to: &mut [u8]) {
@@ -132,30 +151,6 @@ mod x86 {
             unsafe { _mm256_storeu_ps(to.as_mut_ptr().cast(), _mm256_loadu_ps(from.as_ptr().cast())) };
         }
     }
-
-    #[target_feature(enable = "avx512f")]
-    fn avx512(rounds: u32) {
-        let (factor, step) = (_mm512_set1_ps(black_box(0.999)), _mm512_set1_ps(black_box(0.001)));
-        let mut sums = [_mm512_set1_ps(black_box(0.0)); CHAINS];
-        for _ in 0..rounds {
-            for sum in &mut sums {
-                *sum = _mm512_fmadd_ps(*sum, factor, step);
-            }
-        }
-        black_box(sums);
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    fn avx2(rounds: u32) {
-        let (factor, step) = (_mm256_set1_ps(black_box(0.999)), _mm256_set1_ps(black_box(0.001)));
-        let mut sums = [_mm256_set1_ps(black_box(0.0)); CHAINS];
-        for _ in 0..rounds {
-            for sum in &mut sums {
-                *sum = _mm256_fmadd_ps(*sum, factor, step);
-            }
-        }
-        black_box(sums);
-    }
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -164,22 +159,7 @@ mod arm {
     use std::arch::aarch64::{vdupq_n_f32, vfmaq_f32};
     use std::hint::black_box;
 
-    pub(super) fn checked_neon(rounds: u32) {
-        // SAFETY: `FmaLoop::widest` hands this function out only after neon was detected.
-        unsafe { neon(rounds) }
-    }
-
-    #[target_feature(enable = "neon")]
-    fn neon(rounds: u32) {
-        let (factor, step) = (vdupq_n_f32(black_box(0.999)), vdupq_n_f32(black_box(0.001)));
-        let mut sums = [vdupq_n_f32(black_box(0.0)); CHAINS];
-        for _ in 0..rounds {
-            for sum in &mut sums {
-                *sum = vfmaq_f32(step, *sum, factor);
-            }
-        }
-        black_box(sums);
-    }
+    fma_loop!(checked_neon, "neon", vdupq_n_f32, |sum, factor, step| vfmaq_f32(step, *sum, factor));
 }
 
 #[cfg(test)]

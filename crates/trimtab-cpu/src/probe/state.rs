@@ -13,7 +13,7 @@ const SENSIBLE_CELSIUS: std::ops::Range<f64> = 1.0..150.0;
 
 /// The present state. `root` is `/`; tests give other trees.
 pub fn state(root: &Path) -> State {
-    let processors: Vec<String> = numbered(root, CPUS, "cpu").into_iter().take(MAX_PROCESSORS).collect();
+    let processors = processors(root);
     let (on_battery, battery_percent) = power_supply(root);
     State {
         load_1m: load(root),
@@ -31,6 +31,10 @@ pub fn state(root: &Path) -> State {
             .filter(|profile| profile.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')),
         energy_uj: energy_uj(root),
     }
+}
+
+fn processors(root: &Path) -> Vec<String> {
+    numbered(root, CPUS, "cpu").into_iter().take(MAX_PROCESSORS).collect()
 }
 
 /// A number that is finite and not negative.
@@ -111,8 +115,7 @@ fn frequency_max(root: &Path, processors: &[String]) -> Option<f64> {
 
 /// Times cores were throttled since boot.
 pub(super) fn throttle_count(root: &Path) -> Option<u64> {
-    let processors: Vec<String> = numbered(root, CPUS, "cpu").into_iter().take(MAX_PROCESSORS).collect();
-    throttles(root, &processors)
+    throttles(root, &processors(root))
 }
 
 fn throttles(root: &Path, processors: &[String]) -> Option<u64> {

@@ -30,23 +30,21 @@ impl Avx2 {
 }
 
 /// Methods that are one expression of intrinsics each.
-macro_rules! methods {
+macro_rules! intrinsics {
     ($($name:ident($self:ident $(, $arg:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
-        $(
-            #[inline(always)]
-            fn $name($self $(, $arg: $type)*) -> $out {
-                // SAFETY: a value of this type exists only where a token does, and a token only where the processor
-                // has the instructions.
-                unsafe { $body }
-            }
-        )*
+        methods! {
+            // SAFETY: a value of this type exists only where a token does, and a token only where the processor has the
+            // instructions.
+            $($name($self $(, $arg: $type)*) -> $out = unsafe { $body };)*
+        }
     };
 }
 
 macro_rules! vector {
     (
         $(#[$doc:meta])* $name:ident($raw:ty), $token:ident, $item:ty, $lanes:literal, $pointer:ty,
-        $load:ident, $store:ident, $stream:ident, $set:ident { $($methods:tt)* }
+        $load:ident $store:ident $stream:ident $set:ident $add:ident $sub:ident $mul:ident $lower:ident $upper:ident
+        { $($methods:tt)* }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
@@ -74,112 +72,150 @@ macro_rules! vector {
                 // SAFETY: as `store`; the caller also promises the alignment.
                 unsafe { $stream(to.cast::<$pointer>(), self.0) }
             }
-            methods! {
+            intrinsics! {
                 set(self, value: $item) -> Self = $name($set(value));
+                add(self, other: Self) -> Self = $name($add(self.0, other.0));
+                sub(self, other: Self) -> Self = $name($sub(self.0, other.0));
+                mul(self, other: Self) -> Self = $name($mul(self.0, other.0));
+                lower(self, other: Self) -> Self = $name($lower(self.0, other.0));
+                upper(self, other: Self) -> Self = $name($upper(self.0, other.0));
                 $($methods)*
             }
         }
     };
 }
 
-vector! {
+/// A vector of floats: what differs in names only. The choice between lanes is the instruction set's own.
+macro_rules! floats {
+    (
+        $(#[$doc:meta])* $name:ident(
+            $raw:ty, $token:ident, $item:ident, $lanes:literal, $load:ident $store:ident $stream:ident $set:ident
+            $add:ident $sub:ident $mul:ident $lower:ident $upper:ident $xor:ident $div:ident $sqrt:ident
+            $fma:ident $and:ident $or:ident, $mantissa:literal $down:ident $up:ident $bits:ident $of_bits:ident
+        ) { $($of_vectors:tt)* } { $($of_floats:tt)* }
+    ) => {
+        vector! {
+            $(#[$doc])* $name($raw), $token, $item, $lanes, $item,
+            $load $store $stream $set $add $sub $mul $lower $upper {
+                neg(self) -> Self = $name($xor(self.0, $set(-0.0)));
+                $($of_vectors)*
+            }
+        }
+        impl FloatVector<$item> for $name {
+            intrinsics! {
+                div(self, other: Self) -> Self = $name($div(self.0, other.0));
+                sqrt(self) -> Self = $name($sqrt(self.0));
+                fma(self, factor: Self, term: Self) -> Self = $name($fma(self.0, factor.0, term.0));
+                and(self, other: Self) -> Self = $name($and(self.0, other.0));
+                or(self, other: Self) -> Self = $name($or(self.0, other.0));
+                exponent_down(self) -> Self = $name($of_bits($down::<$mantissa>($bits(self.0))));
+                exponent_up(self) -> Self = $name($of_bits($up::<$mantissa>($bits(self.0))));
+                $($of_floats)*
+            }
+        }
+    };
+}
+
+/// Lanes chosen by masks in registers of their own.
+macro_rules! masked_floats {
+    (
+        $(#[$doc:meta])* $name:ident $shared:tt,
+        $compare:ident $blend:ident $min:ident $max:ident $abs:ident
+    ) => {
+        floats! { $(#[$doc])* $name $shared {
+            min(self, other: Self) -> Self =
+                $name($min(self.0, $compare::<_CMP_ORD_Q>(self.0, self.0), self.0, other.0));
+            max(self, other: Self) -> Self =
+                $name($max(self.0, $compare::<_CMP_ORD_Q>(self.0, self.0), self.0, other.0));
+            abs(self) -> Self = $name($abs(self.0));
+        } {
+            where_less(self, other: Self, yes: Self, no: Self) -> Self =
+                $name($blend($compare::<_CMP_LT_OQ>(self.0, other.0), no.0, yes.0));
+            where_equal(self, other: Self, yes: Self, no: Self) -> Self =
+                $name($blend($compare::<_CMP_EQ_OQ>(self.0, other.0), no.0, yes.0));
+        } }
+    };
+}
+
+/// Lanes chosen by the signs of another vector.
+macro_rules! blended_floats {
+    (
+        $(#[$doc:meta])* $name:ident $shared:tt,
+        $compare:ident $blend:ident $min:ident $max:ident $and_not:ident $set:ident
+    ) => {
+        floats! { $(#[$doc])* $name $shared {
+            min(self, other: Self) -> Self =
+                $name($blend($min(self.0, other.0), self.0, $compare::<_CMP_UNORD_Q>(self.0, self.0)));
+            max(self, other: Self) -> Self =
+                $name($blend($max(self.0, other.0), self.0, $compare::<_CMP_UNORD_Q>(self.0, self.0)));
+            abs(self) -> Self = $name($and_not($set(-0.0), self.0));
+        } {
+            where_less(self, other: Self, yes: Self, no: Self) -> Self =
+                $name($blend(no.0, yes.0, $compare::<_CMP_LT_OQ>(self.0, other.0)));
+            where_equal(self, other: Self, yes: Self, no: Self) -> Self =
+                $name($blend(no.0, yes.0, $compare::<_CMP_EQ_OQ>(self.0, other.0)));
+        } }
+    };
+}
+
+masked_floats! {
     /// Sixteen `f32`.
-    F32x16(__m512), Avx512, f32, 16, f32, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_stream_ps, _mm512_set1_ps {
-        add(self, other: Self) -> Self = F32x16(_mm512_add_ps(self.0, other.0));
-        sub(self, other: Self) -> Self = F32x16(_mm512_sub_ps(self.0, other.0));
-        mul(self, other: Self) -> Self = F32x16(_mm512_mul_ps(self.0, other.0));
-        lower(self, other: Self) -> Self = F32x16(_mm512_min_ps(self.0, other.0));
-        upper(self, other: Self) -> Self = F32x16(_mm512_max_ps(self.0, other.0));
-        min(self, other: Self) -> Self = {
-            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(self.0, self.0);
-            F32x16(_mm512_mask_min_ps(self.0, number, self.0, other.0))
-        };
-        max(self, other: Self) -> Self = {
-            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(self.0, self.0);
-            F32x16(_mm512_mask_max_ps(self.0, number, self.0, other.0))
-        };
-        abs(self) -> Self = F32x16(_mm512_abs_ps(self.0));
-        neg(self) -> Self = F32x16(_mm512_xor_ps(self.0, _mm512_set1_ps(-0.0)));
-    }
+    F32x16(
+        __m512, Avx512, f32, 16, _mm512_loadu_ps _mm512_storeu_ps _mm512_stream_ps _mm512_set1_ps
+        _mm512_add_ps _mm512_sub_ps _mm512_mul_ps _mm512_min_ps _mm512_max_ps _mm512_xor_ps _mm512_div_ps _mm512_sqrt_ps
+        _mm512_fmadd_ps _mm512_and_ps _mm512_or_ps, 23 _mm512_srli_epi32 _mm512_slli_epi32
+        _mm512_castps_si512 _mm512_castsi512_ps
+    ),
+    _mm512_cmp_ps_mask _mm512_mask_blend_ps _mm512_mask_min_ps _mm512_mask_max_ps _mm512_abs_ps
 }
-
-impl FloatVector<f32> for F32x16 {
-    methods! {
-        div(self, other: Self) -> Self = F32x16(_mm512_div_ps(self.0, other.0));
-        sqrt(self) -> Self = F32x16(_mm512_sqrt_ps(self.0));
-        fma(self, factor: Self, term: Self) -> Self = F32x16(_mm512_fmadd_ps(self.0, factor.0, term.0));
-        and(self, other: Self) -> Self = F32x16(_mm512_and_ps(self.0, other.0));
-        or(self, other: Self) -> Self = F32x16(_mm512_or_ps(self.0, other.0));
-        exponent_down(self) -> Self =
-            F32x16(_mm512_castsi512_ps(_mm512_srli_epi32::<23>(_mm512_castps_si512(self.0))));
-        exponent_up(self) -> Self =
-            F32x16(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_castps_si512(self.0))));
-        where_less(self, other: Self, yes: Self, no: Self) -> Self = {
-            let mask = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0);
-            F32x16(_mm512_mask_blend_ps(mask, no.0, yes.0))
-        };
-        where_equal(self, other: Self, yes: Self, no: Self) -> Self = {
-            let mask = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self.0, other.0);
-            F32x16(_mm512_mask_blend_ps(mask, no.0, yes.0))
-        };
-    }
-}
-
-vector! {
+masked_floats! {
     /// Eight `f64`.
-    F64x8(__m512d), Avx512, f64, 8, f64, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_stream_pd, _mm512_set1_pd {
-        add(self, other: Self) -> Self = F64x8(_mm512_add_pd(self.0, other.0));
-        sub(self, other: Self) -> Self = F64x8(_mm512_sub_pd(self.0, other.0));
-        mul(self, other: Self) -> Self = F64x8(_mm512_mul_pd(self.0, other.0));
-        lower(self, other: Self) -> Self = F64x8(_mm512_min_pd(self.0, other.0));
-        upper(self, other: Self) -> Self = F64x8(_mm512_max_pd(self.0, other.0));
-        min(self, other: Self) -> Self = {
-            let number = _mm512_cmp_pd_mask::<_CMP_ORD_Q>(self.0, self.0);
-            F64x8(_mm512_mask_min_pd(self.0, number, self.0, other.0))
-        };
-        max(self, other: Self) -> Self = {
-            let number = _mm512_cmp_pd_mask::<_CMP_ORD_Q>(self.0, self.0);
-            F64x8(_mm512_mask_max_pd(self.0, number, self.0, other.0))
-        };
-        abs(self) -> Self = F64x8(_mm512_abs_pd(self.0));
-        neg(self) -> Self = F64x8(_mm512_xor_pd(self.0, _mm512_set1_pd(-0.0)));
-    }
+    F64x8(
+        __m512d, Avx512, f64, 8, _mm512_loadu_pd _mm512_storeu_pd _mm512_stream_pd _mm512_set1_pd
+        _mm512_add_pd _mm512_sub_pd _mm512_mul_pd _mm512_min_pd _mm512_max_pd _mm512_xor_pd _mm512_div_pd _mm512_sqrt_pd
+        _mm512_fmadd_pd _mm512_and_pd _mm512_or_pd, 52 _mm512_srli_epi64 _mm512_slli_epi64
+        _mm512_castpd_si512 _mm512_castsi512_pd
+    ),
+    _mm512_cmp_pd_mask _mm512_mask_blend_pd _mm512_mask_min_pd _mm512_mask_max_pd _mm512_abs_pd
 }
-
-impl FloatVector<f64> for F64x8 {
-    methods! {
-        div(self, other: Self) -> Self = F64x8(_mm512_div_pd(self.0, other.0));
-        sqrt(self) -> Self = F64x8(_mm512_sqrt_pd(self.0));
-        fma(self, factor: Self, term: Self) -> Self = F64x8(_mm512_fmadd_pd(self.0, factor.0, term.0));
-        and(self, other: Self) -> Self = F64x8(_mm512_and_pd(self.0, other.0));
-        or(self, other: Self) -> Self = F64x8(_mm512_or_pd(self.0, other.0));
-        exponent_down(self) -> Self =
-            F64x8(_mm512_castsi512_pd(_mm512_srli_epi64::<52>(_mm512_castpd_si512(self.0))));
-        exponent_up(self) -> Self =
-            F64x8(_mm512_castsi512_pd(_mm512_slli_epi64::<52>(_mm512_castpd_si512(self.0))));
-        where_less(self, other: Self, yes: Self, no: Self) -> Self = {
-            let mask = _mm512_cmp_pd_mask::<_CMP_LT_OQ>(self.0, other.0);
-            F64x8(_mm512_mask_blend_pd(mask, no.0, yes.0))
-        };
-        where_equal(self, other: Self, yes: Self, no: Self) -> Self = {
-            let mask = _mm512_cmp_pd_mask::<_CMP_EQ_OQ>(self.0, other.0);
-            F64x8(_mm512_mask_blend_pd(mask, no.0, yes.0))
-        };
-    }
+blended_floats! {
+    /// Eight `f32`.
+    F32x8(
+        __m256, Avx2, f32, 8, _mm256_loadu_ps _mm256_storeu_ps _mm256_stream_ps _mm256_set1_ps
+        _mm256_add_ps _mm256_sub_ps _mm256_mul_ps _mm256_min_ps _mm256_max_ps _mm256_xor_ps _mm256_div_ps _mm256_sqrt_ps
+        _mm256_fmadd_ps _mm256_and_ps _mm256_or_ps, 23 _mm256_srli_epi32 _mm256_slli_epi32
+        _mm256_castps_si256 _mm256_castsi256_ps
+    ),
+    _mm256_cmp_ps _mm256_blendv_ps _mm256_min_ps _mm256_max_ps _mm256_andnot_ps _mm256_set1_ps
 }
-
+blended_floats! {
+    /// Four `f64`.
+    F64x4(
+        __m256d, Avx2, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_stream_pd _mm256_set1_pd
+        _mm256_add_pd _mm256_sub_pd _mm256_mul_pd _mm256_min_pd _mm256_max_pd _mm256_xor_pd _mm256_div_pd _mm256_sqrt_pd
+        _mm256_fmadd_pd _mm256_and_pd _mm256_or_pd, 52 _mm256_srli_epi64 _mm256_slli_epi64
+        _mm256_castpd_si256 _mm256_castsi256_pd
+    ),
+    _mm256_cmp_pd _mm256_blendv_pd _mm256_min_pd _mm256_max_pd _mm256_andnot_pd _mm256_set1_pd
+}
 vector! {
     /// Sixteen `i32`.
-    I32x16(__m512i), Avx512, i32, 16, i32, _mm512_loadu_epi32, _mm512_storeu_epi32, stream_512, _mm512_set1_epi32 {
-        add(self, other: Self) -> Self = I32x16(_mm512_add_epi32(self.0, other.0));
-        sub(self, other: Self) -> Self = I32x16(_mm512_sub_epi32(self.0, other.0));
-        mul(self, other: Self) -> Self = I32x16(_mm512_mullo_epi32(self.0, other.0));
-        lower(self, other: Self) -> Self = I32x16(_mm512_min_epi32(self.0, other.0));
-        upper(self, other: Self) -> Self = I32x16(_mm512_max_epi32(self.0, other.0));
+    I32x16(__m512i), Avx512, i32, 16, i32, _mm512_loadu_epi32 _mm512_storeu_epi32 stream_512 _mm512_set1_epi32
+    _mm512_add_epi32 _mm512_sub_epi32 _mm512_mullo_epi32 _mm512_min_epi32 _mm512_max_epi32 {
         min(self, other: Self) -> Self = I32x16(_mm512_min_epi32(self.0, other.0));
         max(self, other: Self) -> Self = I32x16(_mm512_max_epi32(self.0, other.0));
         abs(self) -> Self = I32x16(_mm512_abs_epi32(self.0));
         neg(self) -> Self = I32x16(_mm512_sub_epi32(_mm512_setzero_si512(), self.0));
+    }
+}
+vector! {
+    /// Eight `i32`.
+    I32x8(__m256i), Avx2, i32, 8, __m256i, _mm256_loadu_si256 _mm256_storeu_si256 _mm256_stream_si256 _mm256_set1_epi32
+    _mm256_add_epi32 _mm256_sub_epi32 _mm256_mullo_epi32 _mm256_min_epi32 _mm256_max_epi32 {
+        min(self, other: Self) -> Self = I32x8(_mm256_min_epi32(self.0, other.0));
+        max(self, other: Self) -> Self = I32x8(_mm256_max_epi32(self.0, other.0));
+        abs(self) -> Self = I32x8(_mm256_abs_epi32(self.0));
+        neg(self) -> Self = I32x8(_mm256_sub_epi32(_mm256_setzero_si256(), self.0));
     }
 }
 
@@ -193,167 +229,49 @@ unsafe fn stream_512(to: *mut i32, value: __m512i) {
     unsafe { _mm512_stream_si512(to.cast::<__m512i>(), value) }
 }
 
-impl Simd for Avx512 {
-    type F32 = F32x16;
-    type F64 = F64x8;
-    type I32 = I32x16;
-    const REGISTERS: usize = 32;
-    #[inline]
-    fn vectorize<K: Task>(self, task: K) -> K::Out {
-        #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-        fn compiled<K: Task>(simd: Avx512, task: K) -> K::Out {
-            task.run(simd)
+macro_rules! instruction_set {
+    (
+        $name:ident, $f32:ident $f64:ident $i32:ident, $registers:literal registers, $features:literal,
+        |$value:ident| $widen:expr, |$lower:ident, $upper:ident| $narrow:expr
+    ) => {
+        impl Simd for $name {
+            type F32 = $f32;
+            type F64 = $f64;
+            type I32 = $i32;
+            const REGISTERS: usize = $registers;
+            #[inline]
+            fn vectorize<K: Task>(self, task: K) -> K::Out {
+                #[target_feature(enable = $features)]
+                fn compiled<K: Task>(simd: $name, task: K) -> K::Out {
+                    task.run(simd)
+                }
+                // SAFETY: the token proves the features.
+                unsafe { compiled(self, task) }
+            }
+            intrinsics! {
+                widen(self, $value: $f32) -> ($f64, $f64) = $widen;
+                narrow(self, $lower: $f64, $upper: $f64) -> $f32 = $narrow;
+                fence(self) -> () = _mm_sfence();
+            }
         }
-        // SAFETY: the token proves the features.
-        unsafe { compiled(self, task) }
-    }
-    #[inline(always)]
-    fn widen(self, value: F32x16) -> (F64x8, F64x8) {
-        // SAFETY: the token proves the instructions.
-        unsafe {
-            let upper = _mm512_extractf32x8_ps::<1>(value.0);
-            (F64x8(_mm512_cvtps_pd(_mm512_castps512_ps256(value.0))), F64x8(_mm512_cvtps_pd(upper)))
-        }
-    }
-    #[inline(always)]
-    fn narrow(self, lower: F64x8, upper: F64x8) -> F32x16 {
-        // SAFETY: the token proves the instructions.
-        unsafe {
-            let lower = _mm512_castps256_ps512(_mm512_cvtpd_ps(lower.0));
-            F32x16(_mm512_insertf32x8::<1>(lower, _mm512_cvtpd_ps(upper.0)))
-        }
-    }
-    #[inline(always)]
-    fn fence(self) {
-        // SAFETY: every x86-64 processor has the instruction.
-        unsafe { _mm_sfence() }
+    };
+}
+instruction_set! {
+    Avx512, F32x16 F64x8 I32x16, 32 registers, "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma",
+    |value| {
+        let upper = _mm512_extractf32x8_ps::<1>(value.0);
+        (F64x8(_mm512_cvtps_pd(_mm512_castps512_ps256(value.0))), F64x8(_mm512_cvtps_pd(upper)))
+    },
+    |lower, upper| {
+        let lower = _mm512_castps256_ps512(_mm512_cvtpd_ps(lower.0));
+        F32x16(_mm512_insertf32x8::<1>(lower, _mm512_cvtpd_ps(upper.0)))
     }
 }
-
-vector! {
-    /// Eight `f32`.
-    F32x8(__m256), Avx2, f32, 8, f32, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_stream_ps, _mm256_set1_ps {
-        add(self, other: Self) -> Self = F32x8(_mm256_add_ps(self.0, other.0));
-        sub(self, other: Self) -> Self = F32x8(_mm256_sub_ps(self.0, other.0));
-        mul(self, other: Self) -> Self = F32x8(_mm256_mul_ps(self.0, other.0));
-        lower(self, other: Self) -> Self = F32x8(_mm256_min_ps(self.0, other.0));
-        upper(self, other: Self) -> Self = F32x8(_mm256_max_ps(self.0, other.0));
-        min(self, other: Self) -> Self = {
-            let nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0);
-            F32x8(_mm256_blendv_ps(_mm256_min_ps(self.0, other.0), self.0, nan))
-        };
-        max(self, other: Self) -> Self = {
-            let nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0);
-            F32x8(_mm256_blendv_ps(_mm256_max_ps(self.0, other.0), self.0, nan))
-        };
-        abs(self) -> Self = F32x8(_mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0));
-        neg(self) -> Self = F32x8(_mm256_xor_ps(self.0, _mm256_set1_ps(-0.0)));
-    }
-}
-
-impl FloatVector<f32> for F32x8 {
-    methods! {
-        div(self, other: Self) -> Self = F32x8(_mm256_div_ps(self.0, other.0));
-        sqrt(self) -> Self = F32x8(_mm256_sqrt_ps(self.0));
-        fma(self, factor: Self, term: Self) -> Self = F32x8(_mm256_fmadd_ps(self.0, factor.0, term.0));
-        and(self, other: Self) -> Self = F32x8(_mm256_and_ps(self.0, other.0));
-        or(self, other: Self) -> Self = F32x8(_mm256_or_ps(self.0, other.0));
-        exponent_down(self) -> Self =
-            F32x8(_mm256_castsi256_ps(_mm256_srli_epi32::<23>(_mm256_castps_si256(self.0))));
-        exponent_up(self) -> Self =
-            F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(self.0))));
-        where_less(self, other: Self, yes: Self, no: Self) -> Self =
-            F32x8(_mm256_blendv_ps(no.0, yes.0, _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, other.0)));
-        where_equal(self, other: Self, yes: Self, no: Self) -> Self =
-            F32x8(_mm256_blendv_ps(no.0, yes.0, _mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, other.0)));
-    }
-}
-
-vector! {
-    /// Four `f64`.
-    F64x4(__m256d), Avx2, f64, 4, f64, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_stream_pd, _mm256_set1_pd {
-        add(self, other: Self) -> Self = F64x4(_mm256_add_pd(self.0, other.0));
-        sub(self, other: Self) -> Self = F64x4(_mm256_sub_pd(self.0, other.0));
-        mul(self, other: Self) -> Self = F64x4(_mm256_mul_pd(self.0, other.0));
-        lower(self, other: Self) -> Self = F64x4(_mm256_min_pd(self.0, other.0));
-        upper(self, other: Self) -> Self = F64x4(_mm256_max_pd(self.0, other.0));
-        min(self, other: Self) -> Self = {
-            let nan = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.0, self.0);
-            F64x4(_mm256_blendv_pd(_mm256_min_pd(self.0, other.0), self.0, nan))
-        };
-        max(self, other: Self) -> Self = {
-            let nan = _mm256_cmp_pd::<_CMP_UNORD_Q>(self.0, self.0);
-            F64x4(_mm256_blendv_pd(_mm256_max_pd(self.0, other.0), self.0, nan))
-        };
-        abs(self) -> Self = F64x4(_mm256_andnot_pd(_mm256_set1_pd(-0.0), self.0));
-        neg(self) -> Self = F64x4(_mm256_xor_pd(self.0, _mm256_set1_pd(-0.0)));
-    }
-}
-
-impl FloatVector<f64> for F64x4 {
-    methods! {
-        div(self, other: Self) -> Self = F64x4(_mm256_div_pd(self.0, other.0));
-        sqrt(self) -> Self = F64x4(_mm256_sqrt_pd(self.0));
-        fma(self, factor: Self, term: Self) -> Self = F64x4(_mm256_fmadd_pd(self.0, factor.0, term.0));
-        and(self, other: Self) -> Self = F64x4(_mm256_and_pd(self.0, other.0));
-        or(self, other: Self) -> Self = F64x4(_mm256_or_pd(self.0, other.0));
-        exponent_down(self) -> Self =
-            F64x4(_mm256_castsi256_pd(_mm256_srli_epi64::<52>(_mm256_castpd_si256(self.0))));
-        exponent_up(self) -> Self =
-            F64x4(_mm256_castsi256_pd(_mm256_slli_epi64::<52>(_mm256_castpd_si256(self.0))));
-        where_less(self, other: Self, yes: Self, no: Self) -> Self =
-            F64x4(_mm256_blendv_pd(no.0, yes.0, _mm256_cmp_pd::<_CMP_LT_OQ>(self.0, other.0)));
-        where_equal(self, other: Self, yes: Self, no: Self) -> Self =
-            F64x4(_mm256_blendv_pd(no.0, yes.0, _mm256_cmp_pd::<_CMP_EQ_OQ>(self.0, other.0)));
-    }
-}
-
-vector! {
-    /// Eight `i32`.
-    I32x8(__m256i), Avx2, i32, 8, __m256i, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_stream_si256,
-    _mm256_set1_epi32 {
-        add(self, other: Self) -> Self = I32x8(_mm256_add_epi32(self.0, other.0));
-        sub(self, other: Self) -> Self = I32x8(_mm256_sub_epi32(self.0, other.0));
-        mul(self, other: Self) -> Self = I32x8(_mm256_mullo_epi32(self.0, other.0));
-        lower(self, other: Self) -> Self = I32x8(_mm256_min_epi32(self.0, other.0));
-        upper(self, other: Self) -> Self = I32x8(_mm256_max_epi32(self.0, other.0));
-        min(self, other: Self) -> Self = I32x8(_mm256_min_epi32(self.0, other.0));
-        max(self, other: Self) -> Self = I32x8(_mm256_max_epi32(self.0, other.0));
-        abs(self) -> Self = I32x8(_mm256_abs_epi32(self.0));
-        neg(self) -> Self = I32x8(_mm256_sub_epi32(_mm256_setzero_si256(), self.0));
-    }
-}
-
-impl Simd for Avx2 {
-    type F32 = F32x8;
-    type F64 = F64x4;
-    type I32 = I32x8;
-    const REGISTERS: usize = 16;
-    #[inline]
-    fn vectorize<K: Task>(self, task: K) -> K::Out {
-        #[target_feature(enable = "avx2,fma")]
-        fn compiled<K: Task>(simd: Avx2, task: K) -> K::Out {
-            task.run(simd)
-        }
-        // SAFETY: the token proves the features.
-        unsafe { compiled(self, task) }
-    }
-    #[inline(always)]
-    fn widen(self, value: F32x8) -> (F64x4, F64x4) {
-        // SAFETY: the token proves the instructions.
-        unsafe {
-            let upper = _mm256_extractf128_ps::<1>(value.0);
-            (F64x4(_mm256_cvtps_pd(_mm256_castps256_ps128(value.0))), F64x4(_mm256_cvtps_pd(upper)))
-        }
-    }
-    #[inline(always)]
-    fn narrow(self, lower: F64x4, upper: F64x4) -> F32x8 {
-        // SAFETY: the token proves the instructions.
-        unsafe { F32x8(_mm256_set_m128(_mm256_cvtpd_ps(upper.0), _mm256_cvtpd_ps(lower.0))) }
-    }
-    #[inline(always)]
-    fn fence(self) {
-        // SAFETY: every x86-64 processor has the instruction.
-        unsafe { _mm_sfence() }
-    }
+instruction_set! {
+    Avx2, F32x8 F64x4 I32x8, 16 registers, "avx2,fma",
+    |value| {
+        let upper = _mm256_extractf128_ps::<1>(value.0);
+        (F64x4(_mm256_cvtps_pd(_mm256_castps256_ps128(value.0))), F64x4(_mm256_cvtps_pd(upper)))
+    },
+    |lower, upper| F32x8(_mm256_set_m128(_mm256_cvtpd_ps(upper.0), _mm256_cvtpd_ps(lower.0)))
 }

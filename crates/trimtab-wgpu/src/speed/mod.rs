@@ -52,20 +52,26 @@ const COPY: &str = include_str!("copy.wgsl");
 const BARRIER: &str = include_str!("barrier.wgsl");
 
 /// A small program of one step.
-fn program(text: &'static str, group: u32, groups: u32, params: [u32; 4], needs_input: bool) -> Program {
+fn program(
+    text: impl Into<Cow<'static, str>>,
+    group: u32,
+    groups: u32,
+    params: Vec<u32>,
+    needs_input: bool,
+) -> Program {
     let mut bindings = vec![Binding::write(BindTarget::Out)];
     if needs_input {
         bindings.push(Binding::read(BindTarget::Input(0)));
     }
     let step = Dispatch {
-        text: Cow::Borrowed(text),
+        text: text.into(),
         constants: vec![],
         needs: Needs::default(),
         workgroup: [group, 1, 1],
         workgroup_bytes: 0,
         groups: [groups, 1, 1],
         bindings,
-        params: params.to_vec(),
+        params,
     };
     Program { steps: vec![step], scratch: vec![] }
 }
@@ -101,7 +107,7 @@ impl Beds<'_> {
 
     /// Peak in operations a second, and the invocations that reach most of it.
     fn arithmetic(&self, most_groups: u32) -> Result<(f64, u64), Trouble> {
-        let work = |groups: u32, rounds: u32| program(ARITHMETIC, GROUP, groups, [rounds, 0, 0, 0], false);
+        let work = |groups: u32, rounds: u32| program(ARITHMETIC, GROUP, groups, vec![rounds], false);
         // The first dispatch may compile; the second says how long a round takes.
         let trial = 1_024;
         let took = self.time(&work(1, trial), 1)?;
@@ -132,17 +138,7 @@ impl Engine {
         self.measured.store(true, Ordering::Relaxed);
         match self.measure_rates() {
             Ok(measured) => *self.rates.get_or_init(|| measured),
-            Err(_) => Rates {
-                flops_per_s: 0.0,
-                lanes: LANES,
-                bytes_per_s: 0.0,
-                bytes_per_s_all: 0.0,
-                cached_bytes_per_s: 0.0,
-                cached_up_to: Bytes(0),
-                launch: Nanos(0),
-                barrier_ns: 0.0,
-                filled_by: 0,
-            },
+            Err(_) => Rates { lanes: LANES, ..Rates::default() },
         }
     }
 
@@ -160,18 +156,15 @@ impl Engine {
         let (flops_per_s, filled_by) = beds.arithmetic(told.max_groups)?;
         let copy = |bytes: u64| {
             let vectors = (bytes / 16) as u32;
-            program(COPY, COPY_GROUP, vectors.div_ceil(COPY_GROUP), [vectors, 0, 0, 0], true)
+            program(COPY, COPY_GROUP, vectors.div_ceil(COPY_GROUP), vec![vectors], true)
         };
         let bytes_per_s = 2.0 * copied as f64 / beds.time(&copy(copied), 1)? * 1e9;
         let cached = CACHED_BYTES.min(copied);
         let cached_bytes_per_s = 2.0 * cached as f64 / beds.time(&copy(cached), CACHED_RUNS)? * 1e9;
         let barrier = |statement: &str| {
             let text = BARRIER.replace("BARRIER", statement);
-            let mut program = program("", GROUP, BARRIER_GROUPS, [BARRIER_ROUNDS, 0, 0, 0], false);
-            for step in &mut program.steps {
-                step.text = Cow::Owned(text.clone());
-                step.workgroup_bytes = 4 * GROUP;
-            }
+            let mut program = program(text, GROUP, BARRIER_GROUPS, vec![BARRIER_ROUNDS], false);
+            program.steps[0].workgroup_bytes = 4 * GROUP;
             program
         };
         let (with, without) = (beds.time(&barrier("workgroupBarrier();"), 1)?, beds.time(&barrier(""), 1)?);

@@ -1,10 +1,11 @@
 //! What a call with operands in the processor's memory pays around the kernel.
 
+use super::program;
 use crate::engine::{Engine, LONGEST_LAUNCH, Trouble};
 use crate::memory::BufferUse;
 use crate::open::lock;
-use crate::program::{BindTarget, Binding, Dispatch, Needs, Program};
-use std::borrow::Cow;
+use crate::together::Ready;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use trimtab_core::{LaunchError, Nanos, Transfers};
 use trimtab_tune::Stopwatch;
@@ -90,22 +91,13 @@ impl Engine {
     }
 
     fn measure_submit(&self) -> Result<Nanos, Trouble> {
-        let step = Dispatch {
-            text: Cow::Borrowed(NEXT_TO_NOTHING),
-            constants: vec![],
-            needs: Needs::default(),
-            workgroup: [1, 1, 1],
-            workgroup_bytes: 0,
-            groups: [1, 1, 1],
-            bindings: vec![Binding::write(BindTarget::Out)],
-            params: vec![],
-        };
-        let prepared = self.prepare(&Program { steps: vec![step], scratch: vec![] })?;
+        let prepared = Arc::new(self.prepare(&program(NEXT_TO_NOTHING, 1, 1, vec![], false))?);
         let buffer = self.take(BufferUse::Storage, 16)?;
+        let launch = [Ready { prepared, inputs: vec![], out: &buffer }];
         let mut shortest = Nanos::MAX;
         for repeat in 0..=4 * REPEATS {
             let watch = Stopwatch::start();
-            self.run(&prepared, (&[], &buffer), None, None, LONGEST_LAUNCH, self.path())?;
+            self.run(&launch, None, true, None, LONGEST_LAUNCH, self.path())?;
             if repeat > 0 {
                 shortest = shortest.min(watch.elapsed());
             }

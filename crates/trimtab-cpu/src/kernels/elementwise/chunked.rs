@@ -5,12 +5,12 @@ use super::layout::Layout;
 use super::ops::{self, Operand};
 use super::span::{How, Operands, span};
 use super::vector::{has_vector_form, shareable};
-use super::{bytes_walked, lens, thread_counts};
+use super::{lens, thread_counts, work};
 use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
 use crate::simd::Levels;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab_core::{DType, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
+use trimtab_core::{Decline, DeviceFacts, Elementwise, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, elements a thread takes at once, and `lanes` of `f32` in a vector (1: the standard library's functions).
@@ -23,14 +23,8 @@ const CHUNKS: [u32; 3] = [16 << 10, 64 << 10, 256 << 10];
 /// See the module.
 #[derive(Debug)]
 pub struct ChunkedKernel {
-    levels: Levels,
-}
-
-impl ChunkedKernel {
-    /// With the instruction sets of this processor.
-    pub fn new() -> ChunkedKernel {
-        ChunkedKernel { levels: Levels::detect() }
-    }
+    /// The instruction sets of this processor.
+    pub(super) levels: Levels,
 }
 
 impl Variant<Cpu> for ChunkedKernel {
@@ -69,15 +63,7 @@ impl Variant<Cpu> for ChunkedKernel {
     }
 
     fn work(&self, problem: &Elementwise, config: ChunkedConfig, _: &DeviceFacts) -> Work {
-        let double = problem.dtype == DType::F64;
-        Work {
-            flops: Flops(problem.out_len().saturating_mul(ops::flops(problem.op, double))),
-            bytes: bytes_walked(problem),
-            launches: u32::from(config.threads > 1),
-            threads: config.threads,
-            lanes: if double { (config.lanes / 2).max(1) } else { config.lanes },
-            ..Work::default()
-        }
+        work(problem, config.threads, config.lanes)
     }
 
     #[inline]
@@ -107,12 +93,14 @@ impl ChunkedKernel {
             return Ok(());
         }
         let (lhs, rhs) = (typed.lhs, typed.rhs);
+        let value = |left: usize, right: usize| {
+            T::scalar(problem.op, lhs[left], rhs.get(right).copied().unwrap_or_default())
+        };
         // The first undefined element of each chunk; the smallest is what a plain loop would have met.
         let undefined = AtomicUsize::new(usize::MAX);
         typed.pool.for_chunks(config.threads, typed.out, chunk, |start, part| {
             let outcome = layout.elements(start..start + part.len(), |at, left, right| {
-                let b = rhs.get(right).copied().unwrap_or_default();
-                part[at - start] = T::scalar(problem.op, lhs[left], b).map_err(|_| at)?;
+                part[at - start] = value(left, right).map_err(|_| at)?;
                 Ok(())
             });
             if let Err(at) = outcome {
@@ -124,8 +112,7 @@ impl ChunkedKernel {
             return Ok(());
         }
         layout.elements(first..first + 1, |at, left, right| {
-            let b = rhs.get(right).copied().unwrap_or_default();
-            T::scalar(problem.op, lhs[left], b).map(drop).map_err(|what| ops::undefined(what, at))
+            value(left, right).map(drop).map_err(|what| ops::undefined(what, at))
         })
     }
 }

@@ -37,24 +37,23 @@ pub(super) trait Real: Copy + Sized + 'static {
     const LOG_SERIES: &'static [Self];
 }
 
-macro_rules! exp_series {
-    ($type:ty) => {
-        [
-            1.0 / 2.0,
-            1.0 / 6.0,
-            1.0 / 24.0,
-            1.0 / 120.0,
-            1.0 / 720.0,
-            1.0 / 5040.0,
-            1.0 / 40320.0,
-            1.0 / 362880.0,
-            1.0 / 3628800.0,
-            1.0 / 39916800.0,
-            1.0 / 479001600.0,
-            1.0 / 6227020800.0,
-            1.0 / 87178291200.0,
-        ]
-    };
+/// So many coefficients of a series, each by its number.
+macro_rules! series {
+    ($type:ty, $count:literal, |$nth:ident| $coefficient:expr) => {{
+        const ALL: [$type; $count] = {
+            let (mut all, mut $nth) = ([0.0; $count], 0);
+            while $nth < $count {
+                all[$nth] = $coefficient;
+                $nth += 1;
+            }
+            all
+        };
+        &ALL
+    }};
+}
+
+const fn factorial(n: usize) -> u64 {
+    if n == 0 { 1 } else { n as u64 * factorial(n - 1) }
 }
 
 impl Real for f32 {
@@ -72,11 +71,8 @@ impl Real for f32 {
     const MIN_NORMAL: f64 = f32::MIN_POSITIVE as f64;
     const NORMALIZE: f64 = 23.0;
     const MANTISSA: f32 = f32::from_bits(0x007f_ffff);
-    const EXP_SERIES: &'static [f32] = {
-        const ALL: [f32; 13] = exp_series!(f32);
-        ALL.split_at(7).0
-    };
-    const LOG_SERIES: &'static [f32] = &[2.0 / 3.0, 2.0 / 5.0, 2.0 / 7.0, 2.0 / 9.0, 2.0 / 11.0];
+    const EXP_SERIES: &'static [f32] = series!(f32, 7, |nth| 1.0 / factorial(nth + 2) as f32);
+    const LOG_SERIES: &'static [f32] = series!(f32, 5, |nth| 2.0 / (2 * nth + 3) as f32);
 }
 
 impl Real for f64 {
@@ -94,20 +90,8 @@ impl Real for f64 {
     const MIN_NORMAL: f64 = f64::MIN_POSITIVE;
     const NORMALIZE: f64 = 52.0;
     const MANTISSA: f64 = f64::from_bits(0x000f_ffff_ffff_ffff);
-    const EXP_SERIES: &'static [f64] = &exp_series!(f64);
-    const LOG_SERIES: &'static [f64] = &[
-        2.0 / 3.0,
-        2.0 / 5.0,
-        2.0 / 7.0,
-        2.0 / 9.0,
-        2.0 / 11.0,
-        2.0 / 13.0,
-        2.0 / 15.0,
-        2.0 / 17.0,
-        2.0 / 19.0,
-        2.0 / 21.0,
-        2.0 / 23.0,
-    ];
+    const EXP_SERIES: &'static [f64] = series!(f64, 13, |nth| 1.0 / factorial(nth + 2) as f64);
+    const LOG_SERIES: &'static [f64] = series!(f64, 11, |nth| 2.0 / (2 * nth + 3) as f64);
 }
 
 /// All lanes the same. A function and not a closure: closures are compiled without the instruction set of the function

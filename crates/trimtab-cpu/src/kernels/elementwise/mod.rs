@@ -14,14 +14,16 @@ mod span;
 pub(crate) mod tests;
 mod vector;
 
-use crate::kernels::Kernels;
-use trimtab_core::{Bytes, DeviceFacts, Elementwise, erase};
+use crate::kernels::{Kernels, lanes_of, shared_work};
+use crate::simd::Levels;
+use trimtab_core::{Bytes, DType, DeviceFacts, Elementwise, Flops, Work, erase};
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Kernels {
+    let levels = Levels::detect();
     vec![
-        erase(vector::VectorKernel::new()),
-        erase(chunked::ChunkedKernel::new()),
+        erase(vector::VectorKernel { levels }),
+        erase(chunked::ChunkedKernel { levels }),
         erase(reference::ReferenceKernel),
     ]
 }
@@ -52,6 +54,12 @@ pub(crate) fn last_cache(device: &DeviceFacts) -> Option<Bytes> {
 fn bytes_walked(problem: &Elementwise) -> Bytes {
     let elements = problem.lhs_len().saturating_add(problem.rhs_len()).saturating_add(problem.out_len());
     Bytes(elements.saturating_mul(problem.dtype.size()))
+}
+
+/// What so many threads do with vectors of so many `f32` lanes.
+fn work(problem: &Elementwise, threads: u32, lanes: u32) -> Work {
+    let flops = problem.out_len().saturating_mul(ops::flops(problem.op, problem.dtype == DType::F64));
+    shared_work(Flops(flops), bytes_walked(problem), threads, lanes_of(problem.dtype, lanes))
 }
 
 /// The lengths of the operands, as the launch must have them.

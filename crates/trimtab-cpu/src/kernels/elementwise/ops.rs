@@ -129,16 +129,10 @@ fn scalar_float(op: ElementwiseOp, a: f64, b: f64) -> f64 {
             UnaryOp::Sqrt => a.sqrt(),
             UnaryOp::Tanh => a.tanh(),
             UnaryOp::Sigmoid => sigmoid(a),
-            UnaryOp::Relu => {
-                if 0.0 > a {
-                    0.0
-                } else {
-                    a
-                }
-            }
+            UnaryOp::Relu => either(0.0 > a, 0.0, a),
             UnaryOp::Gelu => {
                 let low = math::GELU_LOW;
-                (if low > a { low } else { a }) * sigmoid(a * (math::GELU.0 + math::GELU.1 * (a * a)))
+                either(low > a, low, a) * sigmoid(a * (math::GELU.0 + math::GELU.1 * (a * a)))
             }
         },
         ElementwiseOp::Binary(op) => match op {
@@ -146,28 +140,20 @@ fn scalar_float(op: ElementwiseOp, a: f64, b: f64) -> f64 {
             BinaryOp::Sub => a - b,
             BinaryOp::Mul => a * b,
             BinaryOp::Div => a / b,
-            BinaryOp::Min => {
-                if a.is_nan() || a < b {
-                    a
-                } else {
-                    b
-                }
-            }
-            BinaryOp::Max => {
-                if a.is_nan() || a > b {
-                    a
-                } else {
-                    b
-                }
-            }
+            BinaryOp::Min => either(a.is_nan() || a < b, a, b),
+            BinaryOp::Max => either(a.is_nan() || a > b, a, b),
             BinaryOp::Pow => a.powf(b),
         },
     }
 }
 
+fn either(first: bool, a: f64, b: f64) -> f64 {
+    if first { a } else { b }
+}
+
 fn sigmoid(x: f64) -> f64 {
     let e = (-x.abs()).exp();
-    (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+    either(x < 0.0, e, 1.0) / (1.0 + e)
 }
 
 impl Operand for f32 {

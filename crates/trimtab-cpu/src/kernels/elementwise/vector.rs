@@ -3,12 +3,12 @@
 use super::layout::Layout;
 use super::ops::{self, Operand};
 use super::span::{How, Operands, span};
-use super::{bytes_walked, last_cache, lens, thread_counts};
+use super::{bytes_walked, last_cache, lens, thread_counts, work};
 use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
 use crate::simd::Levels;
 use trimtab_core::{
-    BinaryOp, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant, Work,
+    BinaryOp, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, LaunchError, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -28,14 +28,8 @@ const SHARE_STEP: usize = 64;
 /// See the module.
 #[derive(Debug)]
 pub struct VectorKernel {
-    levels: Levels,
-}
-
-impl VectorKernel {
-    /// With the instruction sets of this processor.
-    pub fn new() -> VectorKernel {
-        VectorKernel { levels: Levels::detect() }
-    }
+    /// The instruction sets of this processor.
+    pub(super) levels: Levels,
 }
 
 /// Whether the operation has a vector form.
@@ -96,15 +90,7 @@ impl Variant<Cpu> for VectorKernel {
     }
 
     fn work(&self, problem: &Elementwise, config: VectorConfig, _: &DeviceFacts) -> Work {
-        let double = problem.dtype == DType::F64;
-        Work {
-            flops: Flops(problem.out_len().saturating_mul(ops::flops(problem.op, double))),
-            bytes: bytes_walked(problem),
-            launches: u32::from(config.threads > 1),
-            threads: config.threads,
-            lanes: if double { config.lanes / 2 } else { config.lanes },
-            ..Work::default()
-        }
+        work(problem, config.threads, config.lanes)
     }
 
     #[inline]

@@ -48,9 +48,7 @@ macro_rules! acts {
                         Act::FetchMany => many::<T, S, U>(simd, at),
                         Act::FetchOne => one::<T, S, U>(simd, at),
                         Act::PutAside => {
-                            for (u, value) in held.iter().enumerate() {
-                                value.store(at.cast_mut().add(u * <T::Vec<S> as Vector<T>>::LANES));
-                            }
+                            put::<T, S, U>(held, at.cast_mut());
                             held
                         }
                         $(Act::$alone => {
@@ -95,6 +93,18 @@ unsafe fn many<T: Operand, S: Simd, const U: usize>(simd: S, at: *const T) -> [T
         *value = unsafe { T::Vec::<S>::load(simd, at.add(u * lanes)) };
     }
     values
+}
+
+/// The other way round.
+///
+/// # Safety
+/// `at` must be writable for a block.
+#[inline(always)]
+unsafe fn put<T: Operand, S: Simd, const U: usize>(values: [T::Vec<S>; U], at: *mut T) {
+    for (u, value) in values.iter().enumerate() {
+        // SAFETY: within the block.
+        unsafe { value.store(at.add(u * <T::Vec<S> as Vector<T>>::LANES)) };
+    }
 }
 
 /// A block of the same.
@@ -148,9 +158,8 @@ fn each<T: Operand, S: Simd, O: Op<T>, const U: usize>(
     left: [T::Vec<S>; U],
     right: [T::Vec<S>; U],
 ) -> [T::Vec<S>; U] {
-    let lanes = <T::Vec<S> as Vector<T>>::LANES;
-    let mut values = left;
     if O::UNROLL >= 4 {
+        let mut values = left;
         for (value, right) in values.iter_mut().zip(right) {
             *value = O::apply(simd, *value, right);
         }
@@ -162,16 +171,11 @@ fn each<T: Operand, S: Simd, O: Op<T>, const U: usize>(
     let (first, second) = (first.as_mut_ptr().cast::<T>(), second.as_mut_ptr().cast::<T>());
     // SAFETY: a block fits the buffers, and is written before it is read.
     unsafe {
-        for u in 0..U {
-            left[u].store(first.add(u * lanes));
-            right[u].store(second.add(u * lanes));
-        }
+        put::<T, S, U>(left, first);
+        put::<T, S, U>(right, second);
         simd.vectorize(Long::<T, O, U> { left: first, right: second, operation: PhantomData });
-        for (u, value) in values.iter_mut().enumerate() {
-            *value = T::Vec::<S>::load(simd, first.add(u * lanes));
-        }
+        many::<T, S, U>(simd, first)
     }
-    values
 }
 
 impl<T: Operand, S: Simd, const U: usize> Visit<T> for Alone<T, S, U> {
@@ -215,19 +219,10 @@ impl<T: Operand, O: Op<T>, const U: usize> Task for Long<T, O, U> {
         // SAFETY: both hold a block of this instruction set.
         unsafe {
             for u in (0..U * lanes).step_by(2 * lanes) {
-                let second = u + lanes;
-                let a = O::apply(
-                    simd,
-                    T::Vec::<S>::load(simd, self.left.add(u)),
-                    T::Vec::<S>::load(simd, self.right.add(u)),
-                );
-                let b = O::apply(
-                    simd,
-                    T::Vec::<S>::load(simd, self.left.add(second)),
-                    T::Vec::<S>::load(simd, self.right.add(second)),
-                );
-                a.store(self.left.add(u));
-                b.store(self.left.add(second));
+                let [left, after_left] = many::<T, S, 2>(simd, self.left.add(u));
+                let [right, after_right] = many::<T, S, 2>(simd, self.right.add(u));
+                let values = [O::apply(simd, left, right), O::apply(simd, after_left, after_right)];
+                put::<T, S, 2>(values, self.left.add(u));
             }
         }
     }
@@ -242,21 +237,14 @@ fn scalars<T: Operand, S: Simd, const U: usize>(
     left: [T::Vec<S>; U],
     right: [T::Vec<S>; U],
 ) -> [T::Vec<S>; U] {
-    let lanes = <T::Vec<S> as Vector<T>>::LANES;
     let mut operands = [[T::default(); MAX_BLOCK]; 2];
-    let mut values = left;
     // SAFETY: a block fits the buffers.
     unsafe {
-        for u in 0..U {
-            left[u].store(operands[0].as_mut_ptr().add(u * lanes));
-            right[u].store(operands[1].as_mut_ptr().add(u * lanes));
-        }
+        put::<T, S, U>(left, operands[0].as_mut_ptr());
+        put::<T, S, U>(right, operands[1].as_mut_ptr());
         scalar::<T>(op, &mut operands);
-        for (u, value) in values.iter_mut().enumerate() {
-            *value = T::Vec::<S>::load(simd, operands[0].as_ptr().add(u * lanes));
-        }
+        many::<T, S, U>(simd, operands[0].as_ptr())
     }
-    values
 }
 
 #[inline(never)]

@@ -122,19 +122,13 @@ impl<T: Operand + Foldable> Ends<'_, T> {
             for (nth, out) in out.chunks_mut(several).enumerate() {
                 let start = (first + nth * several) * columns;
                 let short = columns > 0 && columns <= TILE;
-                let values = match short {
-                    // SAFETY: rows of the problem: as many as there are results.
-                    true => unsafe { self.computed(start, out.len() * columns, &mut buffer) },
-                    false => &[],
-                };
-                for (row, out) in out.iter_mut().enumerate() {
-                    let state = match short {
-                        true => {
-                            let values = &values[row * columns..(row + 1) * columns];
-                            reduce_row::<T, F>(self.level, UNROLL, BLOCK, values)
-                        }
+                // SAFETY: rows of the problem: as many as there are results.
+                let values = short.then(|| unsafe { self.computed(start, out.len() * columns, &mut buffer) });
+                for (out, at) in out.iter_mut().zip((0..).step_by(columns.max(1))) {
+                    let state = match values.map(|values| &values[at..at + columns]) {
+                        Some(row) => reduce_row::<T, F>(self.level, UNROLL, BLOCK, row),
                         // SAFETY: one row of the problem.
-                        false => unsafe { self.fold::<F>(start + row * columns, columns) },
+                        None => unsafe { self.fold::<F>(start + at, columns) },
                     };
                     match F::finish(state, columns) {
                         Ok(value) => *out = value,

@@ -1,13 +1,13 @@
 //! A product by the crate `gemm` and the steps after it, panel by panel.
 
-use super::product::{declines, product_of, widest, with_steps, work};
+use super::product::{declines, product_of, with_steps, work};
 use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::ops::Operand;
-use crate::kernels::matmul::float::Float;
+use crate::kernels::matmul::float::{Float, typed_launch};
 use crate::kernels::matmul::gemm::{self, Gemm, LibraryConfig};
 use crate::kernels::matmul::product::spread;
 use crate::simd::Level;
-use trimtab_core::{DType, Decline, DeviceFacts, Fused, LaunchError, Variant, Work};
+use trimtab_core::{Decline, DeviceFacts, Fused, Variant, Work};
 
 /// Rows after which the crate `gemm` is interrupted, few first: a panel of the result must stay in a cache, and what it packs
 /// of the right operand is packed again for each. Zero for all rows at once.
@@ -16,19 +16,13 @@ const PANELS: [u32; 3] = [0, 256, 96];
 /// The kernel `cpu.fused.gemm`: steps after panels by the crate `gemm`.
 #[derive(Debug)]
 pub struct GemmKernel {
-    level: Level,
+    /// The widest vectors of this processor.
+    pub(super) level: Level,
 }
 
 trimtab_core::config! {
     /// Rows of a panel (0: all), threads, and whether they share columns (0), rows (1) or both (2).
     pub struct PanelConfig { panel, threads, split }
-}
-
-impl GemmKernel {
-    /// With the widest vectors of this processor.
-    pub fn new() -> GemmKernel {
-        GemmKernel { level: widest() }
-    }
 }
 
 impl Variant<Cpu> for GemmKernel {
@@ -45,11 +39,8 @@ impl Variant<Cpu> for GemmKernel {
         let Some(matmul) = product_of(problem) else { return vec![] };
         let mut configs = Vec::new();
         for LibraryConfig { threads, split } in LibraryConfig::list(&matmul, device) {
-            let panels = PANELS.into_iter().filter(|&panel| u64::from(panel) < matmul.m);
+            let panels = PANELS.into_iter().filter(|&panel| u64::from(panel) < matmul.m.max(1));
             configs.extend(panels.map(|panel| PanelConfig { panel, threads, split }));
-            if matmul.m == 0 {
-                configs.push(PanelConfig { panel: 0, threads, split });
-            }
         }
         configs
     }
@@ -62,11 +53,7 @@ impl Variant<Cpu> for GemmKernel {
     }
 
     fn launch(&self, problem: &Fused, config: PanelConfig, args: Args<'_>) -> Launched {
-        match problem.dtype {
-            DType::F32 => panels::<f32>(problem, self.level, config, args),
-            DType::F64 => panels::<f64>(problem, self.level, config, args),
-            _ => Err(LaunchError::Kernel(format!("{problem}: products are of f32 or f64 here"))),
-        }
+        typed_launch!(problem, panels, self.level, config, args)
     }
 }
 

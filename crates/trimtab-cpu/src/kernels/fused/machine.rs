@@ -72,6 +72,18 @@ struct Source<T> {
     repeats: bool,
 }
 
+impl<T> Source<T> {
+    /// Elements side by side, block after block.
+    fn moving(at: *const T) -> Source<T> {
+        Source { at, moves: usize::MAX, repeats: false }
+    }
+
+    /// The same place for every block: an element for each, or one for all.
+    fn fixed(at: *const T, repeats: bool) -> Source<T> {
+        Source { at, moves: 0, repeats }
+    }
+}
+
 /// An instruction whose source has been looked up: how it is read is known before the first block.
 #[derive(Clone, Copy)]
 struct Ready<T> {
@@ -121,11 +133,11 @@ impl<T: Operand> Range<'_, T> {
             result: [MaybeUninit::uninit(); MAX_BLOCK],
         };
         let memory = &raw mut memory;
-        let nowhere = Source { at: memory.cast::<T>().cast_const(), moves: 0, repeats: false };
+        let nowhere = Source::fixed(memory.cast::<T>().cast_const(), false);
         let mut sources = [nowhere; PLACES];
         let numbers = recipe.inputs[recipe.read.end.min(MAX_INPUTS)];
         for (source, number) in sources[NUMBERS..NUMBERS + MAX_NUMBERS].iter_mut().zip(numbers) {
-            *source = Source { at: number, moves: 0, repeats: true };
+            *source = Source::fixed(number, true);
         }
         for (nth, source) in sources[ASIDE..].iter_mut().enumerate() {
             // SAFETY: there are as many of these places as blocks put aside.
@@ -195,10 +207,10 @@ impl<T: Operand, S: Simd, const U: usize> Machine<'_, T, S, U> {
                 Varies::Columns => column,
                 Varies::Nowhere => 0,
             };
-            let moves = if varies.inner() { usize::MAX } else { 0 };
-            self.sources[input] = Source { at: start.wrapping_add(offset), moves, repeats: !varies.inner() };
+            let at = start.wrapping_add(offset);
+            self.sources[input] = if varies.inner() { Source::moving(at) } else { Source::fixed(at, true) };
         }
-        self.sources[PRODUCT] = Source { at: out, moves: usize::MAX, repeats: false };
+        self.sources[PRODUCT] = Source::moving(out);
     }
 
     /// Turns the sources to blocks from the start of a row on, each of so many whole rows: what varies by columns is the same
@@ -210,19 +222,17 @@ impl<T: Operand, S: Simd, const U: usize> Machine<'_, T, S, U> {
         for input in self.recipe.read.clone() {
             let (elements, varies) = (self.recipe.inputs[input], self.recipe.varies[input]);
             self.sources[input] = match varies {
-                Varies::All => {
-                    Source { at: elements.as_ptr().wrapping_add(at), moves: usize::MAX, repeats: false }
-                }
+                Varies::All => Source::moving(elements.as_ptr().wrapping_add(at)),
                 Varies::Columns => {
                     let to = &mut gathered[input];
                     gather(elements, varies, self.recipe.columns, at, &mut to[..block]);
-                    Source { at: to.as_ptr().cast(), moves: 0, repeats: false }
+                    Source::fixed(to.as_ptr().cast(), false)
                 }
                 // Those by rows are not computed this way.
-                Varies::Nowhere | Varies::Rows => Source { at: elements.as_ptr(), moves: 0, repeats: true },
+                Varies::Nowhere | Varies::Rows => Source::fixed(elements.as_ptr(), true),
             };
         }
-        self.sources[PRODUCT] = Source { at: out, moves: usize::MAX, repeats: false };
+        self.sources[PRODUCT] = Source::moving(out);
     }
 
     /// Turns the sources to one block, of which `len` elements are wanted, wherever rows end: operands that do not lie side
@@ -246,9 +256,9 @@ impl<T: Operand, S: Simd, const U: usize> Machine<'_, T, S, U> {
                     (to.as_ptr().cast(), false)
                 }
             };
-            self.sources[input] = Source { at, moves: 0, repeats };
+            self.sources[input] = Source::fixed(at, repeats);
         }
-        self.sources[PRODUCT] = Source { at: out, moves: 0, repeats: false };
+        self.sources[PRODUCT] = Source::fixed(out, false);
         if self.recipe.multiplied && !whole {
             let to = &mut gathered[MAX_INPUTS];
             to.fill(MaybeUninit::new(T::default()));

@@ -14,14 +14,17 @@ mod tiles;
 
 use crate::kernels::Kernels;
 use crate::kernels::elementwise::ops;
+use crate::simd::Levels;
 use trimtab_core::{Bytes, DType, ElementwiseOp, Flops, Fused, InputLens, Problem, Step, erase};
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Kernels {
+    let levels = Levels::detect();
+    let (level, _) = levels.widest();
     vec![
-        erase(tiles::TilesKernel::new()),
-        erase(product::ProductKernel::new()),
-        erase(gemm::GemmKernel::new()),
+        erase(tiles::TilesKernel { levels }),
+        erase(product::ProductKernel { level }),
+        erase(gemm::GemmKernel { level }),
         erase(reference::ReferenceKernel),
     ]
 }

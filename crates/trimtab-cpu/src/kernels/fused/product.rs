@@ -6,27 +6,15 @@ use super::{bytes_walked, flops};
 use crate::args::{Args, Cpu, Inputs, Launched};
 use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::matmul::blocked::{self, Blocked, BlockedConfig};
-use crate::kernels::matmul::float::Float;
-use crate::simd::{Level, Levels, Portable};
+use crate::kernels::matmul::float::{Float, typed_launch};
+use crate::simd::Level;
 use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Fused, LaunchError, Matmul, Variant, Work};
 
 /// The kernel `cpu.fused.product`: steps after our own blocked product.
 #[derive(Debug)]
 pub struct ProductKernel {
-    level: Level,
-}
-
-/// The widest vectors of this processor.
-pub(super) fn widest() -> Level {
-    let levels = Levels::detect();
-    levels.lanes(None).find_map(|lanes| levels.get(lanes)).unwrap_or(Level::Portable(Portable))
-}
-
-impl ProductKernel {
-    /// With the widest vectors of this processor.
-    pub fn new() -> ProductKernel {
-        ProductKernel { level: widest() }
-    }
+    /// The widest vectors of this processor.
+    pub(super) level: Level,
 }
 
 /// The product a recipe begins with, as a problem of its own.
@@ -109,20 +97,17 @@ impl Variant<Cpu> for ProductKernel {
     }
 
     fn launch(&self, problem: &Fused, config: BlockedConfig, args: Args<'_>) -> Launched {
-        fn run<T: Operand + Float>(
-            problem: &Fused,
-            level: Level,
-            config: BlockedConfig,
-            args: Args<'_>,
-        ) -> Launched {
-            with_steps::<T>(problem, level, args, |matmul, args, finish| {
-                blocked::launch::<T>(matmul, config, args, finish)
-            })
-        }
-        match problem.dtype {
-            DType::F32 => run::<f32>(problem, self.level, config, args),
-            DType::F64 => run::<f64>(problem, self.level, config, args),
-            _ => Err(LaunchError::Kernel(format!("{problem}: products are of f32 or f64 here"))),
-        }
+        typed_launch!(problem, blocks, self.level, config, args)
     }
+}
+
+fn blocks<T: Operand + Float>(
+    problem: &Fused,
+    level: Level,
+    config: BlockedConfig,
+    args: Args<'_>,
+) -> Launched {
+    with_steps::<T>(problem, level, args, |matmul, args, finish| {
+        blocked::launch::<T>(matmul, config, args, finish)
+    })
 }

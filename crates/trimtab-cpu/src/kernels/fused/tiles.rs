@@ -8,8 +8,9 @@ use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::ops::Operand;
 use crate::kernels::elementwise::{last_cache, thread_counts};
 use crate::kernels::reduce::fold::Foldable;
+use crate::kernels::{lanes_of, shared_work};
 use crate::simd::Levels;
-use trimtab_core::{DType, Decline, DeviceFacts, Fused, LaunchError, Variant, Work};
+use trimtab_core::{Decline, DeviceFacts, Fused, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// `lanes` of `f32` in a vector (half as many of `f64`), threads, elements a thread takes at once, and whether stores
@@ -29,14 +30,8 @@ const STREAM_BYTES_MIN: u64 = 4 << 20;
 /// See the module.
 #[derive(Debug)]
 pub struct TilesKernel {
-    levels: Levels,
-}
-
-impl TilesKernel {
-    /// With the instruction sets of this processor.
-    pub fn new() -> TilesKernel {
-        TilesKernel { levels: Levels::detect() }
-    }
+    /// The instruction sets of this processor.
+    pub(super) levels: Levels,
 }
 
 impl Variant<Cpu> for TilesKernel {
@@ -76,15 +71,8 @@ impl Variant<Cpu> for TilesKernel {
     }
 
     fn work(&self, problem: &Fused, config: TilesConfig, _: &DeviceFacts) -> Work {
-        let double = problem.dtype == DType::F64;
-        Work {
-            flops: flops(problem),
-            bytes: bytes_walked(problem),
-            launches: u32::from(config.threads > 1),
-            threads: config.threads,
-            lanes: if double { config.lanes / 2 } else { config.lanes },
-            ..Work::default()
-        }
+        let lanes = lanes_of(problem.dtype, config.lanes);
+        shared_work(flops(problem), bytes_walked(problem), config.threads, lanes)
     }
 
     #[inline]

@@ -6,8 +6,9 @@ use super::product::{Product, Spread, View, rereads, splits, spread, thread_coun
 use super::scratch;
 use super::tiles::{Tile, Tiles};
 use super::turn::turn;
+use super::work;
 use crate::args::{Args, Cpu, Launched};
-use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, Matmul, Variant, Work};
+use trimtab_core::{Decline, DeviceFacts, Matmul, Variant, Work};
 
 /// Most points offered for a problem.
 const MAX_POINTS: usize = 24;
@@ -94,18 +95,9 @@ impl Variant<Cpu> for Blocked {
             (problem.m * problem.k).saturating_mul(blocks).saturating_mul(1 + 2 * u64::from(config.pack));
         let rhs = (problem.k * problem.n).saturating_mul(3 * rhs_times);
         let out = (problem.m * problem.n).saturating_mul((2 * passes).saturating_sub(1).max(1));
-        let elements = lhs.saturating_add(rhs).saturating_add(out).saturating_mul(problem.batch);
-        let scratch =
-            scratch_elements(config, problem.n, problem.k).saturating_mul(u64::from(config.threads));
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(elements.saturating_mul(problem.dtype.size())),
-            scratch: Bytes(scratch.saturating_mul(problem.dtype.size())),
-            launches: u32::from(config.threads > 1),
-            threads: config.threads,
-            lanes: lanes(problem, config.bits),
-            ..Work::default()
-        }
+        let elements = lhs.saturating_add(rhs).saturating_add(out);
+        let scratch = scratch_elements(config, problem.n, problem.k);
+        work(problem, elements, scratch, config.threads, lanes(problem, config.bits))
     }
 
     #[inline]

@@ -1,14 +1,12 @@
 //! A CBLAS library of this machine, pinned to one thread, called for each part of the product.
 
-use super::float::{Float, lanes, vector_bits};
-use super::gemm::LibraryConfig;
+use super::float::Float;
+use super::gemm::{LibraryConfig, library};
 use super::product::{Product, View, spread, wrong_dtype};
 use crate::args::{Args, Cpu, Launched};
 use crate::blas::{Blas, GemmFn, Gemms};
 use std::borrow::Cow;
-use trimtab_core::{
-    DType, Decline, DeviceFacts, KernelVersion, LaunchError, Matmul, Variant, VariantClass, Work,
-};
+use trimtab_core::{DType, Decline, DeviceFacts, KernelVersion, LaunchError, Matmul, Variant, VariantClass};
 
 const ROW_MAJOR: i32 = 101;
 const AS_STORED: i32 = 111;
@@ -30,8 +28,7 @@ impl Cblas {
 }
 
 impl Variant<Cpu> for Cblas {
-    type Problem = Matmul;
-    type Config = LibraryConfig;
+    library!();
 
     fn name(&self) -> Cow<'static, str> {
         Cow::Owned(format!("cpu.matmul.{}", self.0.name))
@@ -49,14 +46,6 @@ impl Variant<Cpu> for Cblas {
         self.too_large(problem).map(|size| {
             Decline::from(format!("{} takes sizes up to {}, this one is {size}", self.0.name, i32::MAX))
         })
-    }
-
-    fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<LibraryConfig> {
-        LibraryConfig::list(problem, device)
-    }
-
-    fn work(&self, problem: &Matmul, config: LibraryConfig, _: &DeviceFacts) -> Work {
-        config.work(problem, lanes(problem, vector_bits()[0]))
     }
 
     fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {

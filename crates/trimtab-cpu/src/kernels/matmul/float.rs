@@ -53,7 +53,7 @@ macro_rules! float {
 float!(f32, (avx512_f32 avx2_f32 portable_f32), super::turn::square_f32);
 float!(f64, (avx512_f64 avx2_f64 portable_f64), super::turn::square_f64);
 
-/// Calls a generic launch with the problem's element type.
+/// Calls a generic launch with the element type of a problem of products.
 macro_rules! typed_launch {
     ($problem:expr, $launch:ident $(, $argument:expr)*) => {
         match $problem.dtype {
@@ -63,7 +63,7 @@ macro_rules! typed_launch {
         }
     };
 }
-pub(super) use typed_launch;
+pub(in crate::kernels) use typed_launch;
 
 /// The widths of vectors this processor has for that element type, widest first. 128 is what the compiler makes of plain
 /// loops on every x86-64 and AArch64.

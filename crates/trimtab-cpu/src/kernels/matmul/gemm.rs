@@ -1,9 +1,10 @@
 //! The crate `gemm`, one thread of it for each part of the product.
 
-use super::float::{Float, typed_launch, vector_bits};
+use super::float::{Float, lanes, typed_launch, vector_bits};
 use super::product::{Product, Spread, rereads, splits, spread, thread_counts};
+use super::work;
 use crate::args::{Args, Cpu, Launched};
-use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, Matmul, Variant, Work};
+use trimtab_core::{Decline, DeviceFacts, Matmul, Variant, Work};
 
 /// The kernel `cpu.matmul.gemm`.
 #[derive(Debug)]
@@ -29,42 +30,44 @@ impl LibraryConfig {
 
     /// What a packing library does: reads each operand once a part, writes and reads its packed copy, and writes the
     /// result. What it packs at a time is its own affair; we count one copy of the smaller operand.
-    pub(in crate::kernels) fn work(self, problem: &Matmul, lanes: u32) -> Work {
+    /// It is taken to use the widest vectors there are.
+    pub(in crate::kernels) fn work(self, problem: &Matmul) -> Work {
         let (lhs_times, rhs_times) = rereads(problem, self.threads, self.split);
         let (lhs, rhs) = (problem.m * problem.k, problem.k * problem.n);
         let walked = lhs.saturating_mul(3 * lhs_times).saturating_add(rhs.saturating_mul(3 * rhs_times));
-        let elements = walked.saturating_add(problem.m * problem.n).saturating_mul(problem.batch);
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(elements.saturating_mul(problem.dtype.size())),
-            scratch: Bytes(
-                lhs.min(rhs).saturating_mul(problem.dtype.size()).saturating_mul(u64::from(self.threads)),
-            ),
-            launches: u32::from(self.threads > 1),
-            threads: self.threads,
-            lanes,
-            ..Work::default()
-        }
+        let elements = walked.saturating_add(problem.m * problem.n);
+        work(problem, elements, lhs.min(rhs), self.threads, lanes(problem, vector_bits()[0]))
     }
 }
 
-impl Variant<Cpu> for Gemm {
-    type Problem = Matmul;
-    type Config = LibraryConfig;
+/// What kernels of libraries share: their settings and what they do.
+macro_rules! library {
+    () => {
+        type Problem = trimtab_core::Matmul;
+        type Config = $crate::kernels::matmul::gemm::LibraryConfig;
 
+        fn configs(&self, problem: &Self::Problem, device: &trimtab_core::DeviceFacts) -> Vec<Self::Config> {
+            Self::Config::list(problem, device)
+        }
+
+        fn work(
+            &self,
+            problem: &Self::Problem,
+            config: Self::Config,
+            _: &trimtab_core::DeviceFacts,
+        ) -> trimtab_core::Work {
+            config.work(problem)
+        }
+    };
+}
+pub(super) use library;
+
+impl Variant<Cpu> for Gemm {
+    library!();
     identity!("cpu.matmul.gemm", Library);
 
     fn declines(&self, _: &Matmul, _: &DeviceFacts) -> Option<Decline> {
         None
-    }
-
-    fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<LibraryConfig> {
-        LibraryConfig::list(problem, device)
-    }
-
-    fn work(&self, problem: &Matmul, config: LibraryConfig, _: &DeviceFacts) -> Work {
-        // It takes the widest vectors there are.
-        config.work(problem, super::float::lanes(problem, vector_bits()[0]))
     }
 
     fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {

@@ -1,32 +1,21 @@
 //! The crate `matrixmultiply`, one call for each part of the product.
 
-use super::float::{Float, lanes, vector_bits};
-use super::gemm::LibraryConfig;
+use super::float::Float;
+use super::gemm::{LibraryConfig, library};
 use super::product::{spread, wrong_dtype};
 use crate::args::{Args, Cpu, Launched};
-use trimtab_core::{DType, Decline, DeviceFacts, Matmul, Variant, Work};
+use trimtab_core::{DType, Decline, DeviceFacts, Matmul, Variant};
 
-/// The kernel `cpu.matmul.matrixmultiply`.
+/// The kernel `cpu.matmul.matrixmultiply`; its AVX-512 kernels were seen at work here.
 #[derive(Debug)]
 pub(super) struct MatrixMultiply;
 
 impl Variant<Cpu> for MatrixMultiply {
-    type Problem = Matmul;
-    type Config = LibraryConfig;
-
+    library!();
     identity!("cpu.matmul.matrixmultiply", Library);
 
     fn declines(&self, _: &Matmul, _: &DeviceFacts) -> Option<Decline> {
         None
-    }
-
-    fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<LibraryConfig> {
-        LibraryConfig::list(problem, device)
-    }
-
-    fn work(&self, problem: &Matmul, config: LibraryConfig, _: &DeviceFacts) -> Work {
-        // It picks the widest vectors there are; its AVX-512 kernels were seen at work here.
-        config.work(problem, lanes(problem, vector_bits()[0]))
     }
 
     fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {

@@ -3,8 +3,9 @@
 use super::float::{Float, lanes, typed_launch, vector_bits, wrong_point};
 use super::lines::{Lines, Rows};
 use super::product::{COLUMNS, Product, ROWS, Spread, spread, thread_counts};
+use super::work;
 use crate::args::{Args, Cpu, Launched};
-use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
+use trimtab_core::{Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 /// Results of a scaled sum that are worked on at a time: 8 KiB of f32 stay in the first-level cache while the rows stream.
 const CHUNK: u32 = 2048;
@@ -80,15 +81,7 @@ impl Variant<Cpu> for Matvec {
         } else {
             (2 * outs).saturating_mul(problem.k.div_ceil(rows)).saturating_add(problem.k)
         };
-        let elements = matrix.saturating_add(beside).saturating_mul(problem.batch);
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(elements.saturating_mul(problem.dtype.size())),
-            launches: u32::from(config.threads > 1),
-            threads: config.threads,
-            lanes: lanes(problem, config.bits),
-            ..Work::default()
-        }
+        work(problem, matrix.saturating_add(beside), 0, config.threads, lanes(problem, config.bits))
     }
 
     #[inline]

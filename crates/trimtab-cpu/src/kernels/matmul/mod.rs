@@ -19,9 +19,9 @@ mod vectors;
 mod tests;
 
 use crate::blas;
-use crate::kernels::Kernels;
+use crate::kernels::{Kernels, shared_work};
 use std::path::PathBuf;
-use trimtab_core::erase;
+use trimtab_core::{Bytes, Flops, Matmul, Work, erase};
 
 /// Every matrix-product kernel of this machine in order of preference, the reference last. `blas` are libraries the
 /// caller names, tried before those with well-known names; see [`blas_problems`] for the ones that could not be used.
@@ -41,6 +41,15 @@ pub(crate) fn kernels_with(libraries: Vec<blas::Blas>) -> Kernels {
     kernels.push(erase(gemm::Gemm));
     kernels.push(erase(blocked::Blocked));
     kernels.push(erase(matrixmultiply::MatrixMultiply));
-    kernels.push(erase(reference::Reference));
+    kernels.push(erase(reference::ReferenceKernel));
     kernels
+}
+
+/// What threads do that walk over so many elements of each product, or keep as many in memory of their own.
+fn work(problem: &Matmul, elements: u64, scratch: u64, threads: u32, lanes: u32) -> Work {
+    let bytes = |elements: u64, times: u64| {
+        Bytes(elements.saturating_mul(times).saturating_mul(problem.dtype.size()))
+    };
+    let work = shared_work(Flops(problem.flops()), bytes(elements, problem.batch), threads, lanes);
+    Work { scratch: bytes(scratch, threads.into()), ..work }
 }

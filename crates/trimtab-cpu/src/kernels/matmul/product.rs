@@ -259,7 +259,7 @@ fn too_large(problem: &Matmul) -> LaunchError {
 
 /// The error for an element type matrix products do not have.
 #[cold]
-pub(super) fn wrong_dtype(problem: &Matmul) -> LaunchError {
+pub(in crate::kernels) fn wrong_dtype(problem: impl std::fmt::Display) -> LaunchError {
     LaunchError::Kernel(format!("{problem}: matrix products are of f32 or f64"))
 }
 

@@ -6,8 +6,9 @@ use super::product::{Product, ROWS, Spread, rereads, spread, thread_counts};
 use super::scratch;
 use super::tiles::{MAX_VECTORS, Tile, Tiles};
 use super::turn::turn;
+use super::work;
 use crate::args::{Args, Cpu, Launched};
-use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
+use trimtab_core::{Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 /// Largest m, n and k: beyond, strips of `rhs` no longer stay in the first-level cache and packing pays.
 const MAX_SIDE: u64 = 320;
@@ -85,17 +86,7 @@ impl Variant<Cpu> for Small {
             .saturating_add((problem.k * problem.n).saturating_mul((1 + turned) * rhs_times))
             .saturating_add(problem.m * problem.n);
         let scratch = if problem.rhs.transposed { problem.k * problem.n } else { 0 };
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(per_product.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
-            scratch: Bytes(
-                scratch.saturating_mul(problem.dtype.size()).saturating_mul(u64::from(config.threads)),
-            ),
-            launches: u32::from(config.threads > 1),
-            threads: config.threads,
-            lanes,
-            ..Work::default()
-        }
+        work(problem, per_product, scratch, config.threads, lanes)
     }
 
     #[inline]

@@ -49,9 +49,9 @@ pub(super) unsafe fn turn<T: Float>(
 ///
 /// # Safety
 /// The elements must be readable at `from` and writable at `to`.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn square_f32(from: *const f32, from_step: usize, to: *mut f32, to_step: usize) {
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: as promised by the caller.
     unsafe {
         use std::arch::x86_64::{
@@ -66,20 +66,15 @@ pub(super) unsafe fn square_f32(from: *const f32, from_step: usize, to: *mut f32
         _mm_storeu_ps(to.add(2 * to_step), _mm_movelh_ps(ab_high, cd_high));
         _mm_storeu_ps(to.add(3 * to_step), _mm_movehl_ps(cd_high, ab_high));
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: as promised by the caller.
-    unsafe {
-        square(from, from_step, to, to_step);
-    }
 }
 
 /// As [`square_f32`].
 ///
 /// # Safety
 /// The elements must be readable at `from` and writable at `to`.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn square_f64(from: *const f64, from_step: usize, to: *mut f64, to_step: usize) {
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: as promised by the caller.
     unsafe {
         use std::arch::x86_64::{_mm_loadu_pd, _mm_storeu_pd, _mm_unpackhi_pd, _mm_unpacklo_pd};
@@ -90,16 +85,18 @@ pub(super) unsafe fn square_f64(from: *const f64, from_step: usize, to: *mut f64
             _mm_storeu_pd(to.add((p + 1) * to_step + i), _mm_unpackhi_pd(a, b));
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: as promised by the caller.
-    unsafe {
-        square(from, from_step, to, to_step);
-    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
+pub(super) use self::{square as square_f32, square as square_f64};
+
+/// As [`square_f32`], by plain code.
+///
+/// # Safety
+/// The elements must be readable at `from` and writable at `to`.
+#[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-unsafe fn square<T: Copy>(from: *const T, from_step: usize, to: *mut T, to_step: usize) {
+pub(super) unsafe fn square<T: Copy>(from: *const T, from_step: usize, to: *mut T, to_step: usize) {
     for i in 0..4 {
         for p in 0..4 {
             // SAFETY: as promised by the caller.

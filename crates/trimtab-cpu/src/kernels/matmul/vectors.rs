@@ -51,12 +51,12 @@ pub(super) use of_width;
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! x86 {
-    (
+    ($(
         $name:ident, $T:ident, $L:literal, $feature:literal, $V:ident, $Mask:ident, |$columns:ident| $mask:expr,
         |$at:ident, $by:ident| $masked_load:expr,
-        $zero:ident $splat:ident $load:ident $store:ident $fma:ident $add:ident $masked_store:ident
-    ) => {
-        pub(super) mod $name {
+        $zero:ident $splat:ident $load:ident $store:ident $fma:ident $add:ident $masked_store:ident;
+    )*) => {
+        $(pub(super) mod $name {
             use std::arch::x86_64::*;
             pub(in crate::kernels::matmul) use std::arch::x86_64::{
                 $add as add, $fma as fma, $load as load, $masked_store as masked_store, $splat as splat,
@@ -75,34 +75,25 @@ macro_rules! x86 {
                 // SAFETY: the caller promises that the elements in the mask are readable.
                 unsafe { $masked_load }
             }
-        }
+        })*
     };
 }
 #[cfg(target_arch = "x86_64")]
 x86! {
     avx512_f32, f32, 16, "avx512f", __m512, __mmask16, |columns| (u32::MAX >> (32 - columns.min(16)).min(31)) as __mmask16,
     |at, mask| _mm512_maskz_loadu_ps(mask, at),
-    _mm512_setzero_ps _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_add_ps _mm512_mask_storeu_ps
-}
-#[cfg(target_arch = "x86_64")]
-x86! {
+    _mm512_setzero_ps _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_add_ps _mm512_mask_storeu_ps;
     avx512_f64, f64, 8, "avx512f", __m512d, __mmask8, |columns| (u32::MAX >> (32 - columns.min(8)).min(31)) as __mmask8,
     |at, mask| _mm512_maskz_loadu_pd(mask, at),
-    _mm512_setzero_pd _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_add_pd _mm512_mask_storeu_pd
-}
-#[cfg(target_arch = "x86_64")]
-x86! {
+    _mm512_setzero_pd _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_add_pd _mm512_mask_storeu_pd;
     avx2_f32, f32, 8, "avx2,fma", __m256, __m256i,
     |columns| _mm256_cmpgt_epi32(_mm256_set1_epi32(columns as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)),
     |at, mask| _mm256_maskload_ps(at, mask),
-    _mm256_setzero_ps _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_add_ps _mm256_maskstore_ps
-}
-#[cfg(target_arch = "x86_64")]
-x86! {
+    _mm256_setzero_ps _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_add_ps _mm256_maskstore_ps;
     avx2_f64, f64, 4, "avx2,fma", __m256d, __m256i,
     |columns| _mm256_cmpgt_epi64(_mm256_set1_epi64x(columns as i64), _mm256_setr_epi64x(0, 1, 2, 3)),
     |at, mask| _mm256_maskload_pd(at, mask),
-    _mm256_setzero_pd _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd _mm256_maskstore_pd
+    _mm256_setzero_pd _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd _mm256_maskstore_pd;
 }
 
 /// Plain code over short arrays, which compilers turn into 128-bit vectors.

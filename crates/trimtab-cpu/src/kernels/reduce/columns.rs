@@ -1,12 +1,13 @@
 //! Reduction along an axis that is not the last: rows are walked as they lie, a tile of columns is accumulated at once.
 
 use super::fold::{Fold, Foldable, Visit, has_vector_form, one_by_one};
-use super::{bytes_walked, lanes_of, lens};
+use super::{bytes_walked, lens};
 use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
+use crate::kernels::{lanes_of, shared_work};
 use crate::pool::Pool;
-use crate::simd::{Level, Levels, Simd, Task};
+use crate::simd::{Level, Simd, Task};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
@@ -24,18 +25,9 @@ const SHAREABLE_ELEMENTS: u64 = 64 << 10;
 /// See the module.
 #[derive(Debug)]
 pub struct ColumnsKernel {
-    level: Level,
-    lanes: u32,
-}
-
-impl ColumnsKernel {
-    /// With the widest vectors of this processor.
-    pub fn new() -> ColumnsKernel {
-        let levels = Levels::detect();
-        let widest = levels.lanes(None).find_map(|lanes| levels.get(lanes).map(|level| (level, lanes)));
-        let (level, lanes) = widest.unwrap_or((Level::Portable(crate::simd::Portable), 4));
-        ColumnsKernel { level, lanes }
-    }
+    /// The widest vectors of this processor.
+    pub(super) level: Level,
+    pub(super) lanes: u32,
 }
 
 impl Variant<Cpu> for ColumnsKernel {
@@ -72,15 +64,10 @@ impl Variant<Cpu> for ColumnsKernel {
 
     fn work(&self, problem: &Reduce, config: ColumnsConfig, _: &DeviceFacts) -> Work {
         let vector = has_vector_form(problem) && problem.inner >= u64::from(self.lanes);
-        Work {
-            flops: Flops(problem.input_len()),
-            bytes: bytes_walked(problem),
-            scratch: Bytes(u64::from(config.tile) * u64::from(config.threads) * 24),
-            launches: u32::from(config.threads > 1),
-            threads: config.threads,
-            lanes: if vector { lanes_of(problem, self.lanes) } else { 1 },
-            ..Work::default()
-        }
+        let lanes = if vector { lanes_of(problem.dtype, self.lanes) } else { 1 };
+        let flops = Flops(problem.input_len());
+        let scratch = Bytes(u64::from(config.tile) * u64::from(config.threads) * 24);
+        Work { scratch, ..shared_work(flops, bytes_walked(problem), config.threads, lanes) }
     }
 
     #[inline]
@@ -92,14 +79,8 @@ impl Variant<Cpu> for ColumnsKernel {
 impl ColumnsKernel {
     fn run<T: Foldable>(&self, problem: &Reduce, config: ColumnsConfig, args: Args<'_>) -> Launched {
         let typed = args.typed::<T>(lens(problem)?)?;
-        let visitor = Columns {
-            level: self.level,
-            problem,
-            config,
-            input: typed.lhs,
-            out: typed.out,
-            pool: typed.pool,
-        };
+        let (level, input, out, pool) = (self.level, typed.lhs, typed.out, typed.pool);
+        let visitor = Columns { level, problem, config, input, out, pool };
         T::visit(problem.op, visitor).unwrap_or_else(|| Err(LaunchError::Point(format!("{config:?}"))))
     }
 }

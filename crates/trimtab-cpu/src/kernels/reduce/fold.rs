@@ -292,90 +292,89 @@ unsafe fn lanewise<T: Lane, S: Simd, C: Combine<T>, const UNROLL: usize>(
     buffer[..lanes].iter().fold(result, |result, &value| scalar(result, value))
 }
 
-macro_rules! float_sum {
-    ($($type:ty, $name:ident, $row:ident, |$state:ident, $len:ident| $finish:expr;)*) => {
-        $(impl Fold<$type> for $name {
-            type State = (f64, f64);
-            type Run = $type;
-            const EMPTY: (f64, f64) = (0.0, 0.0);
-            const EMPTY_RUN: $type = 0.0;
+/// A [`Fold`]: its state and its run with what they are of nothing, then each function as an expression.
+macro_rules! fold {
+    (
+        $name:ident of $type:ident: $State:ty = $empty:expr, $Run:ty = $empty_run:expr,
+        step |$run:ident, $value:ident| $step:expr,
+        absorb |$state:ident, $part:ident| $absorb:expr,
+        merge |$a:ident, $b:ident| $merge:expr,
+        $(overflown |$all:ident| $overflown:expr,)?
+        finish |$total:ident, $count:pat_param| $finish:expr,
+        row |$simd:pat_param, $from:ident, $len:ident, $block:pat_param| $row:expr
+    ) => {
+        impl Fold<$type> for $name {
+            type State = $State;
+            type Run = $Run;
+            const EMPTY: $State = $empty;
+            const EMPTY_RUN: $Run = $empty_run;
             #[inline(always)]
-            fn step(run: $type, value: $type) -> $type {
-                run + value
+            fn step($run: $Run, $value: $type) -> $Run {
+                $step
             }
             #[inline(always)]
-            fn absorb(state: (f64, f64), run: $type) -> (f64, f64) {
-                merge_sums(state, (f64::from(run), 0.0))
+            fn absorb($state: $State, $part: $Run) -> $State {
+                $absorb
             }
             #[inline(always)]
-            fn merge(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
-                merge_sums(a, b)
+            fn merge($a: $State, $b: $State) -> $State {
+                $merge
             }
+            $(#[inline(always)]
+            fn may_have_overflown($all: $State) -> bool {
+                $overflown
+            })?
             #[inline(always)]
-            fn may_have_overflown(state: (f64, f64)) -> bool {
-                size_of::<$type>() < size_of::<f64>() && !state.0.is_finite()
-            }
-            #[inline(always)]
-            fn finish($state: (f64, f64), $len: usize) -> Result<$type, LaunchError> {
-                Ok($finish as $type)
+            fn finish($total: $State, $count: usize) -> Result<$type, LaunchError> {
+                $finish
             }
             #[inline(always)]
             unsafe fn row<S: Simd, const UNROLL: usize>(
-                simd: S,
-                from: *const $type,
-                len: usize,
-                block: usize,
-            ) -> (f64, f64) {
+                $simd: S,
+                $from: *const $type,
+                $len: usize,
+                $block: usize,
+            ) -> $State {
                 // SAFETY: the caller's promise.
-                unsafe { $row::<S, UNROLL>(simd, from, len, block) }
+                unsafe { $row }
             }
+        }
+    };
+}
+
+macro_rules! float_sum {
+    ($($type:ident, $name:ident, $row:ident, |$sum:ident, $count:pat_param| $finish:expr;)*) => {
+        $(fold! {
+            $name of $type: (f64, f64) = (0.0, 0.0), $type = 0.0,
+            step |run, value| run + value,
+            absorb |state, run| merge_sums(state, (f64::from(run), 0.0)),
+            merge |a, b| merge_sums(a, b),
+            overflown |sum| size_of::<$type>() < size_of::<f64>() && !sum.0.is_finite(),
+            finish |$sum, $count| Ok($finish as $type),
+            row |simd, from, len, block| $row::<S, UNROLL>(simd, from, len, block)
         })*
     };
 }
 float_sum! {
-    f32, Sum, sum_f32, |state, _len| total(state);
-    f64, Sum, sum_f64, |state, _len| total(state);
-    f32, Mean, sum_f32, |state, len| total(state) / len as f64;
-    f64, Mean, sum_f64, |state, len| total(state) / len as f64;
+    f32, Sum, sum_f32, |sum, _| total(sum);
+    f64, Sum, sum_f64, |sum, _| total(sum);
+    f32, Mean, sum_f32, |sum, len| total(sum) / len as f64;
+    f64, Mean, sum_f64, |sum, len| total(sum) / len as f64;
 }
 
 macro_rules! extreme {
-    ($($type:ty, $name:ident, $empty:expr, |$a:ident, $b:ident| $first:expr, $label:literal;)*) => {
-        $(impl Fold<$type> for $name {
-            type State = $type;
-            type Run = $type;
-            const EMPTY: $type = $empty;
-            const EMPTY_RUN: $type = $empty;
-            #[inline(always)]
-            fn step($a: $type, $b: $type) -> $type {
-                if $first { $a } else { $b }
-            }
-            #[inline(always)]
-            fn absorb($a: $type, $b: $type) -> $type {
-                if $first { $a } else { $b }
-            }
-            #[inline(always)]
-            fn merge($a: $type, $b: $type) -> $type {
-                if $first { $a } else { $b }
-            }
-            #[inline(always)]
-            fn finish(state: $type, len: usize) -> Result<$type, LaunchError> {
-                if len == 0 {
-                    return Err(LaunchError::Kernel(concat!("the ", $label, " of nothing is undefined").to_string()));
-                }
-                Ok(state)
-            }
-            #[inline(always)]
-            unsafe fn row<S: Simd, const UNROLL: usize>(
-                simd: S,
-                from: *const $type,
-                len: usize,
-                _: usize,
-            ) -> $type {
-                let scalar = <Self as Fold<$type>>::step;
-                // SAFETY: the caller's promise.
-                unsafe { lanewise::<$type, S, $name, UNROLL>(simd, from, len, $empty, scalar) }
-            }
+    ($($type:ident, $name:ident, $empty:expr, |$a:ident, $b:ident| $first:expr, $label:literal;)*) => {
+        $(fold! {
+            $name of $type: $type = $empty, $type = $empty,
+            step |$a, $b| if $first { $a } else { $b },
+            absorb |$a, $b| if $first { $a } else { $b },
+            merge |$a, $b| if $first { $a } else { $b },
+            finish |state, len| match len {
+                0 => Err(LaunchError::Kernel(concat!("the ", $label, " of nothing is undefined").to_string())),
+                _ => Ok(state),
+            },
+            row |simd, from, len, _|
+                lanewise::<$type, S, $name, UNROLL>(simd, from, len, $empty, <Self as Fold<$type>>::step)
         })*
     };
 }
@@ -390,44 +389,20 @@ extreme! {
 
 /// Products of `f32` are formed in `f64`, so that parts do not overflow where the whole does not.
 macro_rules! float_prod {
-    ($($type:ty, $row:ident;)*) => {
-        $(impl Fold<$type> for Prod {
-            type State = f64;
-            type Run = f64;
-            const EMPTY: f64 = 1.0;
-            const EMPTY_RUN: f64 = 1.0;
-            #[inline(always)]
-            fn step(run: f64, value: $type) -> f64 {
-                run * f64::from(value)
-            }
-            #[inline(always)]
-            fn absorb(state: f64, run: f64) -> f64 {
-                state * run
-            }
-            #[inline(always)]
-            fn merge(a: f64, b: f64) -> f64 {
-                a * b
-            }
-            #[inline(always)]
-            fn finish(state: f64, _: usize) -> Result<$type, LaunchError> {
-                Ok(state as $type)
-            }
-            #[inline(always)]
-            unsafe fn row<S: Simd, const UNROLL: usize>(simd: S, from: *const $type, len: usize, _: usize) -> f64 {
-                // SAFETY: the caller's promise.
-                unsafe { $row::<S, UNROLL>(simd, from, len) }
-            }
+    ($($type:ident, |$simd:ident, $from:ident, $len:ident| $row:expr;)*) => {
+        $(fold! {
+            Prod of $type: f64 = 1.0, f64 = 1.0,
+            step |run, value| run * f64::from(value),
+            absorb |state, run| state * run,
+            merge |a, b| a * b,
+            finish |product, _| Ok(product as $type),
+            row |$simd, $from, $len, _| $row
         })*
     };
 }
-float_prod! { f32, prod_f32; f64, prod_f64; }
-
-/// # Safety
-/// `from` must be readable for `len` elements.
-#[inline(always)]
-unsafe fn prod_f64<S: Simd, const UNROLL: usize>(simd: S, from: *const f64, len: usize) -> f64 {
-    // SAFETY: the caller's promise.
-    unsafe { lanewise::<f64, S, Times, UNROLL>(simd, from, len, 1.0, |a, b| a * b) }
+float_prod! {
+    f32, |simd, from, len| prod_f32::<S, UNROLL>(simd, from, len);
+    f64, |simd, from, len| lanewise::<f64, S, Times, UNROLL>(simd, from, len, 1.0, |a, b| a * b);
 }
 
 /// # Safety
@@ -466,67 +441,35 @@ fn exact(value: i64) -> Result<i32, LaunchError> {
     i32::try_from(value).map_err(|_| LaunchError::Overflow { dtype: DType::I32.name() })
 }
 
-impl Fold<i32> for Sum {
-    type State = i64;
-    type Run = i64;
-    const EMPTY: i64 = 0;
-    const EMPTY_RUN: i64 = 0;
-    #[inline(always)]
-    fn step(run: i64, value: i32) -> i64 {
-        run.wrapping_add(i64::from(value)) // 2^31 elements of 2^31 are 2^62: no slice in memory gets past i64
-    }
-    #[inline(always)]
-    fn absorb(state: i64, run: i64) -> i64 {
-        state.wrapping_add(run)
-    }
-    #[inline(always)]
-    fn merge(a: i64, b: i64) -> i64 {
-        a.wrapping_add(b)
-    }
-    #[inline(always)]
-    fn finish(state: i64, _: usize) -> Result<i32, LaunchError> {
-        exact(state)
-    }
-    #[inline(always)]
-    unsafe fn row<S: Simd, const UNROLL: usize>(_: S, from: *const i32, len: usize, _: usize) -> i64 {
-        // SAFETY: the caller's promise. The compiler widens and adds with the vectors of the instruction set.
-        let row = unsafe { std::slice::from_raw_parts(from, len) };
-        row.iter().fold(0, |sum, &value| <Sum as Fold<i32>>::step(sum, value))
-    }
+fold! {
+    Sum of i32: i64 = 0, i64 = 0,
+    // 2^31 elements of 2^31 are 2^62: no slice in memory gets past i64.
+    step |run, value| run.wrapping_add(i64::from(value)),
+    absorb |state, run| state.wrapping_add(run),
+    merge |a, b| a.wrapping_add(b),
+    finish |sum, _| exact(sum),
+    // The compiler widens and adds with the vectors of the instruction set.
+    row |_, from, len, _| std::slice::from_raw_parts(from, len)
+        .iter()
+        .fold(0, |sum, &value| <Sum as Fold<i32>>::step(sum, value))
 }
 
 /// One more than 2^31: no smaller in size can a product become once it is past an `i32`, except by a zero.
 const TOO_LARGE: i64 = (1 << 31) + 1;
 
-impl Fold<i32> for Prod {
-    type State = i64;
-    type Run = i64;
-    const EMPTY: i64 = 1;
-    const EMPTY_RUN: i64 = 1;
-    #[inline(always)]
-    fn step(run: i64, value: i32) -> i64 {
-        <Prod as Fold<i32>>::merge(run, i64::from(value))
-    }
-    #[inline(always)]
-    fn absorb(state: i64, run: i64) -> i64 {
-        <Prod as Fold<i32>>::merge(state, run)
-    }
-    #[inline(always)]
-    fn merge(a: i64, b: i64) -> i64 {
+fold! {
+    Prod of i32: i64 = 1, i64 = 1,
+    step |run, value| <Prod as Fold<i32>>::merge(run, i64::from(value)),
+    absorb |state, run| <Prod as Fold<i32>>::merge(state, run),
+    merge |a, b| {
         // Both are at most TOO_LARGE in size, so the product fits; only a zero brings it back from there.
         let product = a * b;
         if product.unsigned_abs() > 1 << 31 { TOO_LARGE } else { product }
-    }
-    #[inline(always)]
-    fn finish(state: i64, _: usize) -> Result<i32, LaunchError> {
-        exact(state)
-    }
-    #[inline(always)]
-    unsafe fn row<S: Simd, const UNROLL: usize>(_: S, from: *const i32, len: usize, _: usize) -> i64 {
-        // SAFETY: the caller's promise.
-        let row = unsafe { std::slice::from_raw_parts(from, len) };
-        row.iter().fold(1, |product, &value| <Prod as Fold<i32>>::step(product, value))
-    }
+    },
+    finish |product, _| exact(product),
+    row |_, from, len, _| std::slice::from_raw_parts(from, len)
+        .iter()
+        .fold(1, |product, &value| <Prod as Fold<i32>>::step(product, value))
 }
 
 /// A contiguous row, compiled for an instruction set.

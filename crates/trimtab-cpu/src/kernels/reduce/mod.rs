@@ -14,14 +14,17 @@ mod tests;
 mod vector;
 
 use crate::kernels::Kernels;
-use trimtab_core::{Bytes, DType, LaunchError, Reduce, erase};
+use crate::simd::Levels;
+use trimtab_core::{Bytes, Decline, LaunchError, Reduce, erase};
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Kernels {
+    let levels = Levels::detect();
+    let (level, lanes) = levels.widest();
     vec![
-        erase(vector::VectorKernel::new()),
-        erase(parallel::ParallelKernel::new()),
-        erase(columns::ColumnsKernel::new()),
+        erase(vector::VectorKernel { levels }),
+        erase(parallel::ParallelKernel { level, lanes }),
+        erase(columns::ColumnsKernel { level, lanes }),
         erase(reference::ReferenceKernel),
     ]
 }
@@ -42,7 +45,8 @@ fn bytes_walked(problem: &Reduce) -> Bytes {
     Bytes(elements.saturating_mul(problem.dtype.size()))
 }
 
-/// Lanes of the problem's element type in a vector of that many `f32` lanes.
-fn lanes_of(problem: &Reduce, lanes: u32) -> u32 {
-    if problem.dtype == DType::F64 { (lanes / 2).max(1) } else { lanes }
+/// Why a kernel of contiguous rows does not take a problem.
+fn declines_apart(problem: &Reduce) -> Option<Decline> {
+    let apart = problem.inner;
+    (apart != 1).then(|| Decline::from(format!("reduced elements lie {apart} apart; needs contiguous rows")))
 }

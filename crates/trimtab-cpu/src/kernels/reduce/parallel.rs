@@ -1,12 +1,13 @@
 //! Reduction of contiguous rows on several threads: long rows in parts, short rows in groups.
 
 use super::fold::{Fold, Foldable, Visit, has_vector_form, reduce_row};
-use super::{bytes_walked, lanes_of, lens};
+use super::{bytes_walked, declines_apart, lens};
 use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
 use crate::kernels::elementwise::thread_counts;
+use crate::kernels::lanes_of;
 use crate::pool::Pool;
-use crate::simd::{Level, Levels};
+use crate::simd::Level;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use trimtab_core::{Decline, DeviceFacts, Flops, LaunchError, Reduce, Variant, Work};
 
@@ -29,18 +30,9 @@ const TERMS: usize = 64;
 /// See the module.
 #[derive(Debug)]
 pub struct ParallelKernel {
-    level: Level,
-    lanes: u32,
-}
-
-impl ParallelKernel {
-    /// With the widest vectors of this processor.
-    pub fn new() -> ParallelKernel {
-        let levels = Levels::detect();
-        let widest = levels.lanes(None).find_map(|lanes| levels.get(lanes).map(|level| (level, lanes)));
-        let (level, lanes) = widest.unwrap_or((Level::Portable(crate::simd::Portable), 4));
-        ParallelKernel { level, lanes }
-    }
+    /// The widest vectors of this processor.
+    pub(super) level: Level,
+    pub(super) lanes: u32,
 }
 
 impl Variant<Cpu> for ParallelKernel {
@@ -50,18 +42,12 @@ impl Variant<Cpu> for ParallelKernel {
     identity!("cpu.reduce.parallel", Parallel);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
-        if problem.inner != 1 {
-            return Some(Decline::from(format!(
-                "reduced elements lie {} apart; needs contiguous rows",
-                problem.inner
-            )));
-        }
-        if device.threads < 2 {
-            return Some(Decline::because("parts are for several threads, the device has 1"));
-        }
+        let alone = || Decline::because("parts are for several threads, the device has 1");
         let elements = problem.input_len();
-        (elements < SHAREABLE_ELEMENTS)
-            .then(|| Decline::from(format!("{elements} elements are done before a second thread is awake")))
+        let few = || Decline::from(format!("{elements} elements are done before a second thread is awake"));
+        declines_apart(problem)
+            .or_else(|| (device.threads < 2).then(alone))
+            .or_else(|| (elements < SHAREABLE_ELEMENTS).then(few))
     }
 
     fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<ParallelConfig> {
@@ -82,7 +68,7 @@ impl Variant<Cpu> for ParallelKernel {
             // Long rows are shared one after the other.
             launches: if long { u32::try_from(problem.outer).unwrap_or(u32::MAX) } else { 1 },
             threads: config.threads,
-            lanes: if has_vector_form(problem) { lanes_of(problem, self.lanes) } else { 1 },
+            lanes: if has_vector_form(problem) { lanes_of(problem.dtype, self.lanes) } else { 1 },
             ..Work::default()
         }
     }
@@ -99,17 +85,9 @@ impl ParallelKernel {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
         let typed = args.typed::<T>(lens(problem)?)?;
-        let block = TERMS * (UNROLL * lanes_of(problem, self.lanes)) as usize;
-        let len = problem.len as usize;
-        let shared = Shared {
-            level: self.level,
-            block,
-            config,
-            len,
-            input: typed.lhs,
-            out: typed.out,
-            pool: typed.pool,
-        };
+        let block = TERMS * (UNROLL * lanes_of(problem.dtype, self.lanes)) as usize;
+        let (len, input, out, pool) = (problem.len as usize, typed.lhs, typed.out, typed.pool);
+        let shared = Shared { level: self.level, block, config, len, input, out, pool };
         T::visit(problem.op, shared).unwrap_or_else(|| Err(LaunchError::Point(format!("{config:?}"))))
     }
 }

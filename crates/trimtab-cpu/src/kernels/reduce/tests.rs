@@ -3,7 +3,7 @@
 use super::*;
 use crate::kernels::elementwise::tests::{facts, launch};
 use crate::pool::Pool;
-use trimtab_core::{DeviceFacts, Point, Problem, ReduceOp};
+use trimtab_core::{DType, DeviceFacts, Point, Problem, ReduceOp};
 use trimtab_operands::Element;
 
 /// Floats agree within this share of the sum of absolute values (sums) or of the result (products): 2 ulp a block of 64.

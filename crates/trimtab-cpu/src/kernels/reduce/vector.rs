@@ -1,8 +1,9 @@
 //! Reduction of contiguous rows with vectors on the caller's thread.
 
 use super::fold::{Fold, Foldable, Visit, has_vector_form, reduce_row};
-use super::{bytes_walked, lanes_of, lens};
+use super::{bytes_walked, declines_apart, lens};
 use crate::args::{Args, Cpu, Launched};
+use crate::kernels::{lanes_of, shared_work};
 use crate::simd::{Level, Levels};
 use trimtab_core::{Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Variant, Work};
 
@@ -17,14 +18,8 @@ const TERMS: [u32; 2] = [16, 64];
 /// See the module.
 #[derive(Debug)]
 pub struct VectorKernel {
-    levels: Levels,
-}
-
-impl VectorKernel {
-    /// With the instruction sets of this processor.
-    pub fn new() -> VectorKernel {
-        VectorKernel { levels: Levels::detect() }
-    }
+    /// The instruction sets of this processor.
+    pub(super) levels: Levels,
 }
 
 impl Variant<Cpu> for VectorKernel {
@@ -34,14 +29,8 @@ impl Variant<Cpu> for VectorKernel {
     identity!("cpu.reduce.vector", Vectorized);
 
     fn declines(&self, problem: &Reduce, _: &DeviceFacts) -> Option<Decline> {
-        if problem.inner != 1 {
-            return Some(Decline::from(format!(
-                "reduced elements lie {} apart; needs contiguous rows",
-                problem.inner
-            )));
-        }
-        (!has_vector_form(problem))
-            .then(|| Decline::because("exact integer products are checked step by step, not in vectors"))
+        let exact = || Decline::because("exact integer products are checked step by step, not in vectors");
+        declines_apart(problem).or_else(|| (!has_vector_form(problem)).then(exact))
     }
 
     fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<VectorConfig> {
@@ -53,10 +42,11 @@ impl Variant<Cpu> for VectorKernel {
         for lanes in self.levels.lanes(device.vector_bytes).take(2) {
             for &unroll in unrolls {
                 // A row shorter than one round of all accumulators never uses them.
-                let used = unroll == 1 || problem.len >= u64::from(lanes_of(problem, lanes) * unroll);
+                let lanes_each = lanes_of(problem.dtype, lanes);
+                let used = unroll == 1 || problem.len >= u64::from(lanes_each * unroll);
                 let wanted = used || unrolls.len() == 1;
                 for terms in terms.iter().filter(|_| wanted) {
-                    let block = terms * unroll * lanes_of(problem, lanes);
+                    let block = terms * unroll * lanes_each;
                     configs.push(VectorConfig { lanes, unroll, block });
                 }
             }
@@ -65,13 +55,8 @@ impl Variant<Cpu> for VectorKernel {
     }
 
     fn work(&self, problem: &Reduce, config: VectorConfig, _: &DeviceFacts) -> Work {
-        Work {
-            flops: Flops(problem.input_len()),
-            bytes: bytes_walked(problem),
-            threads: 1,
-            lanes: lanes_of(problem, config.lanes),
-            ..Work::default()
-        }
+        let lanes = lanes_of(problem.dtype, config.lanes);
+        shared_work(Flops(problem.input_len()), bytes_walked(problem), 1, lanes)
     }
 
     #[inline]

@@ -8,14 +8,15 @@ mod tests;
 mod tiled;
 mod tiles;
 
-use crate::kernels::Kernels;
-use trimtab_core::{Bytes, MAX_RANK, Transpose, Work, erase};
+use crate::kernels::{Kernels, shared_work};
+use crate::simd::Levels;
+use trimtab_core::{Bytes, Flops, MAX_RANK, Transpose, Work, erase};
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Kernels {
     vec![
         erase(rows::RowsKernel),
-        erase(registers::RegistersKernel::new()),
+        erase(registers::RegistersKernel { available: Levels::detect().get(8).is_some() }),
         erase(tiled::TiledKernel),
         erase(reference::ReferenceKernel),
     ]
@@ -72,11 +73,6 @@ impl Axes {
 
 /// Every element read once and written once.
 fn work(problem: &Transpose, threads: u32, lanes: u32) -> Work {
-    Work {
-        bytes: Bytes(problem.len().saturating_mul(problem.dtype.size()).saturating_mul(2)),
-        launches: u32::from(threads > 1),
-        threads,
-        lanes,
-        ..Work::default()
-    }
+    let bytes = Bytes(problem.len().saturating_mul(problem.dtype.size()).saturating_mul(2));
+    shared_work(Flops(0), bytes, threads, lanes)
 }

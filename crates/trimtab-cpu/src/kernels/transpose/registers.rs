@@ -5,7 +5,6 @@ use super::tiles::{Tile, copy_tile, for_tiles};
 use super::{Axes, SHAREABLE_ELEMENTS, work};
 use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::{last_cache, thread_counts};
-use crate::simd::Levels;
 use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 use trimtab_operands::Element;
 
@@ -20,14 +19,8 @@ const TILES: [u32; 3] = [16, 64, 256];
 /// See the module.
 #[derive(Debug)]
 pub struct RegistersKernel {
-    available: bool,
-}
-
-impl RegistersKernel {
-    /// Usable where the processor has AVX2.
-    pub fn new() -> RegistersKernel {
-        RegistersKernel { available: Levels::detect().get(8).is_some() }
-    }
+    /// Whether the processor has AVX2.
+    pub(super) available: bool,
 }
 
 fn side(dtype: DType) -> u64 {

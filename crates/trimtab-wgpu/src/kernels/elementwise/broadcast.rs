@@ -1,18 +1,11 @@
 //! Operands with repeated axes: an invocation finds the position of its first item by division and goes on by adding the
 //! digits of its step, so that further items cost no division.
 
-use super::digits::{advance, digits, step_digits};
-use super::shader::{self, Load};
-use super::walk::{Walk, choices};
-use crate::program::{Dispatch, Gpu, Launched, Writer};
-use std::borrow::Cow;
+use super::digits::offset;
+use super::shader::{self, Elements, Load};
+use super::walk::{self, Walk, WalkConfig, choices};
+use crate::program::{Gpu, Launched, Writer};
 use trimtab_core::{Bytes, Decline, DeviceFacts, Elementwise, Flops, LaunchError, Variant, Work};
-
-trimtab_core::config! {
-    /// Invocations of a workgroup, vectors an invocation handles, elements of a vector, and the order of the items:
-    /// 0 the grid apart, 1 one after the other.
-    pub struct BroadcastConfig { workgroup, items, vector, order }
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -20,7 +13,7 @@ pub struct BroadcastKernel;
 
 impl Variant<Gpu> for BroadcastKernel {
     type Problem = Elementwise;
-    type Config = BroadcastConfig;
+    type Config = WalkConfig;
 
     identity!("gpu.elementwise.broadcast", Parallel);
 
@@ -28,34 +21,24 @@ impl Variant<Gpu> for BroadcastKernel {
         if problem.dims().len() < 2 {
             return Some(Decline::because("takes operands with repeated axes, these have none"));
         }
-        let adapter = device.adapter.as_deref();
-        shader::declines(problem, device).or_else(|| {
-            adapter.and_then(|adapter| shader::over(problem, shader::most_bytes(adapter), "bindings"))
-        })
-    }
-
-    fn configs(&self, problem: &Elementwise, device: &DeviceFacts) -> Vec<BroadcastConfig> {
-        let Some(adapter) = device.adapter.as_deref() else { return Vec::new() };
-        let mut configs = Vec::new();
-        for vector in shader::vector_sizes(problem, |size| fits(problem, size)) {
-            let choices = choices(problem.out_len() / u64::from(vector), adapter).into_iter();
-            configs.extend(choices.map(|choice| BroadcastConfig {
-                workgroup: choice.workgroup,
-                items: choice.items,
-                vector,
-                order: choice.order,
-            }));
+        match shader::admits(problem, device) {
+            Ok(adapter) => shader::too_large(problem, shader::most_bytes(adapter), "bindings"),
+            Err(decline) => Some(decline),
         }
-        configs
     }
 
-    fn work(&self, problem: &Elementwise, config: BroadcastConfig, _: &DeviceFacts) -> Work {
+    fn configs(&self, problem: &Elementwise, device: &DeviceFacts) -> Vec<WalkConfig> {
+        let Some(adapter) = device.adapter.as_deref() else { return Vec::new() };
+        let of_vectors = |vector| choices(problem.out_len() / u64::from(vector), vector, adapter);
+        Elements::of(problem).vector_sizes(row(problem)).into_iter().flat_map(of_vectors).collect()
+    }
+
+    fn work(&self, problem: &Elementwise, config: WalkConfig, _: &DeviceFacts) -> Work {
         let (len, size) = (problem.out_len(), problem.dtype.size());
         // A vector reads a vector or one element of each operand, from the cache where it is repeated.
         let loads = |varies: bool| if varies { len } else { len / u64::from(config.vector.max(1)) };
         let last = problem.dims().len().saturating_sub(1);
         let elements = len + loads(problem.lhs_varies(last)) + loads(problem.rhs_varies(last));
-        let per_group = u64::from(config.workgroup) * u64::from(config.items) * u64::from(config.vector);
         // Per vector the digits (three operations an axis) and both offsets (two operations an axis each).
         let vectors = len / u64::from(config.vector.max(1));
         let index = vectors.saturating_mul(7 * problem.dims().len() as u64);
@@ -65,83 +48,55 @@ impl Variant<Gpu> for BroadcastKernel {
             launches: u32::from(len > 0),
             threads: 1,
             lanes: config.vector,
-            invocations: len.div_ceil(per_group.max(1)) * u64::from(config.workgroup),
+            invocations: config.invocations(len),
             ..Work::default()
         }
     }
 
-    fn launch(&self, problem: &Elementwise, config: BroadcastConfig, writer: Writer<'_>) -> Launched {
+    fn launch(&self, problem: &Elementwise, config: WalkConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
-        let known = shader::vector_sizes(problem, |size| fits(problem, size)).contains(&config.vector);
-        if problem.dims().len() < 2 || config.workgroup == 0 || config.items == 0 || !known {
+        let elements = Elements::of(problem);
+        let known = elements.vector_sizes(row(problem)).contains(&config.vector);
+        if problem.dims().len() < 2 || !known {
             return Err(wrong());
         }
         let count = problem.out_len() / u64::from(config.vector);
         if count == 0 {
             return Ok(());
         }
-        let walk = Walk::new(count, config.workgroup, config.items, config.order, writer.adapter);
-        let walk = walk.ok_or_else(wrong)?;
-        let last = problem.dims().len() - 1;
-        let load = |varies: bool| if varies { Load::Vector } else { Load::Repeated };
-        let (lhs, rhs) = (load(problem.lhs_varies(last)), load(problem.rhs_varies(last)));
-        let mut params = walk.params(count as u32);
-        params.extend(axes(problem, u64::from(config.vector), walk.step));
-        writer.program.push(Dispatch {
-            text: Cow::Owned(shader::text(problem, config.vector, lhs, rhs, &main(last + 1))),
-            constants: vec![("WIDTH", f64::from(config.workgroup))],
-            needs: shader::needs(problem),
-            workgroup: [config.workgroup, 1, 1],
-            workgroup_bytes: 0,
-            groups: walk.groups,
-            bindings: shader::bindings(problem),
-            params,
-        });
+        let walk = Walk::new(count, config, writer.adapter).ok_or_else(wrong)?;
+        let (rank, last) = (problem.dims().len(), problem.dims().len() - 1);
+        let (lhs, rhs) = (Load::of(problem.lhs_varies(last)), Load::of(problem.rhs_varies(last)));
+        let each = format!("result[at] = each(lhs[{}], rhs[{}])", offset(rank, "y"), offset(rank, "z"));
+        let text = shader::text(problem, config.vector, lhs, rhs, &walk::text(rank, "", &each));
+        let (bindings, axes) = (shader::bindings(problem), axes(problem, config.vector.into()));
+        writer.program.push(walk.dispatch(text.into(), elements.needs(), bindings, &axes));
         Ok(())
     }
 }
 
-/// Whether rows are whole vectors.
-fn fits(problem: &Elementwise, vector: u32) -> bool {
-    problem.dims().last().is_some_and(|last| last % u64::from(vector) == 0)
+/// Elements of a row.
+fn row(problem: &Elementwise) -> u64 {
+    problem.dims().last().copied().unwrap_or(1)
 }
 
-/// Four words an axis: its size, both strides, and the step's digit; the last axis counted in vectors, and so the strides
-/// of an operand that varies along it.
-fn axes(problem: &Elementwise, vector: u64, step: u32) -> Vec<u32> {
-    let mut sizes = problem.dims().to_vec();
-    if let Some(last) = sizes.last_mut() {
+/// For each axis its size and both strides; the last axis counted in vectors, and so the strides of an operand that varies
+/// along it.
+fn axes(problem: &Elementwise, vector: u64) -> Vec<[u64; 3]> {
+    let mut axes: Vec<[u64; 3]> = problem.dims().iter().map(|&size| [size, 0, 0]).collect();
+    if let Some([last, ..]) = axes.last_mut() {
         *last /= vector;
     }
-    let digits = step_digits(&sizes, step);
-    let mut words = vec![0; 4 * sizes.len()];
-    let (mut left, mut right) = (1u64, 1u64);
-    for (axis, &size) in sizes.iter().enumerate().rev() {
-        words[4 * axis] = size as u32;
-        if problem.lhs_varies(axis) {
-            words[4 * axis + 1] = left as u32;
-            left *= size;
+    let (mut left, mut right) = (1, 1);
+    for (number, [size, lhs, rhs]) in axes.iter_mut().enumerate().rev() {
+        if problem.lhs_varies(number) {
+            *lhs = left;
+            left *= *size;
         }
-        if problem.rhs_varies(axis) {
-            words[4 * axis + 2] = right as u32;
-            right *= size;
+        if problem.rhs_varies(number) {
+            *rhs = right;
+            right *= *size;
         }
-        words[4 * axis + 3] = digits[axis];
     }
-    words
-}
-
-/// The text for that many axes.
-fn main(rank: usize) -> String {
-    let sum = |part: &str| {
-        let terms: Vec<String> =
-            (0..rank).map(|axis| format!("digit{axis} * params[{}].{part}", axis + 2)).collect();
-        terms.join(" + ")
-    };
-    include_str!("broadcast.wgsl")
-        .replace("ROWS", &(rank + 2).to_string())
-        .replace("DIGITS", &digits(rank))
-        .replace("ADVANCE", &advance(rank))
-        .replace("LHS_OFFSET", &sum("y"))
-        .replace("RHS_OFFSET", &sum("z"))
+    axes
 }

@@ -1,8 +1,8 @@
 //! Positions as digits, one an axis: found by division once, then advanced by adding the digits of a step.
 
 /// The statements that find the digits of `at`, for axes in parameters from row 2 on.
-pub(crate) fn digits(rank: usize) -> String {
-    let mut text = "var rest = at;\n".to_string();
+pub(super) fn digits(rank: usize) -> String {
+    let mut text = "    var rest = at;\n".to_string();
     for axis in (1..rank).rev() {
         let size = format!("params[{}].x", axis + 2);
         text.push_str(&format!("    var digit{axis} = rest % {size};\n    rest = rest / {size};\n"));
@@ -11,15 +11,15 @@ pub(crate) fn digits(rank: usize) -> String {
 }
 
 /// The statements that add the step's digits; each axis but the outermost carries at most once.
-pub(crate) fn advance(rank: usize) -> String {
+pub(super) fn advance(rank: usize) -> String {
     let mut text = String::new();
     for axis in (0..rank).rev() {
         let row = axis + 2;
-        text.push_str(&format!("digit{axis} += params[{row}].w;\n        "));
+        text.push_str(&format!("        digit{axis} += params[{row}].w;\n"));
         if axis > 0 {
             text.push_str(&format!(
-                "if digit{axis} >= params[{row}].x {{\n            digit{axis} -= params[{row}].x;\n            \
-                 digit{} += 1u;\n        }}\n        ",
+                "        if digit{axis} >= params[{row}].x {{\n            digit{axis} -= params[{row}].x;\n            \
+                 digit{} += 1u;\n        }}\n",
                 axis - 1
             ));
         }
@@ -27,8 +27,14 @@ pub(crate) fn advance(rank: usize) -> String {
     text
 }
 
+/// The offset of the digits' position, by strides that are that part of the axes' parameters.
+pub(crate) fn offset(rank: usize, part: &str) -> String {
+    let term = |axis: usize| format!("digit{axis} * params[{}].{part}", axis + 2);
+    (0..rank).map(term).collect::<Vec<_>>().join(" + ")
+}
+
 /// A step's digits over axes of these sizes, outermost first; the outermost takes what is left.
-pub(crate) fn step_digits(sizes: &[u64], step: u32) -> Vec<u32> {
+pub(super) fn step_digits(sizes: &[u64], step: u32) -> Vec<u32> {
     let mut rest = u64::from(step);
     let mut digits = vec![0; sizes.len()];
     for axis in (0..sizes.len()).rev() {

@@ -95,22 +95,6 @@ fn op_gelu(x: f32) -> f32 {
     return max(x, -1e4) * unit_sigmoid(near * (1.5957691216 + 0.0713548162726 * (near * near)));
 }
 
-fn op_add(a: f32, b: f32) -> f32 {
-    return a + b;
-}
-
-fn op_sub(a: f32, b: f32) -> f32 {
-    return a - b;
-}
-
-fn op_mul(a: f32, b: f32) -> f32 {
-    return a * b;
-}
-
-fn op_div(a: f32, b: f32) -> f32 {
-    return a / b;
-}
-
 fn op_min(a: f32, b: f32) -> f32 {
     let takes_a = is_nan(a) || (!is_nan(b) && a < b);
     return bitcast<f32>(select(bitcast<u32>(b), bitcast<u32>(a), takes_a));

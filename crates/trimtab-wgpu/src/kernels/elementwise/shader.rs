@@ -1,6 +1,7 @@
 //! What is common to the elementwise shaders: types, operations, bindings, and which problems they can take at all.
 
-use crate::program::{BindTarget, Binding, Needs, PARAMS_BINDING};
+use crate::kernels::{adapter_with, over};
+use crate::program::{BindTarget, Binding, Needs};
 use trimtab_core::{
     AdapterFacts, BinaryOp, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, UnaryOp,
 };
@@ -16,6 +17,12 @@ pub(super) enum Load {
     Repeated,
 }
 
+impl Load {
+    pub(super) fn of(varies: bool) -> Load {
+        if varies { Load::Vector } else { Load::Repeated }
+    }
+}
+
 /// Whether doubles are handled as their bits: signs and comparisons.
 pub(crate) fn by_bits(op: ElementwiseOp) -> bool {
     use {BinaryOp::*, UnaryOp::*};
@@ -29,52 +36,89 @@ pub(super) fn is_undefined_somewhere(problem: &Elementwise) -> bool {
     problem.dtype == DType::I32 && (problem.op == op || problem.op == pow)
 }
 
-/// Elements of a vector: the widest that fits, and single ones.
-///
-/// Vectors of two are between the two others (2^20 additions on lavapipe: 1.3, 1.6, 2.6 ms), so they are only for rows
-/// that four do not divide.
-pub(super) fn vector_sizes(problem: &Elementwise, fits: impl Fn(u32) -> bool) -> Vec<u32> {
-    let most: &[u32] = match problem.dtype {
-        DType::F64 if by_bits(problem.op) => &[],
-        DType::F64 => &[2],
-        _ => &[4, 2],
-    };
-    most.iter().copied().find(|&size| fits(size)).into_iter().chain([1]).collect()
+/// Elements as shaders see them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elements {
+    pub dtype: DType,
+    /// Doubles go as their bits.
+    pub by_bits: bool,
 }
 
-/// What of the adapter the shaders of a problem need.
-pub(super) fn needs(problem: &Elementwise) -> Needs {
-    let f64 = problem.dtype == DType::F64 && !by_bits(problem.op);
-    Needs { f16: problem.dtype == DType::F16, f64, subgroups: false }
+impl Elements {
+    pub(super) fn of(problem: &Elementwise) -> Elements {
+        Elements { dtype: problem.dtype, by_bits: by_bits(problem.op) }
+    }
+
+    /// Elements of a vector: the widest that fits, and single ones.
+    ///
+    /// Vectors of two are between the two others (2^20 additions on lavapipe: 1.3, 1.6, 2.6 ms), so they are only for rows
+    /// that four do not divide.
+    pub(crate) fn vector_sizes(self, row: u64) -> Vec<u32> {
+        let most: &[u32] = match self.dtype {
+            DType::F64 if self.by_bits => &[],
+            DType::F64 => &[2],
+            _ => &[4, 2],
+        };
+        let fits = |size: &u32| row.is_multiple_of(u64::from(*size));
+        most.iter().copied().find(fits).into_iter().chain([1]).collect()
+    }
+
+    /// What of the adapter their shaders need.
+    pub(crate) fn needs(self) -> Needs {
+        let needs = Needs::of(self.dtype);
+        Needs { f64: needs.f64 && !self.by_bits, ..needs }
+    }
+
+    /// What the adapter told, or why no kernel does these operations on them there.
+    pub(crate) fn admits(
+        self,
+        mut ops: impl Iterator<Item = ElementwiseOp>,
+        device: &DeviceFacts,
+    ) -> Result<&AdapterFacts, Decline> {
+        let is_function = |op: &ElementwiseOp| op.is_function() || *op == ElementwiseOp::Unary(UnaryOp::Sqrt);
+        match ops.find(|op| self.needs().f64 && is_function(op)) {
+            Some(op) => Err(Decline::from(format!("WGSL has no {} of 64-bit floats", op.name()))),
+            None => adapter_with(self.needs(), device),
+        }
+    }
+
+    /// Their types: the stored element, the one computed with, and a vector.
+    pub(crate) fn types(self, vector: u32) -> String {
+        let (element, computed) = match self.dtype {
+            DType::F32 => ("f32", "f32"),
+            DType::F16 => ("f16", "f32"),
+            DType::I32 => ("i32", "i32"),
+            DType::F64 if self.by_bits => ("vec2<u32>", "vec2<u32>"),
+            DType::F64 => ("f64", "f64"),
+        };
+        let of = if vector == 1 { element.to_string() } else { format!("vec{vector}<{element}>") };
+        format!("alias T = {element};\nalias A = {computed};\nalias V = {of};\n")
+    }
+
+    /// The operations on them.
+    pub(crate) fn ops(self) -> &'static str {
+        match self.dtype {
+            DType::F32 | DType::F16 => concat!(include_str!("arithmetic.wgsl"), include_str!("ops.wgsl")),
+            DType::I32 => include_str!("ops_i32.wgsl"),
+            DType::F64 if self.by_bits => include_str!("ops_f64_bits.wgsl"),
+            DType::F64 => include_str!("arithmetic.wgsl"),
+        }
+    }
 }
 
-/// Why no elementwise kernel takes a problem on a device.
-pub(super) fn declines(problem: &Elementwise, device: &DeviceFacts) -> Option<Decline> {
-    let Some(adapter) = device.adapter.as_deref() else {
-        return Some(Decline::because("not a GPU"));
-    };
-    let needs = needs(problem);
-    if needs.f16 && !adapter.f16 {
-        return Some(Decline::because("the adapter has no 16-bit floats"));
-    }
-    let is_function = problem.op.is_function() || problem.op == ElementwiseOp::Unary(UnaryOp::Sqrt);
-    if needs.f64 && is_function {
-        return Some(Decline::from(format!("WGSL has no {} of 64-bit floats", problem.op.name())));
-    }
-    if needs.f64 && !adapter.f64 {
-        return Some(Decline::because("the adapter has no 64-bit floats"));
-    }
-    over(problem, adapter.max_buffer.0, "buffers")
+/// What the adapter told, or why no elementwise kernel takes a problem there.
+pub(super) fn admits<'a>(
+    problem: &Elementwise,
+    device: &'a DeviceFacts,
+) -> Result<&'a AdapterFacts, Decline> {
+    let adapter = Elements::of(problem).admits([problem.op].into_iter(), device)?;
+    too_large(problem, adapter.max_buffer.0, "buffers").map_or(Ok(adapter), Err)
 }
 
 /// Whether an operand is larger than something.
-pub(super) fn over(problem: &Elementwise, limit: u64, what: &str) -> Option<Decline> {
+pub(super) fn too_large(problem: &Elementwise, limit: u64, what: &str) -> Option<Decline> {
     let lens = [("lhs", problem.lhs_len()), ("rhs", problem.rhs_len()), ("the result", problem.out_len())];
-    lens.into_iter().find_map(|(name, len)| {
-        let bytes = len.saturating_mul(problem.dtype.size());
-        let reason = || format!("takes {what} up to {limit} bytes, {name} has {bytes}");
-        (bytes > limit).then(|| Decline::from(reason()))
-    })
+    over(lens, problem.dtype, limit, what)
 }
 
 /// The bytes one step may see of a buffer: indices stay far below 2^32.
@@ -84,19 +128,8 @@ pub(crate) fn most_bytes(adapter: &AdapterFacts) -> u64 {
 
 /// Types, operation and bindings in front of a kernel's own text.
 pub(super) fn text(problem: &Elementwise, vector: u32, lhs: Load, rhs: Load, main: &str) -> String {
-    let bits = by_bits(problem.op);
-    let (element, computed, ops) = match problem.dtype {
-        DType::F32 => ("f32", "f32", include_str!("ops.wgsl")),
-        DType::F16 => ("f16", "f32", include_str!("ops.wgsl")),
-        DType::I32 if is_undefined_somewhere(problem) => {
-            ("i32", "i32", include_str!("ops_i32_undefined.wgsl"))
-        }
-        DType::I32 => ("i32", "i32", include_str!("ops_i32.wgsl")),
-        DType::F64 if bits => ("vec2<u32>", "vec2<u32>", include_str!("ops_f64_bits.wgsl")),
-        DType::F64 => ("f64", "f64", include_str!("ops_f64.wgsl")),
-    };
-    let vector_type = if vector == 1 { element.to_string() } else { format!("vec{vector}<{element}>") };
-    let mut text = format!("alias T = {element};\nalias A = {computed};\nalias V = {vector_type};\n");
+    let elements = Elements::of(problem);
+    let mut text = elements.types(vector);
     let mut number = 0;
     let mut declare = |name: &str, access: &str, of: &str| {
         text.push_str(&format!("@group(0) @binding({number}) var<storage, {access}> {name}: array<{of}>;\n"));
@@ -113,10 +146,11 @@ pub(super) fn text(problem: &Elementwise, vector: u32, lhs: Load, rhs: Load, mai
     if is_undefined_somewhere(problem) {
         declare("status", "read_write", "atomic<u32>");
     }
-    text.push_str(ops);
-    text.push_str(&each(problem.op, vector, lhs, rhs));
-    text.push_str(&main.replace("PARAMS", &PARAMS_BINDING.to_string()));
-    text
+    text.push_str(match is_undefined_somewhere(problem) {
+        true => include_str!("ops_i32_undefined.wgsl"),
+        false => elements.ops(),
+    });
+    text + &each(problem.op, vector, lhs, rhs) + main
 }
 
 /// The function of one vector of the result.

@@ -1,18 +1,12 @@
 //! Operands that lie beside each other, or a single number on one side: no index arithmetic, loads of up to four elements.
 
-use super::shader::{self, Load};
-use super::walk::{Walk, choices};
-use crate::program::{Dispatch, Gpu, Launched, Writer};
+use super::shader::{self, Elements, Load};
+use super::walk::{self, Walk, WalkConfig, choices};
+use crate::program::{Gpu, Launched, Writer};
 use std::borrow::Cow;
 use trimtab_core::{
     AdapterFacts, Bytes, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant, Work,
 };
-
-trimtab_core::config! {
-    /// Invocations of a workgroup, vectors an invocation handles, elements of a vector, and the order of the items:
-    /// 0 the grid apart, 1 one after the other.
-    pub struct VectorConfig { workgroup, items, vector, order }
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -20,7 +14,7 @@ pub struct VectorKernel;
 
 impl Variant<Gpu> for VectorKernel {
     type Problem = Elementwise;
-    type Config = VectorConfig;
+    type Config = WalkConfig;
 
     identity!("gpu.elementwise.vector", Vectorized);
 
@@ -31,80 +25,59 @@ impl Variant<Gpu> for VectorKernel {
                 "takes operands without repeated axes, these have {rank} after merging"
             )));
         }
-        shader::declines(problem, device)
+        shader::admits(problem, device).err()
     }
 
-    fn configs(&self, problem: &Elementwise, device: &DeviceFacts) -> Vec<VectorConfig> {
+    fn configs(&self, problem: &Elementwise, device: &DeviceFacts) -> Vec<WalkConfig> {
         let Some(adapter) = device.adapter.as_deref() else { return Vec::new() };
         let mut configs = Vec::new();
         let len = problem.out_len();
-        for vector in shader::vector_sizes(problem, |size| len.is_multiple_of(u64::from(size))) {
+        for vector in Elements::of(problem).vector_sizes(len) {
             let count = part_len(problem, adapter).min(len) / u64::from(vector);
-            let choices = choices(count, adapter).into_iter();
-            configs.extend(choices.map(|choice| VectorConfig {
-                workgroup: choice.workgroup,
-                items: choice.items,
-                vector,
-                order: choice.order,
-            }));
+            configs.extend(choices(count, vector, adapter));
         }
         configs
     }
 
-    fn work(&self, problem: &Elementwise, config: VectorConfig, device: &DeviceFacts) -> Work {
+    fn work(&self, problem: &Elementwise, config: WalkConfig, device: &DeviceFacts) -> Work {
         let (len, size) = (problem.out_len(), problem.dtype.size());
         let part = device.adapter.as_deref().map_or(len, |adapter| part_len(problem, adapter)).max(1);
         let bytes = (problem.lhs_len() + problem.rhs_len() + len).saturating_mul(size);
-        let per_group = u64::from(config.workgroup) * u64::from(config.items) * u64::from(config.vector);
-        let groups = len.min(part).div_ceil(per_group.max(1));
         Work {
             flops: Flops(len.saturating_mul(shader::flops(problem.op))),
             bytes: Bytes(bytes),
             launches: len.div_ceil(part) as u32,
             threads: 1,
             lanes: config.vector,
-            invocations: groups * u64::from(config.workgroup),
+            invocations: config.invocations(len.min(part)),
             ..Work::default()
         }
     }
 
-    fn launch(&self, problem: &Elementwise, config: VectorConfig, writer: Writer<'_>) -> Launched {
+    fn launch(&self, problem: &Elementwise, config: WalkConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
-        let (len, size, vector) = (problem.out_len(), problem.dtype.size(), u64::from(config.vector));
-        let fits = |size: u32| len.is_multiple_of(u64::from(size));
-        let known = shader::vector_sizes(problem, fits).contains(&config.vector);
-        if problem.dims().len() > 1 || config.workgroup == 0 || config.items == 0 || !known {
+        let (len, size, elements) = (problem.out_len(), problem.dtype.size(), Elements::of(problem));
+        if problem.dims().len() > 1 || !elements.vector_sizes(len).contains(&config.vector) {
             return Err(wrong());
         }
         let (lhs, rhs) = loads(problem);
-        let text: Cow<'static, str> =
-            Cow::Owned(shader::text(problem, config.vector, lhs, rhs, &main(lhs, rhs)));
+        let text: Cow<'static, str> = shader::text(problem, config.vector, lhs, rhs, &main(lhs, rhs)).into();
         let part = part_len(problem, writer.adapter);
         let mut first = 0;
         while first < len {
-            let elements = part.min(len - first);
-            let count = elements / vector;
-            let walk = Walk::new(count, config.workgroup, config.items, config.order, writer.adapter)
-                .ok_or_else(wrong)?;
+            let some = part.min(len - first);
+            let count = some / u64::from(config.vector);
+            let walk = Walk::new(count, config, writer.adapter).ok_or_else(wrong)?;
             let mut bindings = shader::bindings(problem);
-            if elements < len {
+            if some < len {
                 let whole = [(0, lhs == Load::Vector), (1, rhs == Load::Vector), (bindings_out(rhs), true)];
                 for (number, _) in whole.into_iter().filter(|(_, split)| *split) {
-                    let bytes = (elements * size).next_multiple_of(4);
+                    let bytes = (some * size).next_multiple_of(4);
                     bindings[number] = bindings[number].part(first * size, bytes);
                 }
             }
-            writer.program.push(Dispatch {
-                text: text.clone(),
-                constants: vec![("WIDTH", f64::from(config.workgroup))],
-                needs: shader::needs(problem),
-                workgroup: [config.workgroup, 1, 1],
-                workgroup_bytes: 0,
-                groups: walk.groups,
-                bindings,
-                params: walk.params(count as u32),
-            });
-            first += elements;
+            writer.program.push(walk.dispatch(text.clone(), elements.needs(), bindings, &[]));
+            first += some;
         }
         Ok(())
     }
@@ -112,10 +85,9 @@ impl Variant<Gpu> for VectorKernel {
 
 /// How both operands are read.
 fn loads(problem: &Elementwise) -> (Load, Load) {
-    let load = |varies: bool| if varies { Load::Vector } else { Load::Repeated };
     match problem.op {
         ElementwiseOp::Unary(_) => (Load::Vector, Load::Nothing),
-        ElementwiseOp::Binary(_) => (load(problem.lhs_varies(0)), load(problem.rhs_varies(0))),
+        ElementwiseOp::Binary(_) => (Load::of(problem.lhs_varies(0)), Load::of(problem.rhs_varies(0))),
     }
 }
 
@@ -133,12 +105,12 @@ fn main(lhs: Load, rhs: Load) -> String {
             Load::Nothing => (),
             Load::Vector => loads.push(format!("{name}[at]")),
             Load::Repeated => {
-                once.push_str(&format!("let {name}_number = {name}[0];\n"));
+                once.push_str(&format!("    let {name}_number = {name}[0];\n"));
                 loads.push(format!("{name}_number"));
             }
         }
     }
-    include_str!("vector.wgsl").replace("SCALAR_LOADS", &once).replace("LOADS", &loads.join(", "))
+    walk::text(0, &once, &format!("result[at] = each({})", loads.join(", ")))
 }
 
 /// Elements one step handles: whole vectors, and the next part begins where a binding may.

@@ -1,12 +1,10 @@
 //! Recipes that begin with a product: the kernels of matmul, which finish each sum by the recipe before they write it.
 
-use super::recipe::{self, At};
+use super::recipe::{self, At, identity_within};
 use crate::kernels::matmul::layout::finished;
 use crate::program::{Dispatch, Gpu, Launched, Writer};
 use std::borrow::Cow;
-use trimtab_core::{
-    Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Matmul, Operand, Variant, VariantClass, Work,
-};
+use trimtab_core::{Decline, DeviceFacts, Fused, LaunchError, Matmul, Operand, Variant, Work};
 
 /// A kernel of matmul that finishes its sums by a recipe.
 #[derive(Debug)]
@@ -23,46 +21,26 @@ fn product(problem: &Fused) -> Result<Matmul, Decline> {
         .map_err(|error| Decline::from(error.to_string()))
 }
 
-impl<K: Variant<Gpu, Problem = Matmul>> Finished<K> {
-    fn admits(&self, problem: &Fused, device: &DeviceFacts) -> Result<Matmul, Decline> {
-        let product = product(problem)?;
-        let adapter = recipe::admits(problem, device)?;
-        // A kernel of matmul cuts what is larger, and then rows are not where the inputs have them.
-        match recipe::over_a_binding(problem, adapter) {
-            Some(decline) => Err(decline),
-            None => Ok(product),
-        }
-    }
+/// The same on a device. A kernel of matmul cuts what a binding does not hold; then rows are not where inputs have them.
+fn admitted(problem: &Fused, device: &DeviceFacts) -> Result<Matmul, Decline> {
+    recipe::admits_part(product(problem), problem, device)
 }
 
 impl<K: Variant<Gpu, Problem = Matmul>> Variant<Gpu> for Finished<K> {
     type Problem = Fused;
     type Config = K::Config;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Owned(recipe::named(&self.0.name()))
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[&version!().0, &self.0.version().0])
-    }
-
-    fn class(&self) -> VariantClass {
-        self.0.class()
-    }
+    identity_within!(version!());
 
     fn declines(&self, problem: &Fused, device: &DeviceFacts) -> Option<Decline> {
-        match self.admits(problem, device) {
+        match admitted(problem, device) {
             Ok(product) => self.0.declines(&product, device),
             Err(decline) => Some(decline),
         }
     }
 
     fn configs(&self, problem: &Fused, device: &DeviceFacts) -> Vec<K::Config> {
-        match self.admits(problem, device) {
-            Ok(product) => self.0.configs(&product, device),
-            Err(_) => Vec::new(),
-        }
+        admitted(problem, device).map_or_else(|_| Vec::new(), |product| self.0.configs(&product, device))
     }
 
     fn work(&self, problem: &Fused, config: K::Config, device: &DeviceFacts) -> Work {
@@ -73,11 +51,7 @@ impl<K: Variant<Gpu, Problem = Matmul>> Variant<Gpu> for Finished<K> {
     }
 
     fn launch(&self, problem: &Fused, config: K::Config, writer: Writer<'_>) -> Launched {
-        let declined = |decline: Decline| LaunchError::Kernel(decline.to_string());
-        let product = product(problem).map_err(declined)?;
-        if let Some(decline) = recipe::over_a_binding(problem, writer.adapter) {
-            return Err(declined(decline));
-        }
+        let product = recipe::launched_part(product(problem), problem, &writer)?;
         let Writer { adapter, program } = writer;
         self.0.launch(&product, config, Writer { adapter, program: &mut *program })?;
         program.steps.iter_mut().try_for_each(|step| finish(problem, step))

@@ -1,10 +1,11 @@
 //! What is common to the shaders of recipes: types, the recipe as an expression, its inputs, and which can be computed at all.
 
-use crate::kernels::elementwise::shader;
-use crate::program::{BindTarget, Binding, Needs, binding_number};
+use crate::kernels::elementwise::shader::{self, Elements};
+use crate::kernels::over;
+use crate::program::{BindTarget, Binding, Writer, binding_number};
 use trimtab_core::{
-    AdapterFacts, Bytes, DType, Decline, DeviceFacts, ElementwiseOp, Flops, Fused, ReduceOp, Step, UnaryOp,
-    Varies, Work,
+    AdapterFacts, Bytes, DType, Decline, DeviceFacts, ElementwiseOp, Flops, Fused, LaunchError, ReduceOp,
+    Step, Varies, Work,
 };
 
 const LANES: [&str; 4] = ["x", "y", "z", "w"];
@@ -35,69 +36,53 @@ fn by_bits(fused: &Fused) -> bool {
     fused.dtype == DType::F64 && plain && fused.steps().filter_map(operation).all(shader::by_bits)
 }
 
-/// What of the adapter the shaders need.
-pub(super) fn needs(fused: &Fused) -> Needs {
-    let f64 = fused.dtype == DType::F64 && !by_bits(fused);
-    Needs { f16: fused.dtype == DType::F16, f64, subgroups: false }
+/// The elements the shaders see.
+pub(super) fn elements(fused: &Fused) -> Elements {
+    Elements { dtype: fused.dtype, by_bits: by_bits(fused) }
 }
 
 /// What the adapter told, or why no kernel takes the recipe there.
 pub(super) fn admits<'a>(fused: &Fused, device: &'a DeviceFacts) -> Result<&'a AdapterFacts, Decline> {
-    let Some(adapter) = device.adapter.as_deref() else {
-        return Err(Decline::because("not a GPU"));
-    };
-    let needs = needs(fused);
-    if needs.f16 && !adapter.f16 {
-        return Err(Decline::because("the adapter has no 16-bit floats"));
+    let adapter = elements(fused).admits(fused.steps().filter_map(operation), device)?;
+    if let (true, true, Some((op, _))) = (elements(fused).needs().f64, ends_in_extreme(fused), fused.end()) {
+        return Err(Decline::from(format!(
+            "finds the {} of 64-bit floats by their bits, which WGSL does not show of computed ones",
+            op.name()
+        )));
     }
-    if needs.f64 {
-        let is_function = |op: &ElementwiseOp| op.is_function() || *op == ElementwiseOp::Unary(UnaryOp::Sqrt);
-        if let Some(op) = fused.steps().filter_map(operation).find(is_function) {
-            return Err(Decline::from(format!("WGSL has no {} of 64-bit floats", op.name())));
-        }
-        if !adapter.f64 {
-            return Err(Decline::because("the adapter has no 64-bit floats"));
-        }
-        if let (true, Some((op, _))) = (ends_in_extreme(fused), fused.end()) {
-            return Err(Decline::from(format!(
-                "finds the {} of 64-bit floats by their bits, which WGSL does not show of computed ones",
-                op.name()
-            )));
-        }
-    }
-    match over(fused, adapter.max_buffer.0, "buffers") {
-        Some(decline) => Err(decline),
-        None => Ok(adapter),
-    }
+    too_large(fused, adapter.max_buffer.0, "buffers").map_or(Ok(adapter), Err)
+}
+
+/// As [`admits`] for kernels of another operation, which see all of an operand or none; `part` is what they compute.
+pub(super) fn admits_part<P>(
+    part: Result<P, Decline>,
+    fused: &Fused,
+    device: &DeviceFacts,
+) -> Result<P, Decline> {
+    let (part, adapter) = (part?, admits(fused, device)?);
+    over_a_binding(fused, adapter).map_or(Ok(part), Err)
+}
+
+/// As [`admits_part`] for a launch.
+pub(super) fn launched_part<P>(
+    part: Result<P, Decline>,
+    fused: &Fused,
+    writer: &Writer<'_>,
+) -> Result<P, LaunchError> {
+    let part = part.and_then(|part| over_a_binding(fused, writer.adapter).map_or(Ok(part), Err));
+    part.map_err(|decline| LaunchError::Kernel(decline.to_string()))
 }
 
 /// Whether an operand is larger than something.
-pub(super) fn over(fused: &Fused, limit: u64, what: &str) -> Option<Decline> {
-    let inputs = (0..fused.inputs()).map(|input| {
-        let letter = char::from(b'a' + input as u8);
-        (format!("input {letter}"), fused.input_len(input))
-    });
-    inputs.chain([("the result".to_string(), fused.out_len())]).find_map(|(name, len)| {
-        let bytes = len.saturating_mul(fused.dtype.size());
-        let reason = || format!("takes {what} up to {limit} bytes, {name} has {bytes}");
-        (bytes > limit).then(|| Decline::from(reason()))
-    })
+fn too_large(fused: &Fused, limit: u64, what: &str) -> Option<Decline> {
+    let name = |input: usize| format!("input {}", char::from(b'a' + input as u8));
+    let inputs = (0..fused.inputs()).map(|input| (name(input), fused.input_len(input)));
+    over(inputs.chain([("the result".to_string(), fused.out_len())]), fused.dtype, limit, what)
 }
 
 /// Whether an operand is larger than a step may see of a buffer.
-pub(super) fn over_a_binding(fused: &Fused, adapter: &AdapterFacts) -> Option<Decline> {
-    over(fused, shader::most_bytes(adapter), "bindings")
-}
-
-/// Elements of a vector: the widest that fits, and single ones.
-pub(super) fn vector_sizes(fused: &Fused) -> Vec<u32> {
-    let most: &[u32] = match fused.dtype {
-        DType::F64 if by_bits(fused) => &[],
-        DType::F64 => &[2],
-        _ => &[4, 2],
-    };
-    let fits = |size: &u32| fused.inner().is_multiple_of(u64::from(*size));
-    most.iter().copied().find(fits).into_iter().chain([1]).collect()
+fn over_a_binding(fused: &Fused, adapter: &AdapterFacts) -> Option<Decline> {
+    too_large(fused, shader::most_bytes(adapter), "bindings")
 }
 
 /// The inputs of the steps: a product's operands are not among them.
@@ -111,29 +96,11 @@ pub(super) fn bindings(fused: &Fused) -> Vec<Binding> {
     inputs(fused).chain(numbers).map(|place| Binding::read(BindTarget::Input(place as u8))).collect()
 }
 
-/// Whether an input has an element for every lane of a vector.
-fn is_vector(varies: Varies) -> bool {
-    varies.inner()
-}
-
-/// The types of a text that has none: the stored element, the one computed with, and a vector.
-pub(super) fn types(fused: &Fused, vector: u32) -> String {
-    let (element, computed) = match fused.dtype {
-        DType::F32 => ("f32", "f32"),
-        DType::F16 => ("f16", "f32"),
-        DType::I32 => ("i32", "i32"),
-        DType::F64 if by_bits(fused) => ("vec2<u32>", "vec2<u32>"),
-        DType::F64 => ("f64", "f64"),
-    };
-    let of = if vector == 1 { element.to_string() } else { format!("vec{vector}<{element}>") };
-    format!("alias T = {element};\nalias A = {computed};\nalias V = {of};\n")
-}
-
 /// Declares the buffers of [`bindings`]; `position` is that of each among the bindings of the step.
 pub(super) fn declared(fused: &Fused, position: impl Fn(usize) -> usize) -> String {
     let mut text = String::new();
     let inputs = inputs(fused).map(|input| {
-        let of = if is_vector(fused.varies(input)) { "V" } else { "T" };
+        let of = if fused.varies(input).inner() { "V" } else { "T" };
         (format!("input_{input}"), of)
     });
     let numbers = (fused.numbers() > 0).then(|| ("numbers".to_string(), "T"));
@@ -146,12 +113,10 @@ pub(super) fn declared(fused: &Fused, position: impl Fn(usize) -> usize) -> Stri
 
 /// The functions: `recipe` of single values, and `each` of vectors, which [`call`] calls.
 pub(super) fn functions(fused: &Fused, vector: u32) -> String {
-    let ops = match fused.dtype {
-        DType::F32 | DType::F16 => include_str!("../elementwise/ops.wgsl").to_string(),
-        DType::I32 => include_str!("../elementwise/ops_i32.wgsl").to_string(),
-        DType::F64 if by_bits(fused) => include_str!("../elementwise/ops_f64_bits.wgsl").to_string(),
-        DType::F64 => [include_str!("../elementwise/ops_f64.wgsl"), include_str!("ops_f64.wgsl")].concat(),
-    };
+    let mut ops = elements(fused).ops().to_string();
+    if elements(fused).needs().f64 {
+        ops.push_str(include_str!("ops_f64.wgsl"));
+    }
     let product = fused.product().is_some();
     // Name, type where it is a vector's, and whether each lane has its own.
     let mut takes: Vec<(String, &str, bool)> = Vec::new();
@@ -160,7 +125,7 @@ pub(super) fn functions(fused: &Fused, vector: u32) -> String {
         takes.push(("p".to_string(), &computed, true));
     }
     for input in inputs(fused) {
-        let is_vector = is_vector(fused.varies(input));
+        let is_vector = fused.varies(input).inner();
         takes.push((format!("i{input}"), if is_vector { "V" } else { "T" }, is_vector));
     }
     takes.extend((0..fused.numbers()).map(|number| (format!("n{number}"), "A", false)));
@@ -263,8 +228,21 @@ pub(super) fn with_steps(fused: &Fused, work: Work, unread: u64) -> Work {
     }
 }
 
-/// The name of a kernel of another operation among ours.
-pub(super) fn named(other: &str) -> String {
-    let variant = other.rsplit('.').next().unwrap_or(other);
-    format!("gpu.fused.{variant}")
+/// Which kernel a wrapped one of another operation is: the name of ours, both versions, and its class.
+macro_rules! identity_within {
+    ($version:expr) => {
+        fn name(&self) -> std::borrow::Cow<'static, str> {
+            let other = self.0.name();
+            format!("gpu.fused.{}", other.rsplit('.').next().unwrap_or(&other)).into()
+        }
+
+        fn version(&self) -> trimtab_core::KernelVersion {
+            trimtab_core::KernelVersion::of_sources(&[&$version.0, &self.0.version().0])
+        }
+
+        fn class(&self) -> trimtab_core::VariantClass {
+            self.0.class()
+        }
+    };
 }
+pub(super) use identity_within;

@@ -1,13 +1,10 @@
 //! Recipes that end in a reduction: the kernels of reduce, which load through the recipe.
 
-use super::recipe::{self, At};
+use super::recipe::{self, At, identity_within};
 use crate::kernels::reduce::fold::{FETCH, INPUT};
 use crate::program::{BindTarget, Binding, Dispatch, Gpu, Launched, Writer};
 use std::borrow::Cow;
-use trimtab_core::{
-    Config, Decline, DeviceFacts, Fused, KernelVersion, LaunchError, Over, Reduce, Variant, VariantClass,
-    Work,
-};
+use trimtab_core::{Config, Decline, DeviceFacts, Fused, LaunchError, Over, Reduce, Variant, Work};
 
 /// A kernel of reduce that loads through a recipe.
 #[derive(Debug)]
@@ -34,35 +31,19 @@ fn width<C: Config>(config: C) -> u64 {
     u64::from(width.unwrap_or(1).max(1))
 }
 
-impl<K: Variant<Gpu, Problem = Reduce>> Through<K> {
-    fn admits(&self, problem: &Fused, device: &DeviceFacts) -> Result<Reduce, Decline> {
-        let reduction = reduction(problem)?;
-        let adapter = recipe::admits(problem, device)?;
-        match recipe::over_a_binding(problem, adapter) {
-            Some(decline) => Err(decline),
-            None => Ok(reduction),
-        }
-    }
+/// The same on a device.
+fn admitted(problem: &Fused, device: &DeviceFacts) -> Result<Reduce, Decline> {
+    recipe::admits_part(reduction(problem), problem, device)
 }
 
 impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
     type Problem = Fused;
     type Config = K::Config;
 
-    fn name(&self) -> Cow<'static, str> {
-        Cow::Owned(recipe::named(&self.0.name()))
-    }
-
-    fn version(&self) -> KernelVersion {
-        KernelVersion::of_sources(&[&version!().0, &self.0.version().0])
-    }
-
-    fn class(&self) -> VariantClass {
-        self.0.class()
-    }
+    identity_within!(version!());
 
     fn declines(&self, problem: &Fused, device: &DeviceFacts) -> Option<Decline> {
-        match self.admits(problem, device) {
+        match admitted(problem, device) {
             Err(decline) => Some(decline),
             Ok(reduction) => self.0.declines(&reduction, device).or_else(|| {
                 let inner = problem.inner();
@@ -73,7 +54,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
     }
 
     fn configs(&self, problem: &Fused, device: &DeviceFacts) -> Vec<K::Config> {
-        let Ok(reduction) = self.admits(problem, device) else { return Vec::new() };
+        let Ok(reduction) = admitted(problem, device) else { return Vec::new() };
         let mut configs = self.0.configs(&reduction, device);
         configs.retain(|&config| problem.inner().is_multiple_of(width(config)));
         configs
@@ -86,11 +67,7 @@ impl<K: Variant<Gpu, Problem = Reduce>> Variant<Gpu> for Through<K> {
     }
 
     fn launch(&self, problem: &Fused, config: K::Config, writer: Writer<'_>) -> Launched {
-        let declined = |decline: Decline| LaunchError::Kernel(decline.to_string());
-        let reduction = reduction(problem).map_err(declined)?;
-        if let Some(decline) = recipe::over_a_binding(problem, writer.adapter) {
-            return Err(declined(decline));
-        }
+        let reduction = recipe::launched_part(reduction(problem), problem, &writer)?;
         if !problem.inner().is_multiple_of(width(config)) {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
@@ -145,7 +122,7 @@ fn load_through(problem: &Fused, width: u32, step: &mut Dispatch) -> Launched {
 "
     );
     let text = [
-        &recipe::types(problem, width),
+        &recipe::elements(problem).types(width),
         before,
         &recipe::declared(problem, place),
         between,

@@ -1,20 +1,11 @@
 //! Recipes of elementwise steps alone: one pass, loads of up to four elements, nothing between the steps is stored.
 
 use super::recipe::{self, At};
-use crate::kernels::elementwise::digits::{advance, digits, step_digits};
 use crate::kernels::elementwise::shader::most_bytes;
-use crate::kernels::elementwise::walk::{Walk, choices};
-use crate::program::{
-    BindTarget, Binding, Dispatch, Gpu, Launched, MAX_STEPS, PARAMS_BINDING, Writer, binding_number,
-};
+use crate::kernels::elementwise::walk::{self, Walk, WalkConfig, choices};
+use crate::program::{BindTarget, Binding, Gpu, Launched, MAX_STEPS, Writer, binding_number};
 use std::borrow::Cow;
 use trimtab_core::{AdapterFacts, Bytes, Decline, DeviceFacts, Flops, Fused, LaunchError, Variant, Work};
-
-trimtab_core::config! {
-    /// Invocations of a workgroup, vectors an invocation handles, elements of a vector, and the order of the items:
-    /// 0 the grid apart, 1 one after the other.
-    pub struct VectorConfig { workgroup, items, vector, order }
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -22,7 +13,7 @@ pub struct VectorKernel;
 
 impl Variant<Gpu> for VectorKernel {
     type Problem = Fused;
-    type Config = VectorConfig;
+    type Config = WalkConfig;
 
     identity!("gpu.fused.vector", Vectorized);
 
@@ -39,48 +30,36 @@ impl Variant<Gpu> for VectorKernel {
         }
     }
 
-    fn configs(&self, problem: &Fused, device: &DeviceFacts) -> Vec<VectorConfig> {
+    fn configs(&self, problem: &Fused, device: &DeviceFacts) -> Vec<WalkConfig> {
         let Some(adapter) = device.adapter.as_deref() else { return Vec::new() };
         let Ok(parts) = Parts::new(problem, adapter) else { return Vec::new() };
-        let mut configs = Vec::new();
-        for vector in recipe::vector_sizes(problem) {
-            let count = parts.most.min(parts.units) * parts.unit / u64::from(vector);
-            configs.extend(choices(count, adapter).into_iter().map(|choice| VectorConfig {
-                workgroup: choice.workgroup,
-                items: choice.items,
-                vector,
-                order: choice.order,
-            }));
-        }
-        configs
+        let of_vectors = |vector| choices(parts.largest() / u64::from(vector), vector, adapter);
+        recipe::elements(problem).vector_sizes(problem.inner()).into_iter().flat_map(of_vectors).collect()
     }
 
-    fn work(&self, problem: &Fused, config: VectorConfig, device: &DeviceFacts) -> Work {
+    fn work(&self, problem: &Fused, config: WalkConfig, device: &DeviceFacts) -> Work {
         let parts = device.adapter.as_deref().and_then(|adapter| Parts::new(problem, adapter).ok());
         let Some(parts) = parts else { return Work::default() };
         let len = problem.len();
-        let per_group = u64::from(config.workgroup) * u64::from(config.items) * u64::from(config.vector);
-        let groups = (parts.most.min(parts.units) * parts.unit).div_ceil(per_group.max(1));
         // Per vector the digits of row and column: three operations each.
         let index = if problem.outer() > 1 { 6 * len / u64::from(config.vector.max(1)) } else { 0 };
         let work = Work {
             flops: Flops(index),
             bytes: Bytes(len.saturating_mul(problem.dtype.size())),
-            scratch: Bytes(0),
             launches: parts.units.div_ceil(parts.most) as u32,
             threads: 1,
             lanes: config.vector,
-            barriers: 0,
-            invocations: groups * u64::from(config.workgroup),
+            invocations: config.invocations(parts.largest()),
+            ..Work::default()
         };
         recipe::with_steps(problem, work, 0)
     }
 
-    fn launch(&self, problem: &Fused, config: VectorConfig, writer: Writer<'_>) -> Launched {
+    fn launch(&self, problem: &Fused, config: WalkConfig, writer: Writer<'_>) -> Launched {
         let wrong = || LaunchError::Point(format!("{config:?}"));
         let plain = problem.end().is_none() && problem.product().is_none();
-        let known = recipe::vector_sizes(problem).contains(&config.vector);
-        if !plain || config.workgroup == 0 || config.items == 0 || !known {
+        let known = recipe::elements(problem).vector_sizes(problem.inner()).contains(&config.vector);
+        if !plain || !known {
             return Err(wrong());
         }
         let parts = Parts::new(problem, writer.adapter)
@@ -90,26 +69,11 @@ impl Variant<Gpu> for VectorKernel {
         while first < parts.units && !problem.is_empty() {
             let units = parts.most.min(parts.units - first);
             let count = units * parts.unit / u64::from(config.vector);
-            let walk = Walk::new(count, config.workgroup, config.items, config.order, writer.adapter)
-                .ok_or_else(wrong)?;
-            let mut params = walk.params(count as u32);
-            if problem.outer() > 1 {
-                let sizes = [units, problem.inner() / u64::from(config.vector)];
-                let digits = step_digits(&sizes, walk.step);
-                for (size, digit) in sizes.into_iter().zip(digits) {
-                    params.extend([size as u32, 0, 0, digit]);
-                }
-            }
-            writer.program.push(Dispatch {
-                text: text.clone(),
-                constants: vec![("WIDTH", f64::from(config.workgroup))],
-                needs: recipe::needs(problem),
-                workgroup: [config.workgroup, 1, 1],
-                workgroup_bytes: 0,
-                groups: walk.groups,
-                bindings: parts.bindings(problem, first, units),
-                params,
-            });
+            let walk = Walk::new(count, config, writer.adapter).ok_or_else(wrong)?;
+            let axes = [[units, 0, 0], [problem.inner() / u64::from(config.vector), 0, 0]];
+            let (needs, bindings) =
+                (recipe::elements(problem).needs(), parts.bindings(problem, first, units));
+            writer.program.push(walk.dispatch(text.clone(), needs, bindings, &axes[..digits_of(problem)]));
             first += units;
         }
         Ok(())
@@ -150,6 +114,11 @@ impl Parts {
         Ok(Parts { unit, units, most })
     }
 
+    /// Elements of the largest part.
+    fn largest(&self) -> u64 {
+        self.most.min(self.units) * self.unit
+    }
+
     /// The buffers of a part, in the order of the text.
     fn bindings(&self, problem: &Fused, first: u64, units: u64) -> Vec<Binding> {
         let size = problem.dtype.size();
@@ -181,19 +150,18 @@ impl Parts {
     }
 }
 
+/// Digits of a position: row and column, where inputs may be found by them.
+fn digits_of(problem: &Fused) -> usize {
+    if problem.outer() > 1 { 2 } else { 0 }
+}
+
 fn text(problem: &Fused, vector: u32) -> String {
-    let by_place = problem.outer() > 1;
-    let result = recipe::bindings(problem).len();
     let at = At { all: "at", row: "digit0", column: "digit1" };
-    let main = include_str!("vector.wgsl")
-        .replace("PARAMS", &PARAMS_BINDING.to_string())
-        .replace("ROWS", if by_place { "4" } else { "2" })
-        .replace("ONCE", &recipe::read_once(problem))
-        .replace("DIGITS", &if by_place { digits(2) } else { String::new() })
-        .replace("ADVANCE", &if by_place { advance(2) } else { String::new() })
-        .replace("EACH", &recipe::call(problem, None, &at));
+    let each = format!("result[at] = {}", recipe::call(problem, None, &at));
+    let main = walk::text(digits_of(problem), &recipe::read_once(problem), &each);
     let declared = recipe::declared(problem, |at| at);
-    let number = binding_number(result);
+    let number = binding_number(recipe::bindings(problem).len());
     let result = format!("@group(0) @binding({number}) var<storage, read_write> result: array<V>;\n");
-    [recipe::types(problem, vector), declared, result, recipe::functions(problem, vector), main].concat()
+    [recipe::elements(problem).types(vector), declared, result, recipe::functions(problem, vector), main]
+        .concat()
 }

@@ -1,13 +1,11 @@
 //! A block of the product a workgroup, a smaller one in the registers of each invocation, panels of both operands in
 //! workgroup memory: what GPUs want.
 
-use super::layout::{Layout, Shape, Vectors, head, sum_bytes, too_narrow, worthwhile};
-use super::registers::{Block, PARTS, inner_in_a_row};
+use super::layout::{Layout, Shape, Vectors, shader, sum_bytes, too_narrow, worthwhile};
+use super::registers::{Block, PARTS, Side};
 use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
-use trimtab_core::{
-    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
-};
+use trimtab_core::{AdapterClass, DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Rows, columns and inner steps of a workgroup's block, rows and columns of an invocation's, inner steps a round, and
@@ -27,6 +25,10 @@ const LEAST_SIDE: u64 = 8;
 pub struct BlockedKernel;
 
 impl BlockedConfig {
+    fn of([bm, bn, bk, tm, tn, unroll]: [u32; 6], vector: u32) -> BlockedConfig {
+        BlockedConfig { bm, bn, bk, tm, tn, unroll, vector }
+    }
+
     fn workgroup(self) -> [u32; 3] {
         [self.bn / self.tn, self.bm / self.tm, 1]
     }
@@ -72,59 +74,37 @@ impl Variant<Gpu> for BlockedKernel {
             (AdapterClass::Software, false) => [64, 64, 16, 8, 8, 1],
             (_, false) => [64, 64, 16, 4, 4, 1],
         };
-        let config = |[bm, bn, bk, tm, tn, unroll]: [u32; 6], vector: u32| BlockedConfig {
-            bm,
-            bn,
-            bk,
-            tm,
-            tn,
-            unroll,
-            vector,
-        };
-        let default = config(default, best_vector);
-        let mut configs = vec![default];
+        let mut configs = vec![BlockedConfig::of(default, best_vector)];
         for [bm, bn, tm, tn] in BLOCKS {
             // Deeper panels mean fewer barriers, shallower ones more workgroups at a time.
             for bk in [16, 8, 32] {
-                configs.push(config([bm, bn, bk, tm, tn, 1], best_vector));
+                configs.push(BlockedConfig::of([bm, bn, bk, tm, tn, 1], best_vector));
             }
             if bm == bn {
-                configs.push(config([bm, bn, 16, tm, tn, 4], best_vector));
+                configs.push(BlockedConfig::of([bm, bn, 16, tm, tn, 4], best_vector));
             }
         }
-        configs.push(config([64, 64, 16, 4, 4, 1], 1));
-        let mut seen = Vec::new();
-        configs.retain(|config| {
+        configs.push(BlockedConfig::of([64, 64, 16, 4, 4, 1], 1));
+        let legal = |config: BlockedConfig| {
             let bytes = config.workgroup_bytes(problem.dtype);
-            let legal = layout.fits(adapter, config.workgroup(), bytes, [config.bm, config.bn]);
-            // Blocks twice as large as the product, and panels behind the inner axis, only idle.
-            let idle = config.bm > 32 && u64::from(config.bm / 2) >= problem.m
+            layout.fits(adapter, config.workgroup(), bytes, [config.bm, config.bn])
+        };
+        // Blocks twice as large as the product, and panels behind the inner axis, only idle.
+        let idle = |config: BlockedConfig| {
+            config.bm > 32 && u64::from(config.bm / 2) >= problem.m
                 || config.bn > 32 && u64::from(config.bn / 2) >= problem.n
-                || config.bk > 8 && u64::from(config.bk / 2) >= problem.k;
-            let wanted = legal && (*config == default || !idle) && !seen.contains(config);
-            seen.push(*config);
-            wanted
-        });
-        worthwhile(problem, configs)
+                || config.bk > 8 && u64::from(config.bk / 2) >= problem.k
+        };
+        worthwhile(problem, configs, legal, idle)
     }
 
     fn work(&self, problem: &Matmul, config: BlockedConfig, device: &DeviceFacts) -> Work {
         let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
-        let (all, largest, launches) = layout.groups([config.bm, config.bn]);
         let walked = problem.m * problem.k * problem.n.div_ceil(u64::from(config.bn).max(1))
             + problem.k * problem.n * problem.m.div_ceil(u64::from(config.bm).max(1))
             + problem.m * problem.n;
-        let [wx, wy, _] = config.workgroup();
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(walked.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
-            launches,
-            threads: 1,
-            lanes: 4,
-            barriers: 2 * problem.k.div_ceil(u64::from(config.bk).max(1)) * all,
-            invocations: largest * u64::from(wx * wy),
-            ..Work::default()
-        }
+        let barriers = 2 * problem.k.div_ceil(u64::from(config.bk).max(1));
+        layout.work([config.bm, config.bn], walked, config.workgroup(), 4, barriers)
     }
 
     fn launch(&self, problem: &Matmul, config: BlockedConfig, writer: Writer<'_>) -> Launched {
@@ -154,135 +134,93 @@ impl Variant<Gpu> for BlockedKernel {
 
 fn text(problem: &Matmul, config: BlockedConfig, vectors: Vectors) -> String {
     let block = Block { rows: config.tm, columns: config.tn };
-    let [left_inner, right_inner] = inner_in_a_row(problem);
-    let left = Panel {
-        name: "left",
-        buffer: "lhs",
-        side: "BM",
-        first: "first_row",
-        last: "rows",
-        step: if left_inner { "params[3].x" } else { "params[3].y" },
-        inner_in_a_row: left_inner,
-        vector: vectors.lhs,
-    };
-    let right = Panel {
-        name: "right",
-        buffer: "rhs",
-        side: "BN",
-        first: "first_column",
-        last: "columns",
-        step: if right_inner { "params[3].w" } else { "params[3].z" },
-        inner_in_a_row: right_inner,
-        vector: vectors.rhs,
-    };
+    let [left, right] = Side::both(problem, vectors);
     // Neighbouring invocations have neighbouring fours, so that their reads meet in one line and no two in one bank.
     let row = |row: u32| format!("(first_row + (local.y + {}u * WY) * 4u + {}u)", row / 4, row % 4);
     let column = |four: u32| format!("(first_column + (local.x + {four}u * WX) * 4u)");
-    head(problem.dtype, vectors)
-        + &include_str!("blocked.wgsl")
-            .replace("$SUMS", &block.declared())
-            .replace("$LEFT", &left.filled())
-            .replace("$RIGHT", &right.filled())
-            .replace("$UNROLL", &config.unroll.to_string())
-            .replace("$ROUND", &round(config))
-            .replace("$STORES", &block.stored(vectors.product, row, column))
+    let text = include_str!("blocked.wgsl")
+        .replace("$SUMS", &block.declared())
+        .replace("$LEFT", &filled("left", "BM", left))
+        .replace("$RIGHT", &filled("right", "BN", right))
+        .replace("$UNROLL", &config.unroll.to_string())
+        .replace("$ROUND", &round(config))
+        .replace("$STORES", &block.stored(vectors.product, row, column));
+    shader(problem.dtype, vectors, &text)
 }
 
-/// How the panel of one operand gets into workgroup memory. Its side is rows of lhs or columns of rhs.
-struct Panel {
-    name: &'static str,
-    buffer: &'static str,
-    side: &'static str,
-    /// The workgroup's first row or column.
-    first: &'static str,
-    /// The number of all rows or columns.
-    last: &'static str,
-    /// Elements from one stretch in memory to the next.
-    step: &'static str,
-    inner_in_a_row: bool,
-    vector: bool,
-}
-
-impl Panel {
-    /// Fills the panel. What is behind the last inner index is zero on both sides; what is behind the last row or column
-    /// stands for the last and is never written out.
-    fn filled(&self) -> String {
-        let Panel { name, buffer, side, first, last, step, inner_in_a_row, vector } = self;
-        let mut text = String::new();
-        let start = format!("tile.{name}");
-        if *inner_in_a_row {
-            // Four by four, turned in registers.
-            let _ = writeln!(
-                text,
-                "        for (var unit = invocation; unit < BK / 4u * ({side} / 4u); unit += WX * WY) {{
+/// Fills the panel of one operand in workgroup memory, of so many lines. What is behind the last inner index is zero on both
+/// sides; what is behind the last row or column stands for the last and is never written out.
+fn filled(name: &str, side: &str, operand: Side) -> String {
+    let Side { buffer, start, first, last, line_step, inner_step, inner_in_a_row, vector } = operand;
+    let mut text = String::new();
+    let step = if inner_in_a_row { line_step } else { inner_step };
+    if inner_in_a_row {
+        // Four by four, turned in registers.
+        let _ = writeln!(
+            text,
+            "        for (var unit = invocation; unit < BK / 4u * ({side} / 4u); unit += WX * WY) {{
             let four = unit / (BK / 4u);
             let depth = unit % (BK / 4u) * 4u;
             let at = first + depth;"
-            );
-            for line in 0..4 {
-                let _ = writeln!(
-                    text,
-                    "            let from{line} = {start} + min({first} + four * 4u + {line}u, {last} - 1u) * {step} + at;
-            var line{line} = vec4<A>();"
-                );
-            }
-            let parts = |text: &mut String, indent: &str| {
-                for (part, place) in PARTS.iter().enumerate() {
-                    let _ = writeln!(text, "{indent}if (at + {part}u < inner) {{");
-                    for line in 0..4 {
-                        let _ = writeln!(
-                            text,
-                            "{indent}    line{line}.{place} = A({buffer}[from{line} + {part}u]);"
-                        );
-                    }
-                    let _ = writeln!(text, "{indent}}}");
-                }
-            };
-            if *vector {
-                text.push_str("            if (at < inner) {\n");
-                for line in 0..4 {
-                    let _ =
-                        writeln!(text, "                line{line} = vec4<A>({buffer}[from{line} / 4u]);");
-                }
-                text.push_str("            }\n");
-            } else {
-                parts(&mut text, "            ");
-            }
-            for (part, place) in PARTS.iter().enumerate() {
-                let lines = [0, 1, 2, 3].map(|line| format!("line{line}.{place}")).join(", ");
-                let _ = writeln!(
-                    text,
-                    "            {name}[(depth + {part}u) * ({side} / 4u) + four] = vec4<A>({lines});"
-                );
-            }
-        } else {
+        );
+        for line in 0..4 {
             let _ = writeln!(
                 text,
-                "        for (var unit = invocation; unit < BK * ({side} / 4u); unit += WX * WY) {{
+                "            let from{line} = {start} + min({first} + four * 4u + {line}u, {last} - 1u) * {step} + at;
+            var line{line} = vec4<A>();"
+            );
+        }
+        // Four elements at once, or one after the other.
+        let loads: &[&str] = if vector { &[""] } else { &PARTS };
+        for (part, place) in loads.iter().enumerate() {
+            let _ = writeln!(text, "            if (at + {part}u < inner) {{");
+            for line in 0..4 {
+                let _ = match vector {
+                    true => {
+                        writeln!(text, "                line{line} = vec4<A>({buffer}[from{line} / 4u]);")
+                    }
+                    false => writeln!(
+                        text,
+                        "                line{line}.{place} = A({buffer}[from{line} + {part}u]);"
+                    ),
+                };
+            }
+            text.push_str("            }\n");
+        }
+        for (part, place) in PARTS.iter().enumerate() {
+            let lines = [0, 1, 2, 3].map(|line| format!("line{line}.{place}")).join(", ");
+            let _ = writeln!(
+                text,
+                "            {name}[(depth + {part}u) * ({side} / 4u) + four] = vec4<A>({lines});"
+            );
+        }
+    } else {
+        let _ = writeln!(
+            text,
+            "        for (var unit = invocation; unit < BK * ({side} / 4u); unit += WX * WY) {{
             let at = first + unit / ({side} / 4u);
             let side = {first} + unit % ({side} / 4u) * 4u;
             var line = vec4<A>();
             if (at < inner) {{
                 let begin = {start} + at * {step};"
+        );
+        if vector {
+            let _ = writeln!(
+                text,
+                "                line = vec4<A>({buffer}[(begin + min(side, {last} - 4u)) / 4u]);"
             );
-            if *vector {
+        } else {
+            for (part, place) in PARTS.iter().enumerate() {
                 let _ = writeln!(
                     text,
-                    "                line = vec4<A>({buffer}[(begin + min(side, {last} - 4u)) / 4u]);"
+                    "                line.{place} = A({buffer}[begin + min(side + {part}u, {last} - 1u)]);"
                 );
-            } else {
-                for (part, place) in PARTS.iter().enumerate() {
-                    let _ = writeln!(
-                        text,
-                        "                line.{place} = A({buffer}[begin + min(side + {part}u, {last} - 1u)]);"
-                    );
-                }
             }
-            let _ = writeln!(text, "            }}\n            {name}[unit] = line;");
         }
-        text.push_str("        }\n");
-        text
+        let _ = writeln!(text, "            }}\n            {name}[unit] = line;");
     }
+    text.push_str("        }\n");
+    text
 }
 
 /// So many inner steps from `at` on.

@@ -1,11 +1,11 @@
 //! A block of results an invocation, straight from memory into registers: no workgroup memory and no barrier, which is
 //! what software adapters want; on the others the caches have to do what workgroup memory does.
 
-use super::layout::{Layout, Shape, Vectors, head, worthwhile};
-use super::registers::{Block, PARTS, fours_along_inner, inner_in_a_row};
+use super::layout::{Layout, Shape, Vectors, shader, worthwhile};
+use super::registers::{Block, PARTS, Side, fours_along_inner};
 use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
-use trimtab_core::{AdapterClass, Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
+use trimtab_core::{AdapterClass, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup along a row and a column, rows and columns an invocation computes, inner steps a round,
@@ -70,41 +70,29 @@ impl Variant<Gpu> for DirectKernel {
                 }
             }
         }
-        let mut seen = Vec::new();
-        configs.retain(|config| {
-            let DirectConfig { wx, wy, tm, tn, unroll, vector } = *config;
-            let vectors = config.vectors(&layout, problem);
-            let twin = vector == 4 && vectors == Vectors::NONE || seen.contains(config);
-            seen.push(*config);
-            // Blocks twice as high as the product or twice as wide, and rounds behind the inner axis, only idle; low blocks
-            // are for low products.
-            let idle = tm > 1 && u64::from(tm / 2) >= problem.m
+        let legal = |config: DirectConfig| {
+            let twin = config.vector == 4 && config.vectors(&layout, problem) == Vectors::NONE;
+            !twin && layout.fits(adapter, [config.wx, config.wy, 1], 0, config.tile())
+        };
+        // Blocks twice as high as the product or twice as wide, and rounds behind the inner axis, only idle; low blocks are
+        // for low products.
+        let idle = |DirectConfig { wx, wy, tm, tn, unroll, .. }: DirectConfig| {
+            tm > 1 && u64::from(tm / 2) >= problem.m
                 || tn > 4 && u64::from(tn / 2) >= problem.n
                 || wy > 8 && u64::from(wy * tm / 2) >= problem.m
                 || wx > 16 && u64::from(wx * tn / 2) >= problem.n
                 || unroll == 8 && problem.k < 8
-                || tm < 4 && problem.m >= 8;
-            let legal = layout.fits(adapter, [wx, wy, 1], 0, config.tile());
-            legal && !twin && (*config == default || !idle)
-        });
-        worthwhile(problem, configs)
+                || tm < 4 && problem.m >= 8
+        };
+        worthwhile(problem, configs, legal, idle)
     }
 
     fn work(&self, problem: &Matmul, config: DirectConfig, device: &DeviceFacts) -> Work {
         let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
-        let (_, largest, launches) = layout.groups(config.tile());
         // Every block reads its rows of lhs and its columns of rhs.
         let blocks = problem.m.div_ceil(config.tm.into()) * problem.n.div_ceil(config.tn.into());
         let walked = blocks * problem.k * u64::from(config.tm + config.tn) + problem.m * problem.n;
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(walked.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
-            launches,
-            threads: 1,
-            lanes: 4,
-            invocations: largest * u64::from(config.wx * config.wy),
-            ..Work::default()
-        }
+        layout.work(config.tile(), walked, [config.wx, config.wy, 1], 4, 0)
     }
 
     fn launch(&self, problem: &Matmul, config: DirectConfig, writer: Writer<'_>) -> Launched {
@@ -128,120 +116,111 @@ impl Variant<Gpu> for DirectKernel {
 fn text(problem: &Matmul, config: DirectConfig, vectors: Vectors) -> String {
     let DirectConfig { wy, tm, tn, unroll, .. } = config;
     let block = Block { rows: tm, columns: tn };
+    let [lhs, rhs] = Side::both(problem, vectors);
+    let left = Lines { name: "a", begin: "l", count: tm, side: lhs };
+    let right = Lines { name: "b", begin: "r", count: tn, side: rhs };
     // Workgroups of one row let compilers see that all their invocations read the same of lhs: one load instead of eight.
     let first_row = match wy {
         1 => format!("tile.row * {tm}u"),
         _ => format!("(tile.row * WY + local.y) * {tm}u"),
     };
-    let tail = match unroll {
-        1 => String::new(),
-        // Fours along the inner axis come out even.
-        _ if fours_along_inner(problem, vectors) && unroll == 4 => String::new(),
-        _ if fours_along_inner(problem, vectors) => {
-            format!("    for (; at < inner; at += 4u) {{\n{}    }}\n", round(problem, config, vectors, 4))
-        }
-        _ => format!("    for (; at < inner; at += 1u) {{\n{}    }}\n", round(problem, config, vectors, 1)),
+    let round = |steps: u32| round(&left, &right, steps);
+    // Fours along the inner axis come out even.
+    let tail = match (unroll, if fours_along_inner(problem, vectors) { 4 } else { 1 }) {
+        (unroll, steps) if unroll == steps => String::new(),
+        (_, steps) => format!("    for (; at < inner; at += {steps}u) {{\n{}    }}\n", round(steps)),
     };
     let row = |row: u32| format!("(first_row + {row}u)");
     let column = |four: u32| format!("(first_column + {}u)", 4 * four);
-    head(problem.dtype, vectors)
-        + &include_str!("direct.wgsl")
-            .replace("$FIRST_ROW", &first_row)
-            .replace("$TN", &tn.to_string())
-            .replace("$UNROLL", &unroll.to_string())
-            .replace("$STARTS", &(starts(problem, config, vectors) + &block.declared()))
-            .replace("$ROUND", &round(problem, config, vectors, unroll))
-            .replace("$TAIL", &tail)
-            .replace("$STORES", &block.stored(vectors.product, row, column))
+    let text = include_str!("direct.wgsl")
+        .replace("$FIRST_ROW", &first_row)
+        .replace("$TN", &tn.to_string())
+        .replace("$UNROLL", &unroll.to_string())
+        .replace("$STARTS", &(left.starts() + &right.starts() + &block.declared()))
+        .replace("$ROUND", &round(unroll))
+        .replace("$TAIL", &tail)
+        .replace("$STORES", &block.stored(vectors.product, row, column));
+    shader(problem.dtype, vectors, &text)
 }
 
-/// Where the block's rows and columns begin, as elements of the buffers; of four at once where they are loaded so.
-fn starts(problem: &Matmul, config: DirectConfig, vectors: Vectors) -> String {
-    let mut text = String::new();
-    let left_fours = vectors.lhs && problem.lhs.transposed;
-    for row in (0..config.tm).step_by(if left_fours { 4 } else { 1 }) {
-        let last = if left_fours { 4 } else { 1 };
-        let step = if problem.lhs.transposed { "" } else { " * params[3].x" };
-        let _ = writeln!(text, "    let l{row} = tile.left + min(first_row + {row}u, rows - {last}u){step};");
+/// The lines of an operand that make up a block.
+struct Lines {
+    /// Names what was loaded of them, and where they begin.
+    name: &'static str,
+    begin: &'static str,
+    count: u32,
+    side: Side,
+}
+
+impl Lines {
+    /// Where the lines begin, as elements of the buffer; of four at once where they are loaded so.
+    fn starts(&self) -> String {
+        let Side { start, first, last, line_step, inner_in_a_row, vector, .. } = self.side;
+        let at_once = if vector && !inner_in_a_row { 4 } else { 1 };
+        let step = if inner_in_a_row { format!(" * {line_step}") } else { String::new() };
+        let mut text = String::new();
+        let begin = self.begin;
+        for line in (0..self.count).step_by(at_once) {
+            let _ = writeln!(
+                text,
+                "    let {begin}{line} = {start} + min({first} + {line}u, {last} - {at_once}u){step};"
+            );
+        }
+        text
     }
-    let right_fours = vectors.rhs && !problem.rhs.transposed;
-    for column in (0..config.tn).step_by(if right_fours { 4 } else { 1 }) {
-        let last = if right_fours { 4 } else { 1 };
-        let step = if problem.rhs.transposed { " * params[3].w" } else { "" };
-        let _ = writeln!(
-            text,
-            "    let r{column} = tile.right + min(first_column + {column}u, columns - {last}u){step};"
-        );
+
+    /// Loads an inner step of every line: four steps, or four lines, at a time where they lie in a row and are read so.
+    fn loads(&self, step: u32) -> String {
+        let Lines { name, begin, count, side } = *self;
+        let Side { buffer, inner_step, inner_in_a_row, vector, .. } = side;
+        let mut text = String::new();
+        for line in 0..count {
+            let index = match inner_in_a_row {
+                true => format!("{begin}{line} + at + {step}u"),
+                false => format!("{begin}{line} + (at + {step}u) * {inner_step}"),
+            };
+            let begins = (if inner_in_a_row { step } else { line }).is_multiple_of(4);
+            let _ = match vector {
+                true if begins => {
+                    writeln!(text, "        let {name}{line}_{step}v = vec4<A>({buffer}[({index}) / 4u]);")
+                }
+                true => Ok(()),
+                false => writeln!(text, "        let {name}{line}_{step} = A({buffer}[{index}]);"),
+            };
+        }
+        text
     }
-    text
+
+    /// What was loaded of a line for an inner step.
+    fn value(&self, line: u32, step: u32) -> String {
+        let (name, part) = (self.name, |at: u32| PARTS[(at % 4) as usize]);
+        match (self.side.vector, self.side.inner_in_a_row) {
+            (true, true) => format!("{name}{line}_{}v.{}", step / 4 * 4, part(step)),
+            (true, false) => format!("{name}{}_{step}v.{}", line / 4 * 4, part(line)),
+            (false, _) => format!("{name}{line}_{step}"),
+        }
+    }
+
+    /// The same of four lines.
+    fn four(&self, four: u32, step: u32) -> String {
+        if self.side.vector && !self.side.inner_in_a_row {
+            return format!("{}{}_{step}v", self.name, 4 * four);
+        }
+        let parts = [0, 1, 2, 3].map(|line| self.value(4 * four + line, step));
+        format!("vec4<A>({})", parts.join(", "))
+    }
 }
 
 /// So many inner steps from `at` on.
-fn round(problem: &Matmul, config: DirectConfig, vectors: Vectors, steps: u32) -> String {
-    let [left_inner, right_inner] = inner_in_a_row(problem);
+fn round(left: &Lines, right: &Lines, steps: u32) -> String {
     let mut text = String::new();
-    // Four steps of lhs and rhs at a time where they lie in a row, one otherwise.
     for step in 0..steps {
-        let part = PARTS[(step % 4) as usize];
-        let begins = step % 4 == 0;
-        for row in 0..config.tm {
-            let _ = match (vectors.lhs, left_inner) {
-                (true, true) if begins => {
-                    writeln!(text, "        let a{row}_{step}v = vec4<A>(lhs[(l{row} + at + {step}u) / 4u]);")
-                }
-                (true, false) if row % 4 == 0 => writeln!(
-                    text,
-                    "        let a{row}_{step}v = vec4<A>(lhs[(l{row} + (at + {step}u) * params[3].y) / 4u]);"
-                ),
-                (true, _) => Ok(()),
-                (false, true) => writeln!(text, "        let a{row}_{step} = A(lhs[l{row} + at + {step}u]);"),
-                (false, false) => writeln!(
-                    text,
-                    "        let a{row}_{step} = A(lhs[l{row} + (at + {step}u) * params[3].y]);"
-                ),
-            };
-        }
-        for column in 0..config.tn {
-            let _ = match (vectors.rhs, right_inner) {
-                (true, true) if begins => writeln!(
-                    text,
-                    "        let b{column}_{step}v = vec4<A>(rhs[(r{column} + at + {step}u) / 4u]);"
-                ),
-                (true, false) if column % 4 == 0 => writeln!(
-                    text,
-                    "        let b{column}_{step}v = vec4<A>(rhs[(r{column} + (at + {step}u) * params[3].z) / 4u]);"
-                ),
-                (true, _) => Ok(()),
-                (false, true) => {
-                    writeln!(text, "        let b{column}_{step} = A(rhs[r{column} + at + {step}u]);")
-                }
-                (false, false) => writeln!(
-                    text,
-                    "        let b{column}_{step} = A(rhs[r{column} + (at + {step}u) * params[3].z]);"
-                ),
-            };
-        }
-        let left = |row: u32| match (vectors.lhs, left_inner) {
-            (true, true) => format!("a{row}_{}v.{part}", step / 4 * 4),
-            (true, false) => format!("a{}_{step}v.{}", row / 4 * 4, PARTS[(row % 4) as usize]),
-            (false, _) => format!("a{row}_{step}"),
-        };
-        let right = |four: u32| match (vectors.rhs, right_inner) {
-            (true, false) => format!("b{}_{step}v", 4 * four),
-            (true, true) => {
-                let parts =
-                    [0, 1, 2, 3].map(|column| format!("b{}_{}v.{part}", 4 * four + column, step / 4 * 4));
-                format!("vec4<A>({})", parts.join(", "))
-            }
-            (false, _) => {
-                let parts = [0, 1, 2, 3].map(|column| format!("b{}_{step}", 4 * four + column));
-                format!("vec4<A>({})", parts.join(", "))
-            }
-        };
-        for four in 0..config.tn / 4 {
-            let _ = writeln!(text, "        let b{step}_four{four} = {};", right(four));
-            for row in 0..config.tm {
-                let _ = writeln!(text, "        c{row}_{four} += {} * b{step}_four{four};", left(row));
+        text.push_str(&(left.loads(step) + &right.loads(step)));
+        for four in 0..right.count / 4 {
+            let _ = writeln!(text, "        let b{step}_four{four} = {};", right.four(four, step));
+            for row in 0..left.count {
+                let value = left.value(row, step);
+                let _ = writeln!(text, "        c{row}_{four} += {value} * b{step}_four{four};");
             }
         }
     }

@@ -1,11 +1,16 @@
 //! What the kernels of the operation share: which parts of the operands a dispatch sees, its parameters, and the limits.
 
+use crate::kernels::{adapter_with, over, with_main};
 use crate::program::{BindTarget, Binding, Dispatch, Launched, MAX_STEPS, Needs, Writer, spread_groups};
 use std::borrow::Cow;
-use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, LaunchError, Matmul};
+use trimtab_core::{
+    AdapterClass, AdapterFacts, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Work,
+};
 
 /// The shared start of every shader.
 const HEAD: &str = include_str!("head.wgsl");
+/// The shared start of every entry point.
+const TILE: &str = include_str!("tile.wgsl").trim_ascii_end();
 
 /// The longest inner axis on software adapters: lavapipe leaves an invocation's loops after 65,535 rounds, counted over all of
 /// them, and says nothing.
@@ -53,31 +58,29 @@ pub(super) struct Shape {
     pub tile: [u32; 2],
 }
 
-/// The adapter's facts, or why the kernel cannot take the problem there.
-pub(super) fn adapter<'a>(problem: &Matmul, device: &'a DeviceFacts) -> Result<&'a AdapterFacts, Decline> {
-    let Some(adapter) = device.adapter.as_deref() else { return Err(Decline::because("not a GPU")) };
-    match problem.dtype {
-        DType::F32 => Ok(adapter),
-        DType::F16 if adapter.f16 => Ok(adapter),
-        DType::F64 if adapter.f64 => Ok(adapter),
-        DType::F16 => Err(Decline::because("the adapter has no 16-bit floats")),
-        DType::F64 => Err(Decline::because("the adapter has no 64-bit floats")),
-        DType::I32 => Err(Decline::because("does floating point only")),
-    }
-}
-
 /// Operations up to which a product takes less time than its launch (an empty one takes 34 µs on software, 32³ at
 /// 5 Gflop/s 13 µs): only the first few settings are worth measuring.
 const LAUNCH_BOUND_FLOPS: u64 = 2 * 32 * 32 * 32;
 /// As many settings are kept for those.
 const LAUNCH_BOUND_POINTS: usize = 3;
 
-/// The settings worth considering, without those that do not show on so small a product.
-pub(super) fn worthwhile<C>(problem: &Matmul, mut configs: Vec<C>) -> Vec<C> {
-    if problem.flops() <= LAUNCH_BOUND_FLOPS {
-        configs.truncate(LAUNCH_BOUND_POINTS);
+/// The settings worth considering, each once: what is legal and, but for the first, does not leave invocations idle, without
+/// those that do not show on so small a product.
+pub(super) fn worthwhile<C: Copy + PartialEq>(
+    problem: &Matmul,
+    configs: Vec<C>,
+    legal: impl Fn(C) -> bool,
+    idle: impl Fn(C) -> bool,
+) -> Vec<C> {
+    let most = if problem.flops() <= LAUNCH_BOUND_FLOPS { LAUNCH_BOUND_POINTS } else { usize::MAX };
+    let mut kept = Vec::new();
+    for (at, &config) in configs.iter().enumerate() {
+        let is_new = !configs[..at].contains(&config);
+        if is_new && legal(config) && (at == 0 || !idle(config)) && kept.len() < most {
+            kept.push(config);
+        }
     }
-    configs
+    kept
 }
 
 /// Why a kernel that computes square tiles does not take a product with fewer rows or columns than that.
@@ -98,7 +101,10 @@ impl Layout {
         problem: &Matmul,
         device: &'a DeviceFacts,
     ) -> Result<(&'a AdapterFacts, Layout), Decline> {
-        let adapter = adapter(problem, device)?;
+        if problem.dtype == DType::I32 {
+            return Err(Decline::because("does floating point only"));
+        }
+        let adapter = adapter_with(Needs::of(problem.dtype), device)?;
         Ok((adapter, Layout::new(problem, adapter)?))
     }
 
@@ -120,13 +126,9 @@ impl Layout {
         // Parts start at a multiple of four elements of any type.
         let alignment = u64::from(adapter.offset_alignment).max(32);
         let mut layout = Layout { problem: *problem, limit, alignment, pieces: Vec::new() };
-        let lengths = [problem.lhs_len(), problem.rhs_len(), problem.out_len()];
-        for (length, name) in lengths.into_iter().zip(NAMES) {
-            let bytes = length.saturating_mul(problem.dtype.size());
-            if bytes > adapter.max_buffer.0 {
-                let most = adapter.max_buffer.0;
-                return Err(Decline::from(format!("takes buffers up to {most} bytes, {name} has {bytes}")));
-            }
+        let lengths = NAMES.into_iter().zip([problem.lhs_len(), problem.rhs_len(), problem.out_len()]);
+        if let Some(decline) = over(lengths, problem.dtype, adapter.max_buffer.0, "buffers") {
+            return Err(decline);
         }
         layout.pieces = layout.cut()?;
         if layout.pieces.len() > MAX_STEPS {
@@ -271,10 +273,29 @@ impl Layout {
             && self.pieces.iter().all(|piece| spread_groups(self.tiles(piece, tile)[2], adapter).is_some())
     }
 
-    /// Workgroups of all dispatches, of the largest one, and the number of dispatches.
-    pub(super) fn groups(&self, tile: [u32; 2]) -> (u64, u64, u32) {
-        let counts = || self.pieces.iter().map(|piece| self.tiles(piece, tile)[2]);
-        (counts().sum(), counts().max().unwrap_or(0), self.pieces.len() as u32)
+    /// What a kernel does that walks over so many elements of each product, by workgroups of that shape which each wait so
+    /// often.
+    pub(super) fn work(
+        &self,
+        tile: [u32; 2],
+        walked: u64,
+        workgroup: [u32; 3],
+        lanes: u32,
+        barriers: u64,
+    ) -> Work {
+        let Matmul { batch, dtype, .. } = self.problem;
+        let groups = || self.pieces.iter().map(|piece| self.tiles(piece, tile)[2]);
+        let invocations: u32 = workgroup.iter().product();
+        Work {
+            flops: Flops(self.problem.flops()),
+            bytes: Bytes(walked.saturating_mul(batch).saturating_mul(dtype.size())),
+            launches: self.pieces.len() as u32,
+            threads: 1,
+            lanes,
+            barriers: barriers * groups().sum::<u64>(),
+            invocations: groups().max().unwrap_or(0) * u64::from(invocations),
+            ..Work::default()
+        }
     }
 
     /// Writes one dispatch a piece.
@@ -300,11 +321,7 @@ impl Layout {
             writer.program.push(Dispatch {
                 text: text.clone(),
                 constants: shape.constants.clone(),
-                needs: Needs {
-                    f16: dtype == DType::F16,
-                    f64: dtype == DType::F64,
-                    subgroups: shape.subgroups,
-                },
+                needs: Needs { subgroups: shape.subgroups, ..Needs::of(dtype) },
                 workgroup: shape.workgroup,
                 workgroup_bytes: shape.workgroup_bytes,
                 groups,
@@ -324,8 +341,8 @@ fn spans(length: u64, most: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..length.div_ceil(most)).map(move |number| (number * most, most.min(length - number * most)))
 }
 
-/// The types of a shader's buffers, and what all shaders share.
-pub(super) fn head(dtype: DType, vectors: Vectors) -> String {
+/// A shader: the types of its buffers, what all share, and its own text.
+pub(super) fn shader(dtype: DType, vectors: Vectors, text: &str) -> String {
     let (stored, sum) = match dtype {
         DType::F64 => ("f64", "f64"),
         DType::F16 => ("f16", "f32"),
@@ -333,9 +350,9 @@ pub(super) fn head(dtype: DType, vectors: Vectors) -> String {
     };
     let index = |vector: bool| if vector { "vec4<T>" } else { "T" };
     let (left, right, product) = (index(vectors.lhs), index(vectors.rhs), index(vectors.product));
+    let (finished, text) = (finished(vectors.product), with_main(&text.replace("$TILE", TILE)));
     format!(
-        "alias T = {stored};\nalias A = {sum};\nalias L = {left};\nalias R = {right};\nalias P = {product};\n{HEAD}{}",
-        finished(vectors.product)
+        "alias T = {stored};\nalias A = {sum};\nalias L = {left};\nalias R = {right};\nalias P = {product};\n{HEAD}{finished}{text}"
     )
 }
 

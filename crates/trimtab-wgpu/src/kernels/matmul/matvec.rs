@@ -1,13 +1,11 @@
 //! Products with a vector, or with a few: the matrix is read once, each invocation sums one result or four neighbours, and
 //! the inner axis may be shared out over the invocations of a workgroup.
 
-use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
-use super::registers::{PARTS, inner_in_a_row};
+use super::layout::{Layout, Shape, Vectors, shader, sum_bytes, worthwhile};
+use super::registers::{PARTS, Side};
 use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
-use trimtab_core::{
-    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
-};
+use trimtab_core::{AdapterClass, DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Results of a workgroup side by side, invocations that share the inner axis of each, and elements a load where the
@@ -21,6 +19,12 @@ const MAX_VECTORS: u64 = 8;
 /// See the module.
 #[derive(Debug)]
 pub struct MatvecKernel;
+
+impl MatvecConfig {
+    fn workgroup(self) -> [u32; 3] {
+        [self.width * self.split, 1, 1]
+    }
+}
 
 /// Which operand is the matrix, and how both are read.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +43,10 @@ impl Reading {
     fn new(problem: &Matmul, layout: &Layout, vector: u32) -> Reading {
         let matrix_is_rhs = problem.m <= problem.n;
         let legal = if vector == 4 { layout.vectors() } else { Vectors::NONE };
-        let [left_inner, right_inner] = inner_in_a_row(problem);
         let pick = |[left, right]: [bool; 2]| if matrix_is_rhs { [right, left] } else { [left, right] };
-        let inner = pick([left_inner, right_inner]);
-        let [matrix, vectors] = pick([legal.lhs, legal.rhs]);
+        let sides = Side::both(problem, legal);
+        let inner = pick(sides.map(|side| side.inner_in_a_row));
+        let [matrix, vectors] = pick(sides.map(|side| side.vector));
         // Vectors are loaded by fours only where the matrix is, along the same axis.
         let fours = [matrix, matrix && inner[0] && vectors && inner[1]];
         let [lhs, rhs] = pick(fours);
@@ -82,9 +86,8 @@ impl Variant<Gpu> for MatvecKernel {
                 "takes up to {MAX_VECTORS} rows or columns, this has {least}"
             )));
         }
-        let layout = adapter(problem, device).and_then(|adapter| Layout::new(problem, adapter));
-        match layout {
-            Ok(layout) if layout.is_cut_within_matrices() => {
+        match Layout::on(problem, device) {
+            Ok((_, layout)) if layout.is_cut_within_matrices() => {
                 Some(Decline::because("takes operands that one dispatch sees whole"))
             }
             Ok(_) => None,
@@ -102,52 +105,34 @@ impl Variant<Gpu> for MatvecKernel {
             (_, false) => MatvecConfig { width: 32, split: 4, vector },
         };
         let mut configs = vec![default];
-        for [width, split] in
-            [[16, 1], [32, 4], [4, 16], [64, 1], [8, 1], [16, 8], [1, 64], [16, 16], [2, 128]]
-        {
-            configs.push(MatvecConfig { width, split, vector });
-        }
-        configs.extend([[16, 1], [64, 1], [32, 4]].map(|[width, split]| MatvecConfig {
-            width,
-            split,
-            vector: 1,
-        }));
-        let mut seen = Vec::new();
-        configs.retain(|config| {
-            let reading = Reading::new(problem, &layout, config.vector);
-            let bytes = reading.workgroup_bytes(*config, problem.dtype);
-            let workgroup = [config.width * config.split, 1, 1];
-            let legal = layout.fits(adapter, workgroup, bytes, reading.tile(*config));
-            // Invocations without a result or without a part of the inner axis only idle.
-            let steps = if reading.fours[0] && reading.inner[0] { 4 } else { 1 };
-            let idle = config.width > 8
-                && u64::from(config.width * reading.each() / 2) >= problem.m.max(problem.n)
-                || config.split > 1 && u64::from(config.split * steps / 2) >= problem.k;
-            let wanted = legal && !seen.contains(config) && (*config == default || !idle);
-            seen.push(*config);
-            wanted
-        });
-        worthwhile(problem, configs)
+        let many = [[16, 1], [32, 4], [4, 16], [64, 1], [8, 1], [16, 8], [1, 64], [16, 16], [2, 128]];
+        configs.extend(many.map(|[width, split]| MatvecConfig { width, split, vector }));
+        let few = [[16, 1], [64, 1], [32, 4]];
+        configs.extend(few.map(|[width, split]| MatvecConfig { width, split, vector: 1 }));
+        let reading = |config: MatvecConfig| Reading::new(problem, &layout, config.vector);
+        let legal = |config: MatvecConfig| {
+            let bytes = reading(config).workgroup_bytes(config, problem.dtype);
+            layout.fits(adapter, config.workgroup(), bytes, reading(config).tile(config))
+        };
+        // Invocations without a result or without a part of the inner axis only idle.
+        let idle = |config: MatvecConfig| {
+            let Reading { fours, inner, .. } = reading(config);
+            let (steps, each) = (if fours[0] && inner[0] { 4 } else { 1 }, reading(config).each());
+            config.width > 8 && u64::from(config.width * each / 2) >= problem.m.max(problem.n)
+                || config.split > 1 && u64::from(config.split * steps / 2) >= problem.k
+        };
+        worthwhile(problem, configs, legal, idle)
     }
 
     fn work(&self, problem: &Matmul, config: MatvecConfig, device: &DeviceFacts) -> Work {
         let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let reading = Reading::new(problem, &layout, config.vector);
-        let (all, largest, launches) = layout.groups(reading.tile(config));
         // The matrix once; the vectors anew for every invocation's results.
         let (long, count) = (problem.m.max(problem.n), problem.m.min(problem.n));
         let vectors = long.div_ceil(u64::from(reading.each())) * count * problem.k;
         let walked = long * problem.k + vectors + problem.m * problem.n;
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(walked.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
-            launches,
-            threads: 1,
-            lanes: if reading.fours[0] { 4 } else { 1 },
-            barriers: if config.split > 1 { all } else { 0 },
-            invocations: largest * u64::from(config.width * config.split),
-            ..Work::default()
-        }
+        let lanes = if reading.fours[0] { 4 } else { 1 };
+        layout.work(reading.tile(config), walked, config.workgroup(), lanes, u64::from(config.split > 1))
     }
 
     fn launch(&self, problem: &Matmul, config: MatvecConfig, writer: Writer<'_>) -> Launched {
@@ -161,7 +146,7 @@ impl Variant<Gpu> for MatvecKernel {
             text: text(problem, config, reading),
             constants: vec![("WIDTH", config.width.into()), ("SPLIT", config.split.into())],
             subgroups: false,
-            workgroup: [config.width * config.split, 1, 1],
+            workgroup: config.workgroup(),
             workgroup_bytes: reading.workgroup_bytes(config, problem.dtype),
             tile: reading.tile(config),
         };
@@ -227,35 +212,32 @@ fn text(problem: &Matmul, config: MatvecConfig, reading: Reading) -> String {
     } else {
         ("invocation % WIDTH", "invocation / WIDTH")
     };
-    head(problem.dtype, reading.vectors)
-        + &include_str!("matvec.wgsl")
-            .replace("$MEMORY", &memory)
-            .replace("$RESULTS", if matrix_is_rhs { "params[0].y" } else { "params[0].x" })
-            .replace("$PLACE", place)
-            .replace("$SHARE", share)
-            .replace("$TILE", if matrix_is_rhs { "tile.column" } else { "tile.row" })
-            .replace("$EACH", &reading.each().to_string())
-            .replace("$STEP", if by_inner { "4" } else { "1" })
-            .replace("$SUMS", &sums)
-            .replace("$ROUND", &round(reading))
-            .replace("$GATHER", &gather)
-            .replace("$WRITER", writer)
-            .replace("$STORES", &stores)
+    let text = include_str!("matvec.wgsl")
+        .replace("$MEMORY", &memory)
+        .replace("$RESULTS", if matrix_is_rhs { "params[0].y" } else { "params[0].x" })
+        .replace("$PLACE", place)
+        .replace("$SHARE", share)
+        .replace("$GROUP", if matrix_is_rhs { "tile.column" } else { "tile.row" })
+        .replace("$EACH", &reading.each().to_string())
+        .replace("$STEP", if by_inner { "4" } else { "1" })
+        .replace("$SUMS", &sums)
+        .replace("$ROUND", &round(problem, reading))
+        .replace("$GATHER", &gather)
+        .replace("$WRITER", writer)
+        .replace("$STORES", &stores);
+    shader(problem.dtype, reading.vectors, &text)
 }
 
 /// One inner step, or four where the matrix is read so.
-fn round(reading: Reading) -> String {
+fn round(problem: &Matmul, reading: Reading) -> String {
     let Reading { matrix_is_rhs, count, inner, fours, .. } = reading;
     let by_inner = fours[0] && inner[0];
     // Elements from one result to the next and one inner index to the next; and from one vector to the next.
-    let (matrix, start, results, step) = match matrix_is_rhs {
-        true => ("rhs", "tile.right", "params[3].w", "params[3].z"),
-        false => ("lhs", "tile.left", "params[3].x", "params[3].y"),
-    };
-    let (vectors, vector_start, next, vector_step) = match matrix_is_rhs {
-        true => ("lhs", "tile.left", "params[3].x", "params[3].y"),
-        false => ("rhs", "tile.right", "params[3].w", "params[3].z"),
-    };
+    let [lhs, rhs] = Side::both(problem, reading.vectors);
+    let (of_matrix, of_vectors) = if matrix_is_rhs { (rhs, lhs) } else { (lhs, rhs) };
+    let Side { buffer: matrix, start, line_step: results, inner_step: step, .. } = of_matrix;
+    let Side { buffer: vectors, start: vector_start, line_step: next, inner_step: vector_step, .. } =
+        of_vectors;
     let index = match inner[0] {
         true => format!("{start} + result * {results} + at"),
         false => format!("{start} + result + at * {step}"),

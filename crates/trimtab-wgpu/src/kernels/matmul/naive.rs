@@ -1,9 +1,9 @@
 //! One result an invocation, straight from memory: takes every layout, keeps nothing but a sum.
 
-use super::layout::{Layout, Shape, Vectors, head, worthwhile};
+use super::layout::{Layout, Shape, Vectors, shader, worthwhile};
 use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
-use trimtab_core::{AdapterClass, Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
+use trimtab_core::{AdapterClass, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup along a row and along a column of the product, and inner steps a round.
@@ -36,33 +36,23 @@ impl Variant<Gpu> for NaiveKernel {
         let sizes = std::iter::once(default).chain(WORKGROUPS.into_iter().filter(|&size| size != default));
         // Longer rounds cost a tenth on software.
         let unrolls = if adapter.class == AdapterClass::Software { [1, 4] } else { [4, 1] };
-        let mut configs = Vec::new();
-        for [wx, wy] in sizes {
-            // More than twice as many invocations as there are results along an axis only idle.
-            let idle = |side: u32, length: u64| side > 8 && u64::from(side / 2) >= length;
-            let legal = layout.fits(adapter, [wx, wy, 1], 0, [wy, wx]);
-            if legal && ([wx, wy] == default || !idle(wx, problem.n) && !idle(wy, problem.m)) {
-                let unrolls = unrolls.into_iter().filter(|&unroll| u64::from(unroll) <= problem.k.max(1));
-                configs.extend(unrolls.map(|unroll| NaiveConfig { wx, wy, unroll }));
-            }
-        }
-        worthwhile(problem, configs)
+        let with = |[wx, wy]: [u32; 2]| unrolls.map(|unroll| NaiveConfig { wx, wy, unroll });
+        let legal = |NaiveConfig { wx, wy, unroll }: NaiveConfig| {
+            u64::from(unroll) <= problem.k.max(1) && layout.fits(adapter, [wx, wy, 1], 0, [wy, wx])
+        };
+        // More than twice as many invocations as there are results along an axis only idle.
+        let longer = |side: u32, length: u64| side > 8 && u64::from(side / 2) >= length;
+        let idle = |NaiveConfig { wx, wy, .. }: NaiveConfig| {
+            [wx, wy] != default && (longer(wx, problem.n) || longer(wy, problem.m))
+        };
+        worthwhile(problem, sizes.flat_map(with).collect(), legal, idle)
     }
 
     fn work(&self, problem: &Matmul, config: NaiveConfig, device: &DeviceFacts) -> Work {
         let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
-        let (_, largest, launches) = layout.groups([config.wy, config.wx]);
-        // Every inner product walks a row and a column anew; flops count both multiplications and additions.
-        let elements = problem.flops().saturating_add(problem.out_len());
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(elements.saturating_mul(problem.dtype.size())),
-            launches,
-            threads: 1,
-            lanes: 1,
-            invocations: largest * u64::from(config.wx * config.wy),
-            ..Work::default()
-        }
+        // Every inner product walks a row and a column anew.
+        let walked = 2 * problem.m * problem.k * problem.n + problem.m * problem.n;
+        layout.work([config.wy, config.wx], walked, [config.wx, config.wy, 1], 1, 0)
     }
 
     fn launch(&self, problem: &Matmul, config: NaiveConfig, writer: Writer<'_>) -> Launched {
@@ -82,10 +72,10 @@ impl Variant<Gpu> for NaiveKernel {
             steps,
             "        left += {unroll}u * left_step;\n        right += {unroll}u * right_step;"
         );
-        let text = head(problem.dtype, Vectors::NONE)
-            + &include_str!("naive.wgsl").replace("$UNROLL", &unroll.to_string()).replace("$STEPS", &steps);
+        let text =
+            include_str!("naive.wgsl").replace("$UNROLL", &unroll.to_string()).replace("$STEPS", &steps);
         let shape = Shape {
-            text,
+            text: shader(problem.dtype, Vectors::NONE, &text),
             constants: vec![("WX", wx.into()), ("WY", wy.into())],
             subgroups: false,
             workgroup: [wx, wy, 1],

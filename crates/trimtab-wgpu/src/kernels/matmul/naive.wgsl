@@ -2,22 +2,13 @@ override WX: u32;
 override WY: u32;
 
 @compute @workgroup_size(WX, WY)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_id) local: vec3<u32>,
-) {
-    let number = group.y * groups.x + group.x;
-    if (number >= params[0].w) {
-        return;
-    }
-    let tile = tile_of(number);
+$MAIN
+$TILE
     let row = tile.row * WY + local.y;
     let column = tile.column * WX + local.x;
-    if (row >= params[0].x || column >= params[0].y) {
+    if (row >= rows || column >= columns) {
         return;
     }
-    let inner = params[0].z;
     let left_step = params[3].y;
     let right_step = params[3].z;
     var left = tile.left + row * params[3].x;

@@ -40,24 +40,16 @@ impl Block {
             let _ = writeln!(text, "        let to = tile.result + {} * params[1].w;", row(i));
             for four in 0..self.columns / 4 {
                 let column = column(four);
-                if vector {
-                    let _ = writeln!(text, "        if ({column} < columns) {{");
+                // Four at once, or one after the other.
+                let stores: &[&str] = if vector { &[""] } else { &[".x", ".y", ".z", ".w"] };
+                for (part, name) in stores.iter().enumerate() {
+                    let at = format!("{column} + {part}u");
+                    let to = if vector { format!("(to + {at}) / 4u") } else { format!("to + {at}") };
+                    let value = format!("finished(c{i}_{four}{name}, {}, {at})", row(i));
                     let _ = writeln!(
                         text,
-                        "            product[(to + {column}) / 4u] = finished(c{i}_{four}, {}, {column});",
-                        row(i)
+                        "        if ({at} < columns) {{\n            product[{to}] = {value};\n        }}"
                     );
-                    let _ = writeln!(text, "        }}");
-                } else {
-                    for (part, name) in PARTS.iter().enumerate() {
-                        let _ = writeln!(text, "        if ({column} + {part}u < columns) {{");
-                        let _ = writeln!(
-                            text,
-                            "            product[to + {column} + {part}u] = finished(c{i}_{four}.{name}, {}, {column} + {part}u);",
-                            row(i)
-                        );
-                        let _ = writeln!(text, "        }}");
-                    }
                 }
             }
             text.push_str("    }\n");
@@ -66,13 +58,52 @@ impl Block {
     }
 }
 
-/// Whether the inner axis is what lies in a row in memory, for lhs and for rhs.
-pub(super) fn inner_in_a_row(problem: &Matmul) -> [bool; 2] {
-    [!problem.lhs.transposed, problem.rhs.transposed]
+/// An operand as texts name it, seen as lines along the inner axis: rows of lhs, columns of rhs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Side {
+    pub buffer: &'static str,
+    /// Where its matrix begins.
+    pub start: &'static str,
+    /// The first line of a block, and the number of all lines.
+    pub first: &'static str,
+    pub last: &'static str,
+    /// Elements from line to line and from one inner index to the next; one of the two is one.
+    pub line_step: &'static str,
+    pub inner_step: &'static str,
+    /// Whether the inner axis is what lies in a row in memory.
+    pub inner_in_a_row: bool,
+    /// Whether an index holds four elements.
+    pub vector: bool,
+}
+
+impl Side {
+    /// Those of lhs and of rhs.
+    pub(super) fn both(problem: &Matmul, vectors: Vectors) -> [Side; 2] {
+        let lhs = Side {
+            buffer: "lhs",
+            start: "tile.left",
+            first: "first_row",
+            last: "rows",
+            line_step: "params[3].x",
+            inner_step: "params[3].y",
+            inner_in_a_row: !problem.lhs.transposed,
+            vector: vectors.lhs,
+        };
+        let rhs = Side {
+            buffer: "rhs",
+            start: "tile.right",
+            first: "first_column",
+            last: "columns",
+            line_step: "params[3].w",
+            inner_step: "params[3].z",
+            inner_in_a_row: problem.rhs.transposed,
+            vector: vectors.rhs,
+        };
+        [lhs, rhs]
+    }
 }
 
 /// Whether reading by fours along the inner axis makes rounds of four steps a must.
 pub(super) fn fours_along_inner(problem: &Matmul, vectors: Vectors) -> bool {
-    let [left, right] = inner_in_a_row(problem);
-    vectors.lhs && left || vectors.rhs && right
+    Side::both(problem, vectors).iter().any(|side| side.vector && side.inner_in_a_row)
 }

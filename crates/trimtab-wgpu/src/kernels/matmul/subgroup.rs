@@ -1,10 +1,10 @@
 //! A few neighbouring results a workgroup: its invocations share out the inner axis and add up by subgroups. For few
 //! results of long inner products.
 
-use super::layout::{Layout, Shape, Vectors, adapter, head, sum_bytes, worthwhile};
+use super::layout::{Layout, Shape, Vectors, shader, sum_bytes, worthwhile};
 use crate::program::{Gpu, Launched, Writer};
 use std::fmt::Write as _;
-use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work};
+use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Invocations of a workgroup, and neighbouring results it computes.
@@ -28,24 +28,19 @@ impl Variant<Gpu> for SubgroupKernel {
     identity!("gpu.matmul.subgroup", Parallel);
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
-        let adapter = match adapter(problem, device) {
-            Ok(adapter) => adapter,
-            Err(reason) => return Some(reason),
-        };
-        if adapter.subgroup.is_none() {
-            return Some(Decline::because("the adapter has no subgroups"));
-        }
-        if problem.dtype == DType::F64 {
-            return Some(Decline::because("subgroups do not add 64-bit floats"));
-        }
-        match Layout::new(problem, adapter) {
-            // One row a workgroup: there must be a legal number of them.
-            Ok(layout) if !layout.fits(adapter, [1, 1, 1], 0, [1, 1]) => Some(Decline::from(format!(
-                "{} results are more than a dispatch has workgroups",
-                problem.out_len()
-            ))),
-            Ok(_) => None,
+        match Layout::on(problem, device) {
             Err(reason) => Some(reason),
+            Ok((adapter, _)) if adapter.subgroup.is_none() => {
+                Some(Decline::because("the adapter has no subgroups"))
+            }
+            Ok(_) if problem.dtype == DType::F64 => {
+                Some(Decline::because("subgroups do not add 64-bit floats"))
+            }
+            // One row a workgroup: there must be a legal number of them.
+            Ok((adapter, layout)) => (!layout.fits(adapter, [1, 1, 1], 0, [1, 1])).then(|| {
+                let results = problem.out_len();
+                Decline::from(format!("{results} results are more than a dispatch has workgroups"))
+            }),
         }
     }
 
@@ -57,34 +52,22 @@ impl Variant<Gpu> for SubgroupKernel {
         for width in [most, 2 * most, 4 * most] {
             configs.extend([4, 1, 8].map(|count| SubgroupConfig { width, count }));
         }
-        let mut seen = Vec::new();
-        configs.retain(|config| {
+        let legal = |config: SubgroupConfig| {
             let bytes = config.workgroup_bytes(problem.dtype);
-            let legal = layout.fits(adapter, [config.width, 1, 1], bytes, [1, config.count]);
-            let idle = config.count > 1 && u64::from(config.count / 2) >= problem.n
-                || config.width > most && u64::from(config.width / 2) >= problem.k;
-            let wanted = legal && !seen.contains(config) && (*config == default || !idle);
-            seen.push(*config);
-            wanted
-        });
-        worthwhile(problem, configs)
+            layout.fits(adapter, [config.width, 1, 1], bytes, [1, config.count])
+        };
+        let idle = |SubgroupConfig { width, count }: SubgroupConfig| {
+            count > 1 && u64::from(count / 2) >= problem.n
+                || width > most && u64::from(width / 2) >= problem.k
+        };
+        worthwhile(problem, configs, legal, idle)
     }
 
     fn work(&self, problem: &Matmul, config: SubgroupConfig, device: &DeviceFacts) -> Work {
         let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
-        let (all, largest, launches) = layout.groups([1, config.count]);
         let rows = problem.m * problem.n.div_ceil(u64::from(config.count).max(1));
         let walked = rows * problem.k * u64::from(config.count + 1) + problem.m * problem.n;
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(walked.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
-            launches,
-            threads: 1,
-            lanes: 1,
-            barriers: all,
-            invocations: largest * u64::from(config.width),
-            ..Work::default()
-        }
+        layout.work([1, config.count], walked, [config.width, 1, 1], 1, 1)
     }
 
     fn launch(&self, problem: &Matmul, config: SubgroupConfig, writer: Writer<'_>) -> Launched {
@@ -118,7 +101,7 @@ impl Variant<Gpu> for SubgroupKernel {
             .replace("$ADD", &add)
             .replace("$KEEP", &keep);
         let shape = Shape {
-            text: head(problem.dtype, Vectors::NONE) + &text,
+            text: shader(problem.dtype, Vectors::NONE, &text),
             constants: vec![("WIDTH", width.into())],
             subgroups: true,
             workgroup: [width, 1, 1],

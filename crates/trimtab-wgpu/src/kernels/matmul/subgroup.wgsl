@@ -4,19 +4,8 @@ override WIDTH: u32;
 var<workgroup> parts: array<A, $COUNTu * WIDTH>;
 
 @compute @workgroup_size(WIDTH)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) invocation: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-) {
-    let number = group.y * groups.x + group.x;
-    if (number >= params[0].w) {
-        return;
-    }
-    let tile = tile_of(number);
-    let columns = params[0].y;
-    let inner = params[0].z;
+$LANE_MAIN
+$TILE
     let first = tile.column * $COUNTu;
     let left = tile.left + tile.row * params[3].x;
     // Columns behind the last stand for the last: read again, never written.

@@ -1,10 +1,8 @@
 //! One result an invocation; a workgroup shares a square tile of each operand, so that memory is read once a tile.
 
-use super::layout::{Layout, Shape, Vectors, head, sum_bytes, too_narrow, worthwhile};
+use super::layout::{Layout, Shape, Vectors, shader, sum_bytes, too_narrow, worthwhile};
 use crate::program::{Gpu, Launched, Writer};
-use trimtab_core::{
-    AdapterClass, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Matmul, Variant, Work,
-};
+use trimtab_core::{AdapterClass, DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
     /// Side of a tile, and tiles along the inner axis between two barriers.
@@ -44,38 +42,26 @@ impl Variant<Gpu> for TiledKernel {
         for tile in [8, 16, 32] {
             configs.extend([1, 4].map(|depth| TiledConfig { tile, depth }));
         }
-        let mut first = true;
-        configs.retain(|config| {
-            let TiledConfig { tile, depth } = *config;
-            let twin = !std::mem::take(&mut first) && *config == default;
-            let legal =
-                layout.fits(adapter, [tile, tile, 1], workgroup_bytes(problem.dtype, *config), [tile, tile]);
-            // Sides twice as long as the product only idle, and so do layers behind the inner axis.
-            let idle = u64::from(tile / 2) >= problem.m.max(problem.n) && tile > 8
-                || depth > 1 && u64::from(tile * depth / 2) >= problem.k;
-            legal && !twin && (*config == default || !idle)
-        });
-        worthwhile(problem, configs)
+        let legal = |config: TiledConfig| {
+            let (tile, bytes) = (config.tile, workgroup_bytes(problem.dtype, config));
+            layout.fits(adapter, [tile, tile, 1], bytes, [tile, tile])
+        };
+        // Sides twice as long as the product only idle, and so do layers behind the inner axis.
+        let idle = |TiledConfig { tile, depth }: TiledConfig| {
+            u64::from(tile / 2) >= problem.m.max(problem.n) && tile > 8
+                || depth > 1 && u64::from(tile * depth / 2) >= problem.k
+        };
+        worthwhile(problem, configs, legal, idle)
     }
 
     fn work(&self, problem: &Matmul, config: TiledConfig, device: &DeviceFacts) -> Work {
         let Ok((_, layout)) = Layout::on(problem, device) else { return Work::default() };
         let TiledConfig { tile, depth } = config;
-        let (all, largest, launches) = layout.groups([tile, tile]);
         let rounds = problem.k.div_ceil(u64::from(tile * depth).max(1));
         let walked = problem.m * problem.k * problem.n.div_ceil(u64::from(tile))
             + problem.k * problem.n * problem.m.div_ceil(u64::from(tile))
             + problem.m * problem.n;
-        Work {
-            flops: Flops(problem.flops()),
-            bytes: Bytes(walked.saturating_mul(problem.batch).saturating_mul(problem.dtype.size())),
-            launches,
-            threads: 1,
-            lanes: 1,
-            barriers: 2 * rounds * all,
-            invocations: largest * u64::from(tile * tile),
-            ..Work::default()
-        }
+        layout.work([tile, tile], walked, [tile, tile, 1], 1, 2 * rounds)
     }
 
     fn launch(&self, problem: &Matmul, config: TiledConfig, writer: Writer<'_>) -> Launched {
@@ -85,7 +71,7 @@ impl Variant<Gpu> for TiledKernel {
         }
         let layout = Layout::of_launch(problem, &writer)?;
         let shape = Shape {
-            text: head(problem.dtype, Vectors::NONE) + include_str!("tiled.wgsl"),
+            text: shader(problem.dtype, Vectors::NONE, include_str!("tiled.wgsl")),
             constants: vec![("TILE", tile.into()), ("DEPTH", depth.into())],
             subgroups: false,
             workgroup: [tile, tile, 1],

@@ -5,19 +5,8 @@ var<workgroup> left: array<A, TILE * TILE * DEPTH>;
 var<workgroup> right: array<A, TILE * TILE * DEPTH>;
 
 @compute @workgroup_size(TILE, TILE)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_id) local: vec3<u32>,
-) {
-    let number = group.y * groups.x + group.x;
-    if (number >= params[0].w) {
-        return;
-    }
-    let tile = tile_of(number);
-    let rows = params[0].x;
-    let columns = params[0].y;
-    let inner = params[0].z;
+$MAIN
+$TILE
     let row = tile.row * TILE + local.y;
     let column = tile.column * TILE + local.x;
     // Neighbours read neighbours: along the inner axis of a plain lhs, along the rows of a transposed one.

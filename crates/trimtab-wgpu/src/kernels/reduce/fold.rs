@@ -1,7 +1,7 @@
 //! What a reduction does to its elements, as shader text: the state of a part, its identity, steps, merges and the result.
 
 use crate::program::Needs;
-use trimtab_core::{AdapterFacts, DType, Decline, Reduce, ReduceOp};
+use trimtab_core::{DType, Decline, Reduce, ReduceOp};
 
 /// One way to reduce elements of one type.
 ///
@@ -134,21 +134,8 @@ impl Fold {
         Fold { op: problem.op, dtype: problem.dtype }
     }
 
-    /// Why an adapter cannot do it.
-    pub(super) fn declines(self, adapter: &AdapterFacts) -> Option<Decline> {
-        if self.dtype == DType::F16 && !adapter.f16 {
-            return Some(Decline::because("the adapter has no 16-bit floats"));
-        }
-        (self.is_arithmetic_f64() && !adapter.f64)
-            .then(|| Decline::because("the adapter has no 64-bit floats"))
-    }
-
     fn is_extreme(self) -> bool {
         matches!(self.op, ReduceOp::Min | ReduceOp::Max)
-    }
-
-    fn is_arithmetic_f64(self) -> bool {
-        self.dtype == DType::F64 && !self.is_extreme()
     }
 
     /// Whether a result can fail to fit.
@@ -158,7 +145,7 @@ impl Fold {
 
     /// What the texts need of an adapter.
     pub(super) fn needs(self) -> Needs {
-        Needs { f16: self.dtype == DType::F16, f64: self.is_arithmetic_f64(), subgroups: false }
+        Needs { f64: self.dtype == DType::F64 && !self.is_extreme(), ..Needs::of(self.dtype) }
     }
 
     /// Widest vector of elements a text loads at once.

@@ -1,8 +1,6 @@
 //! One invocation a result walks the axis: no barriers, good where there are many results.
 
-use super::stage::{
-    Body, Stage, admits, declines_long, first_part, parts, reads_rows, spans_columns, widths,
-};
+use super::stage::{Body, Stage, declines_long, first_part, parts_on, reads_rows, spans_columns, widths};
 use crate::program::{Gpu, Launched, Writer};
 use trimtab_core::{Decline, DeviceFacts, Reduce, Variant, Work};
 
@@ -28,11 +26,8 @@ impl Variant<Gpu> for SerialKernel {
     identity!("gpu.reduce.serial", Vectorized);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
-        let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, false));
-        match parts {
-            Err(decline) => Some(decline),
-            Ok(_) => self.configs(problem, device).is_empty().then(|| declines_long(problem)),
-        }
+        let long = || self.configs(problem, device).is_empty().then(|| declines_long(problem));
+        parts_on(problem, device, false).err().or_else(long)
     }
 
     fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<SerialConfig> {

@@ -2,12 +2,8 @@
 override WORKGROUP: u32 = 64u;
 
 @compute @workgroup_size(WORKGROUP)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {
-    let id = (group.y * groups.x + group.x) * WORKGROUP + local;
+$MAIN
+    let id = number * WORKGROUP + invocation;
     let inner = params[1].x;
     let chunks = params[0].w;
     if (id >= params[1].w) {

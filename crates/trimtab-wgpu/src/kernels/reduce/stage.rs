@@ -1,6 +1,7 @@
 //! One dispatch of a reduction: which part of the operand it sees, how the axis is cut up, and where its results go.
 
 use super::fold::{Fold, Io, Sink, Source};
+use crate::kernels::{adapter_with, over, with_main};
 use crate::program::{BindTarget, Binding, Dispatch, Launched, Writer, spread_groups};
 use trimtab_core::{
     AdapterClass, AdapterFacts, Bytes, DType, Decline, DeviceFacts, Flops, LaunchError, Reduce, Work,
@@ -39,8 +40,7 @@ impl Stage {
 
     /// The work of such a kernel.
     pub(super) fn work(self, problem: &Reduce, device: &DeviceFacts) -> Work {
-        let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, false));
-        let parts: Vec<Part> = parts.unwrap_or_default();
+        let parts = parts_on(problem, device, false).map_or_else(|_| Vec::new(), |(_, parts)| parts);
         let groups = |part: &Part| self.workgroups(problem, part.outers);
         Work {
             flops: Flops(problem.input_len()),
@@ -66,8 +66,8 @@ impl Stage {
 
 /// The adapter and the first part for such a kernel, from which its settings follow.
 pub(super) fn first_part<'a>(problem: &Reduce, device: &'a DeviceFacts) -> Option<(&'a AdapterFacts, Part)> {
-    let adapter = admits(problem, device).ok()?;
-    parts(problem, adapter, false).ok()?.first().map(|&part| (adapter, part))
+    let (adapter, parts) = parts_on(problem, device, false).ok()?;
+    parts.first().map(|&part| (adapter, part))
 }
 
 /// Workgroups worth trying where one folds a result. Barriers are ruinous where the processor plays the GPU: small ones first.
@@ -87,6 +87,13 @@ pub(super) struct Part {
     pub steps: u64,
 }
 
+impl Part {
+    /// All of them.
+    pub(super) fn whole(problem: &Reduce) -> Part {
+        Part { first_outer: 0, outers: problem.outer, first_step: 0, steps: problem.len }
+    }
+}
+
 /// Where a stage's slots lie: chunks of an axis in all, and the first one's number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slots {
@@ -101,27 +108,25 @@ pub(super) const LONGEST_WALK: u64 = 1 << 15;
 
 /// What the adapter told, or why it cannot hold the problem.
 pub(super) fn admits<'a>(problem: &Reduce, device: &'a DeviceFacts) -> Result<&'a AdapterFacts, Decline> {
-    let Some(adapter) = device.adapter.as_deref() else {
-        return Err(Decline::because("not a GPU"));
-    };
-    if let Some(decline) = Fold::of(problem).declines(adapter) {
-        return Err(decline);
-    }
-    let size = problem.dtype.size();
-    let (input, out) = (problem.input_len().saturating_mul(size), problem.out_len().saturating_mul(size));
+    let adapter = adapter_with(Fold::of(problem).needs(), device)?;
     let (buffer, binding) = (adapter.max_buffer.0, adapter.max_binding.0.min(adapter.max_buffer.0));
-    if input > buffer {
-        return Err(Decline::from(format!("takes buffers up to {buffer} bytes, the operand has {input}")));
-    }
-    if out > binding {
-        return Err(Decline::from(format!("takes bindings up to {binding} bytes, the result has {out}")));
-    }
+    let (len, out_len) = (problem.input_len(), problem.out_len());
     // Elements are counted in 32 bits, with room for a last stride.
-    if problem.input_len() > 1 << 31 {
-        let len = problem.input_len();
-        return Err(Decline::from(format!("takes operands up to 2147483648 elements, this has {len}")));
-    }
-    Ok(adapter)
+    let too_many = || Decline::from(format!("takes operands up to 2147483648 elements, this has {len}"));
+    let decline = over([("the operand", len)], problem.dtype, buffer, "buffers")
+        .or_else(|| over([("the result", out_len)], problem.dtype, binding, "bindings"))
+        .or_else(|| (len > 1 << 31).then(too_many));
+    decline.map_or(Ok(adapter), Err)
+}
+
+/// The same, and the parts the operand is seen in.
+pub(super) fn parts_on<'a>(
+    problem: &Reduce,
+    device: &'a DeviceFacts,
+    may_cut: bool,
+) -> Result<(&'a AdapterFacts, Vec<Part>), Decline> {
+    let adapter = admits(problem, device)?;
+    Ok((adapter, parts(problem, adapter, may_cut)?))
 }
 
 /// Where a part of a buffer may begin, in bytes: also a multiple of every vector.
@@ -131,9 +136,9 @@ fn alignment(adapter: &AdapterFacts) -> u64 {
 
 /// The parts the operand is seen in, each within a binding: whole slabs, or steps where one slab is too large and the
 /// kernel can put axes together again.
-pub(super) fn parts(problem: &Reduce, adapter: &AdapterFacts, may_cut: bool) -> Result<Vec<Part>, Decline> {
+fn parts(problem: &Reduce, adapter: &AdapterFacts, may_cut: bool) -> Result<Vec<Part>, Decline> {
     let size = problem.dtype.size();
-    let whole = Part { first_outer: 0, outers: problem.outer, first_step: 0, steps: problem.len };
+    let whole = Part::whole(problem);
     if problem.input_len() * size <= adapter.max_binding.0 {
         return Ok(vec![whole]);
     }
@@ -281,11 +286,11 @@ impl Stage {
         }
         let last = if matches!(self.body, Body::Tree { .. }) { "chunk + 1u == chunks && " } else { "" };
         let tail = format!(
-            "        if ({last}local < params[2].x) {{
-            state = take_one(state, tail[params[2].y + local]);
+            "        if ({last}invocation < params[2].x) {{
+            state = take_one(state, tail[params[2].y + invocation]);
         }}"
         );
-        let body = body
+        let body = with_main(body)
             .replace("$WRITE", &write)
             .replace("$TAIL", if io.tail { &tail } else { "" })
             .replace("$SIDE", &format!("{}u", if by_columns { self.width } else { 1 }))
@@ -333,34 +338,25 @@ impl Stage {
             let bytes = (end * size - begin).next_multiple_of(4);
             (Binding::read(BindTarget::Input(0)).part(begin, bytes), first - begin / size)
         };
-        let mut bindings = Vec::new();
-        match (self.source, scratch) {
-            (Source::Elements, _) => bindings.push(binding),
-            (Source::States, Some(place)) => bindings.push(Binding::read(place)),
-            (Source::States, None) => return Err(illegal()),
-        }
+        let states = || scratch.ok_or_else(illegal);
+        let mut bindings = vec![if from_elements { binding } else { Binding::read(states()?) }];
         if io.tail {
             bindings.push(binding);
         }
-        match (self.sink, scratch) {
-            (Sink::Results, _) => bindings.push(Binding::write(BindTarget::Out)),
-            (Sink::States, Some(place)) => bindings.push(Binding::write(place)),
-            (Sink::States, None) => return Err(illegal()),
-        }
+        bindings.push(match self.sink {
+            Sink::Results => Binding::write(BindTarget::Out),
+            Sink::States => Binding::write(states()?),
+        });
         if self.sink == Sink::Results && fold.has_status() {
             bindings.push(Binding::write(BindTarget::Status));
         }
-        let neighbours = match self.body {
-            Body::Serial { neighbours } => neighbours.max(1),
-            _ => 1,
-        };
-        let (total, tiles) = match self.body {
-            Body::Serial { .. } => (part.outers * self.chunks * columns, 1),
+        let (total, tiles, neighbours) = match self.body {
+            Body::Serial { neighbours } => (part.outers * self.chunks * columns, 1, neighbours.max(1)),
             Body::Tree { columns: side } => {
                 let tiles = columns.div_ceil(side.into());
-                (part.outers * self.chunks * tiles, tiles)
+                (part.outers * self.chunks * tiles, tiles, 1)
             }
-            Body::Subgroup => (part.outers, 1),
+            Body::Subgroup => (part.outers, 1, 1),
         };
         let slot = (part.first_outer * slots.chunks + slots.first) * problem.inner;
         let tail = if io.tail { part.steps % width } else { 0 };

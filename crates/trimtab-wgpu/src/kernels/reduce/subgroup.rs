@@ -1,7 +1,9 @@
 //! One workgroup a result by subgroup operations: each invocation folds its share, each subgroup its invocations.
 
 use super::fold::Fold;
-use super::stage::{Body, Stage, admits, declines_long, first_part, parts, reads_rows, widths, workgroups};
+use super::stage::{
+    Body, Stage, admits, declines_long, first_part, parts_on, reads_rows, widths, workgroups,
+};
 use super::tree::declines_short;
 use crate::program::{Gpu, Launched, Writer};
 use trimtab_core::{Decline, DeviceFacts, Reduce, Variant, Work};
@@ -43,7 +45,7 @@ impl Variant<Gpu> for SubgroupKernel {
         }
         declines_short(problem)
             .or_else(|| Fold::of(problem).declines_subgroup(most))
-            .or_else(|| parts(problem, adapter, false).err())
+            .or_else(|| parts_on(problem, device, false).err())
             .or_else(|| self.configs(problem, device).is_empty().then(|| declines_long(problem)))
     }
 

@@ -6,35 +6,29 @@ override LEAST: u32 = 4u;
 var<workgroup> states: array<One, (WORKGROUP + LEAST - 1u) / LEAST>;
 
 @compute @workgroup_size(WORKGROUP)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-) {
-    let outer = group.y * groups.x + group.x;
-    let inside = outer < params[1].w;
+$LANE_MAIN
+    let inside = number < params[1].w;
     let places = (WORKGROUP + LEAST - 1u) / LEAST;
-    if (local < places) {
-        states[local] = empty_one();
+    if (invocation < places) {
+        states[invocation] = empty_one();
     }
     var state = empty_one();
     if (inside) {
-        let base = params[1].z + outer * params[1].y;
-        state = together(walk(base, 1u, local, params[0].x, WORKGROUP));
+        let base = params[1].z + number * params[1].y;
+        state = together(walk(base, 1u, invocation, params[0].x, WORKGROUP));
 $TAIL
     }
     state = over_subgroup(state);
     workgroupBarrier();
     if (lane == 0u) {
-        states[local / LEAST] = state;
+        states[invocation / LEAST] = state;
     }
     workgroupBarrier();
-    if (inside && local == 0u) {
+    if (inside && invocation == 0u) {
         var all = states[0];
         for (var place = 1u; place < places; place++) {
             all = merge_one(all, states[place]);
         }
-        store(params[2].w + outer * params[3].x, all);
+        store(params[2].w + number * params[3].x, all);
     }
 }

@@ -1,6 +1,8 @@
 //! One workgroup a result: each invocation folds its share, then halves upon halves in workgroup memory.
 
-use super::stage::{Body, Stage, admits, declines_long, first_part, parts, reads_rows, widths, workgroups};
+use super::stage::{
+    Body, Stage, admits, declines_long, first_part, parts_on, reads_rows, widths, workgroups,
+};
 use crate::program::{Gpu, Launched, Writer};
 use trimtab_core::{AdapterClass, Decline, DeviceFacts, LaunchError, Reduce, Variant, Work};
 
@@ -37,12 +39,10 @@ impl Variant<Gpu> for TreeKernel {
     identity!("gpu.reduce.tree", Parallel);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
-        let adapter = match admits(problem, device) {
-            Ok(adapter) => adapter,
-            Err(decline) => return Some(decline),
-        };
-        declines_short(problem)
-            .or_else(|| parts(problem, adapter, false).err())
+        let declined = admits(problem, device).err();
+        declined
+            .or_else(|| declines_short(problem))
+            .or_else(|| parts_on(problem, device, false).err())
             .or_else(|| self.configs(problem, device).is_empty().then(|| declines_long(problem)))
     }
 

@@ -3,7 +3,7 @@
 
 use super::fold::{Fold, Sink, Source};
 use super::stage::{
-    Body, LONGEST_WALK, Part, Slots, Stage, admits, launch_parts, operand_bytes, parts, reads_rows,
+    Body, LONGEST_WALK, Part, Slots, Stage, admits, launch_parts, operand_bytes, parts_on, reads_rows,
     spans_columns, widths,
 };
 use super::tree::declines_short;
@@ -70,7 +70,6 @@ impl TwoPassConfig {
             TREE => count / chunks / u64::from(self.workgroup),
             _ => count / chunks,
         };
-        let whole = Part { first_outer: 0, outers: problem.outer, first_step: 0, steps: problem.len };
         let slots = self.slots(problem, parts);
         let scratch = problem.out_len() * slots * Fold::of(problem).state_bytes();
         // A chunk of less than four loads is not worth writing down.
@@ -79,7 +78,7 @@ impl TwoPassConfig {
                 || (problem.inner == 1 && chunks.is_multiple_of(u64::from(self.workgroup))))
             && scratch <= adapter.max_binding.0.min(adapter.max_buffer.0)
             && first.is_legal(problem, part, adapter)
-            && second.is_legal(problem, whole, adapter)
+            && second.is_legal(problem, Part::whole(problem), adapter)
             && (self.finish == 1 || u64::from(self.finish) <= slots)
             && slots <= LONGEST_WALK * u64::from(self.finish)
             && reads(problem, self.width)
@@ -98,16 +97,12 @@ impl Variant<Gpu> for TwoPassKernel {
     identity!("gpu.reduce.twopass", Parallel);
 
     fn declines(&self, problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
-        let adapter = match admits(problem, device) {
-            Ok(adapter) => adapter,
-            Err(decline) => return Some(decline),
-        };
-        if let Some(decline) = declines_short(problem) {
+        if let Some(decline) = admits(problem, device).err().or_else(|| declines_short(problem)) {
             return Some(decline);
         }
-        match parts(problem, adapter, true) {
+        match parts_on(problem, device, true) {
             Err(decline) => return Some(decline),
-            Ok(parts) if parts.len() >= MAX_STEPS => {
+            Ok((_, parts)) if parts.len() >= MAX_STEPS => {
                 let (steps, most) = (parts.len() + 1, MAX_STEPS);
                 return Some(Decline::from(format!("takes up to {most} dispatches, this needs {steps}")));
             }
@@ -120,10 +115,7 @@ impl Variant<Gpu> for TwoPassKernel {
     }
 
     fn configs(&self, problem: &Reduce, device: &DeviceFacts) -> Vec<TwoPassConfig> {
-        let Ok((adapter, parts)) = admits(problem, device).and_then(|a| Ok((a, parts(problem, a, true)?)))
-        else {
-            return Vec::new();
-        };
+        let Ok((adapter, parts)) = parts_on(problem, device, true) else { return Vec::new() };
         let software = adapter.class == AdapterClass::Software;
         let mut configs = Vec::new();
         // Contiguous chunks and no barrier where the processor plays the GPU; neighbours that read neighbours elsewhere.
@@ -159,21 +151,15 @@ impl Variant<Gpu> for TwoPassKernel {
         }
         if configs.is_empty() {
             // A short axis on an adapter whose first choices are large: the smallest way that fits.
-            let smallest = [ALONE, TREE].map(|share| TwoPassConfig {
-                workgroup: 32,
-                chunks: 8,
-                width: 1,
-                share,
-                finish: 1,
-            });
-            configs.extend(smallest.into_iter().filter(|config| config.is_legal(problem, &parts, adapter)));
+            let smallest = |share| TwoPassConfig { workgroup: 32, chunks: 8, width: 1, share, finish: 1 };
+            configs.extend([ALONE, TREE].map(smallest));
+            configs.retain(|config| config.is_legal(problem, &parts, adapter));
         }
         configs
     }
 
     fn work(&self, problem: &Reduce, config: TwoPassConfig, device: &DeviceFacts) -> Work {
-        let parts = admits(problem, device).and_then(|adapter| parts(problem, adapter, true));
-        let parts: Vec<Part> = parts.unwrap_or_default();
+        let parts = parts_on(problem, device, true).map_or_else(|_| Vec::new(), |(_, parts)| parts);
         let (first, second) = (config.first(), config.second());
         let groups = |part: &Part| first.workgroups(problem, part.outers);
         let states = problem.out_len() * config.slots(problem, &parts);
@@ -209,8 +195,7 @@ impl Variant<Gpu> for TwoPassKernel {
             args.program.push(config.first().step(problem, part, slots, Some(scratch), args.adapter)?);
             first += u64::from(config.chunks);
         }
-        let whole = Part { first_outer: 0, outers: problem.outer, first_step: 0, steps: problem.len };
-        let slots = Slots { chunks, first: 0 };
+        let (whole, slots) = (Part::whole(problem), Slots { chunks, first: 0 });
         args.program.push(config.second().step(problem, whole, slots, Some(scratch), args.adapter)?);
         Ok(())
     }

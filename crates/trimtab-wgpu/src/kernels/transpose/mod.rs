@@ -4,7 +4,7 @@ mod naive;
 mod registers;
 mod tiled;
 
-use crate::kernels::Kernels;
+use crate::kernels::{Kernels, adapter_with, over, with_main};
 use crate::program::{BindTarget, Binding, Needs};
 use trimtab_core::{AdapterClass, AdapterFacts, DType, Decline, DeviceFacts, Transpose, erase};
 
@@ -13,17 +13,29 @@ pub fn kernels() -> Kernels {
     vec![erase(registers::RegistersKernel), erase(tiled::TiledKernel), erase(naive::NaiveKernel)]
 }
 
-/// The type elements are moved as.
-fn moved_as(dtype: DType) -> &'static str {
-    match dtype {
+/// The operand and the result as shaders see them, by vectors of that many elements.
+fn declared(problem: &Transpose, vector: u32) -> String {
+    let element = match problem.dtype {
         DType::F32 | DType::I32 => "u32",
         DType::F64 => "vec2<u32>",
         DType::F16 => "f16",
-    }
+    };
+    let of = if vector == 1 { element.to_string() } else { format!("vec{vector}<{element}>") };
+    format!(
+        "alias V = {of};
+@group(0) @binding(0) var<storage, read> operand: array<V>;
+@group(0) @binding(1) var<storage, read_write> result: array<V>;
+"
+    )
+}
+
+/// The text of a kernel of planes: what all share, and its own.
+fn of_planes(problem: &Transpose, vector: u32, main: &str) -> String {
+    declared(problem, vector) + include_str!("planes.wgsl") + &with_main(main)
 }
 
 fn needs(problem: &Transpose) -> Needs {
-    Needs { f16: problem.dtype == DType::F16, f64: false, subgroups: false }
+    Needs { f64: false, ..Needs::of(problem.dtype) }
 }
 
 /// The operand and the result, each whole.
@@ -33,17 +45,13 @@ fn bindings() -> Vec<Binding> {
 
 /// Why no kernel takes a problem on a device.
 fn declines(problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
-    let Some(adapter) = device.adapter.as_deref() else {
-        return Some(Decline::because("not a GPU"));
+    let adapter = match adapter_with(needs(problem), device) {
+        Ok(adapter) => adapter,
+        Err(decline) => return Some(decline),
     };
-    if needs(problem).f16 && !adapter.f16 {
-        return Some(Decline::because("the adapter has no 16-bit floats"));
-    }
     // Indices stay far below 2^32.
     let limit = adapter.max_binding.0.min(adapter.max_buffer.0).min(1 << 30);
-    let bytes = problem.len().saturating_mul(problem.dtype.size());
-    let reason = || format!("takes bindings up to {limit} bytes, the operand has {bytes}");
-    (bytes > limit).then(|| Decline::from(reason()))
+    over([("the operand", problem.len())], problem.dtype, limit, "bindings")
 }
 
 /// Whether the adapter is the processor, which has caches rather than lanes to feed.
@@ -106,16 +114,18 @@ impl Planes {
         [columns, rows, columns * rows * self.count()]
     }
 
-    /// Six rows of parameters, counted in squares of that side, for blocks of these sides in squares.
-    fn params(&self, side: u64, blocks: [u64; 3]) -> Vec<u32> {
-        let [columns, rows, count] = blocks;
+    /// The parameters, counted in squares of that side, for blocks of these sides.
+    fn params(&self, side: u32, [block_wide, block_high]: [u32; 2]) -> Vec<u32> {
+        let [columns, rows, count] = self.blocks(block_wide.into(), block_high.into());
+        let squares = [block_wide / side, block_high / side];
+        let side = u64::from(side);
         let mut words = vec![self.wide.size / side, self.high.size / side, columns, rows];
         words.extend([self.high.from, self.wide.to, count, 0]);
         for number in 0..4 {
             let axis = self.others.get(number).copied().unwrap_or(Axis { size: 1, from: 0, to: 0 });
             words.extend([axis.size, axis.from / side, axis.to / side, 0]);
         }
-        words.into_iter().map(|word| word as u32).collect()
+        words.into_iter().map(|word| word as u32).chain(squares).chain([0, 0]).collect()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Blocks moved by one invocation each, without workgroup memory or barriers: through registers in squares of four, or
 //! element by element where rows are not whole vectors. Blocks stay in the first cache, which is what software adapters have.
 
-use super::{Planes, bindings, declines_planes, is_software, moved_as, needs};
-use crate::program::{Dispatch, Gpu, Launched, Writer, spread_groups};
-use std::borrow::Cow;
+use super::{Planes, bindings, declines_planes, is_software, needs, of_planes};
+use crate::kernels::in_a_row;
+use crate::program::{Gpu, Launched, Writer, spread_groups};
 use trimtab_core::{AdapterFacts, Bytes, DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 
 trimtab_core::config! {
@@ -48,14 +48,9 @@ impl Variant<Gpu> for RegistersKernel {
         }
         // What is longer than an axis does what the axis's own length does: one such length is enough.
         let longer = |side: u32, size: u64| side > 4 && u64::from(side / 2) >= size;
-        let mut seen = Vec::new();
         configs.retain(|config| {
             let sensible = !longer(config.wide, planes.wide.size) && !longer(config.high, planes.high.size);
-            let keep = config.workgroup <= most && sensible && groups(&planes, *config, adapter).is_some();
-            keep && !seen.contains(config) && {
-                seen.push(*config);
-                true
-            }
+            config.workgroup <= most && sensible && groups(&planes, *config, adapter).is_some()
         });
         if configs.is_empty() {
             configs.push(RegistersConfig { workgroup: most.min(8), wide: 4, high: 4, vector: 1 });
@@ -85,18 +80,9 @@ impl Variant<Gpu> for RegistersKernel {
             return Err(wrong());
         }
         let groups = groups(&planes, config, writer.adapter).ok_or_else(wrong)?;
-        let mut params = planes.params(vector.into(), planes.blocks(wide.into(), high.into()));
-        params.extend([wide / vector, high / vector, 0, 0]);
-        writer.program.push(Dispatch {
-            text: Cow::Owned(text(problem, vector)),
-            constants: vec![("WIDTH", f64::from(workgroup))],
-            needs: needs(problem),
-            workgroup: [workgroup, 1, 1],
-            workgroup_bytes: 0,
-            groups,
-            bindings: bindings(),
-            params,
-        });
+        let params = planes.params(vector, [wide, high]);
+        let text = text(problem, vector).into();
+        writer.program.push(in_a_row(text, workgroup, groups, needs(problem), bindings(), params));
         Ok(())
     }
 }
@@ -117,18 +103,15 @@ fn groups(planes: &Planes, config: RegistersConfig, adapter: &AdapterFacts) -> O
 
 /// The text for vectors of that length: how one square is moved is all that differs.
 fn text(problem: &Transpose, vector: u32) -> String {
-    let element = moved_as(problem.dtype);
-    let (vector_type, moves) = match vector {
-        1 => (
-            element.to_string(),
-            "result[to_base + x * params[1].y + y] = operand[from_base + y * params[1].x + x];".to_string(),
-        ),
+    let moves = match vector {
+        1 => "result[block.to_base + x * params[1].y + y] = operand[block.from_base + y * params[1].x + x];"
+            .to_string(),
         // The strides of the two axes are those of elements, which here are vectors: a row of a square is one apart from
         // the next by a quarter of four strides.
         _ => {
             let mut moves = String::from(
-                "let first = from_base + y * params[1].x + x;\n            \
-                 let target_first = to_base + x * params[1].y + y;\n",
+                "let first = block.from_base + y * params[1].x + x;
+            let target_first = block.to_base + x * params[1].y + y;\n",
             );
             for row in 0..4 {
                 moves.push_str(&format!(
@@ -140,8 +123,8 @@ fn text(problem: &Transpose, vector: u32) -> String {
                     "            result[target_first + {column}u * (params[1].y / 4u)] = V(row0.{lane}, row1.{lane}, row2.{lane}, row3.{lane});\n"
                 ));
             }
-            (format!("vec4<{element}>"), moves)
+            moves
         }
     };
-    format!("alias V = {vector_type};\n{}", include_str!("registers.wgsl").replace("MOVE", &moves))
+    of_planes(problem, vector, &include_str!("registers.wgsl").replace("MOVE", &moves))
 }

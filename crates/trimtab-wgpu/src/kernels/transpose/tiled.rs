@@ -1,8 +1,7 @@
 //! Square tiles through workgroup memory: rows are read and written whole, for the price of a barrier a tile.
 
-use super::{Planes, bindings, declines_planes, is_software, moved_as, needs};
+use super::{Planes, bindings, declines_planes, is_software, needs, of_planes};
 use crate::program::{Dispatch, Gpu, Launched, Writer, spread_groups};
-use std::borrow::Cow;
 use trimtab_core::{AdapterFacts, Bytes, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 
 trimtab_core::config! {
@@ -49,13 +48,6 @@ impl Variant<Gpu> for TiledKernel {
         // A tile more than twice as long as both axes is mostly empty.
         let sensible = |config: &TiledConfig| config.tile == 8 || u64::from(config.tile / 2) < longest;
         configs.retain(|config| sensible(config) && legal(problem, *config, adapter).is_some());
-        let mut seen = Vec::new();
-        configs.retain(|config| {
-            !seen.contains(config) && {
-                seen.push(*config);
-                true
-            }
-        });
         configs
     }
 
@@ -77,22 +69,16 @@ impl Variant<Gpu> for TiledKernel {
         let wrong = || LaunchError::Point(format!("{config:?}"));
         let planes = Planes::new(problem).ok_or_else(wrong)?;
         let groups = legal(problem, config, writer.adapter).ok_or_else(wrong)?;
-        let tile = u64::from(config.tile);
-        let blocks = planes.blocks(tile, tile);
         let constants = [("TILE", config.tile), ("ROWS", config.rows), ("PAD", config.pad)];
         writer.program.push(Dispatch {
-            text: Cow::Owned(format!(
-                "alias T = {};\n{}",
-                moved_as(problem.dtype),
-                include_str!("tiled.wgsl")
-            )),
+            text: of_planes(problem, 1, include_str!("tiled.wgsl")).into(),
             constants: constants.map(|(name, value)| (name, f64::from(value))).to_vec(),
             needs: needs(problem),
             workgroup: [config.tile, config.tile / config.rows, 1],
             workgroup_bytes: bytes(problem, config) as u32,
             groups,
             bindings: bindings(),
-            params: planes.params(1, blocks),
+            params: planes.params(1, [config.tile, config.tile]),
         });
         Ok(())
     }
