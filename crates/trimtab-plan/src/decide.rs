@@ -7,6 +7,7 @@ use crate::experience::{Effort, Experience};
 use crate::field;
 use crate::goal::{SearchGoal, satisfies};
 use crate::guard::with_intent;
+use crate::offload;
 use crate::plan::{Plan, Reason, Rival, Standing};
 use crate::record::Decision;
 use crate::thresholds::Offload;
@@ -22,6 +23,10 @@ use trimtab_wisdom::{FactKey, Outcome, Verdict, Wisdom};
 
 /// Longest the check of a rival on a small stand-in may take.
 const VERIFY_TIMEOUT: Nanos = Nanos::from_millis(50);
+
+/// How much faster than what was measured one must be expected to be that was not, in doublings: fits are off by more than their
+/// spread now and then.
+const DOUBT: f64 = 0.3;
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -382,10 +387,15 @@ impl<'a> Deciding<'a> {
 
     /// Takes the best score; whoever was never measured on this device is checked against the reference first.
     pub(crate) fn settle_best(&mut self, mut reason: Reason) -> Result<(), PlanError> {
+        let optimism = |(at, device): &(u16, Arc<dyn Device>)| {
+            let its = &self.record.rivals[offload::of_device(&self.record.rivals, *at)];
+            (*at, self.by.experience.optimism(device.as_ref(), &self.ask.problem, its))
+        };
+        let optimism: Vec<(u16, f64)> = self.order.iter().map(optimism).collect();
         loop {
             let rivals = &self.record.rivals;
             // Nobody has an estimate: the first nobody knows anything against, if its check passes.
-            let Some(best) = best(rivals) else { return self.settle_default() };
+            let Some(best) = best(rivals, &optimism) else { return self.settle_default() };
             let choice = self.incumbent.filter(|&incumbent| self.keeps(incumbent, best)).unwrap_or(best);
             if rivals[choice].is_measured() || self.verify(choice) {
                 if self.incumbent == Some(choice) && choice != best {
@@ -480,9 +490,24 @@ fn find_plan(rivals: &[Rival], plan: &Plan) -> Option<usize> {
     })
 }
 
-/// The best score; of equal ones the first in order of preference, references last.
-fn best(rivals: &[Rival]) -> Option<usize> {
-    let rank = |rival: &Rival| (rival.rank(), rival.class == VariantClass::Reference);
+/// The best score, on equal terms: what was measured on this very problem is believed before what was not, and what follows from a
+/// device's rates alone is taken to be as `optimism` of that device says. A reference that was not measured is taken where nobody
+/// else can run. Of equal ones the first in order of preference, references last.
+fn best(rivals: &[Rival], optimism: &[(u16, f64)]) -> Option<usize> {
+    let any_measured = rivals.iter().any(Rival::is_measured);
+    let rank = |rival: &Rival| {
+        let is_reference = rival.class == VariantClass::Reference;
+        let Some(Estimate { basis, spread_log2, .. }) = rival.estimate() else {
+            return (true, f64::INFINITY, true);
+        };
+        let doubt = match any_measured && !rival.is_measured() {
+            true => (2.0 * spread_log2).max(DOUBT),
+            false => 0.0,
+        };
+        let flattered = optimism.iter().find(|(at, _)| *at == rival.device && basis == Basis::Analytic);
+        let score = rival.rank() + doubt + flattered.map_or(0.0, |(_, by)| *by);
+        (is_reference && !rival.is_measured(), score, is_reference)
+    };
     (0..rivals.len())
         .filter(|&index| rivals[index].estimate().is_some())
         .min_by(|&a, &b| rank(&rivals[a]).partial_cmp(&rank(&rivals[b])).unwrap_or(std::cmp::Ordering::Equal))

@@ -24,6 +24,8 @@ const BESIDE: [Condition; 5] =
 /// Parts measurements are split into where predictions are judged, and the fewest of a kernel that are.
 const FOLDS: usize = 4;
 const FEWEST_FORETOLD: usize = 8;
+/// The most by which rates are believed to flatter, in doublings.
+const MOST_OPTIMISM: f64 = 4.0;
 /// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
 const MAX_FAILED: usize = 4096;
 
@@ -359,6 +361,25 @@ impl Experience {
                 },
             };
         }
+    }
+
+    /// How much longer than by a device's rates alone its kernels take, in doublings: rates are what it does at best, and whoever was
+    /// never measured would win by that alone. Nothing where all were measured, or nobody.
+    pub(crate) fn optimism(&self, device: &dyn Device, problem: &Problem, rivals: &[Rival]) -> f64 {
+        let is_analytic = |estimate: Estimate| estimate.basis == Basis::Analytic;
+        if !rivals.iter().filter_map(Rival::estimate).any(is_analytic) {
+            return 0.0;
+        }
+        let (size, rates) = (problem.dtype().map_or(4, DType::size), device.rates());
+        let known = rivals.iter().filter_map(|rival| Some((rival, rival.estimate()?)));
+        let mut factors: Vec<f64> = known
+            .filter(|(rival, estimate)| !is_analytic(*estimate) && !is_unknown(&rival.work))
+            .map(|(rival, estimate)| estimate.time.0 as f64 / roofline(&rival.work, size, &rates).total_ns())
+            .map(f64::log2)
+            .filter(|factor| factor.is_finite())
+            .collect();
+        factors.sort_by(f64::total_cmp);
+        factors.get(factors.len() / 2).map_or(0.0, |typical| typical.clamp(0.0, MOST_OPTIMISM))
     }
 
     /// In the running with that estimate, unless the expected time breaks a limit.

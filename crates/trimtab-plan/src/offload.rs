@@ -180,7 +180,7 @@ impl Deciding<'_> {
 }
 
 /// The rivals of a device: they lie together, as they were enumerated.
-fn of_device(rivals: &[Rival], device: u16) -> Range<usize> {
+pub(crate) fn of_device(rivals: &[Rival], device: u16) -> Range<usize> {
     let is_its = |rival: &Rival| rival.device == device;
     let start = rivals.iter().position(is_its).unwrap_or(rivals.len());
     let count = rivals[start..].iter().take_while(|rival| is_its(rival)).count();

@@ -504,3 +504,48 @@ fn same_wisdom_same_plans() {
     assert_eq!(plans(Patience::Off), plans(Patience::Off));
     assert_eq!(plans(Patience::Estimate), plans(Patience::Estimate));
 }
+
+/// Wisdom in which these kernels were measured on problems of these sizes.
+fn measured(kernels: &[Script], sizes: &[u64]) -> Arc<Wisdom> {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let device = Scripted::new(kernels.to_vec());
+    for &size in sizes {
+        let planner = planner(&device, &wisdom, Patience::Exhaustive);
+        planner
+            .tune(&problem(size), TermsId::default(), &request(Patience::Exhaustive), &mut |_| ())
+            .unwrap();
+    }
+    wisdom
+}
+
+#[test]
+fn nobody_wins_by_an_estimate_because_it_was_never_measured() {
+    let known = [kernel("slow", &[(1, 50_000), (2, 40_000)]), kernel("fast", &[(1, 9_000), (2, 3_000)])];
+    let wisdom = measured(&known, &[8, 16]);
+    // By the machine's rates alone the others would take a microsecond.
+    for other in [reference(500_000), kernel("new", &[(1, 500_000)])] {
+        let device = Scripted::new([known.as_slice(), &[other]].concat());
+        assert_eq!(chosen(&planner(&device, &wisdom, Patience::Estimate), 32), "fast tile=2 (estimated)");
+    }
+    // Where nobody else can run, the reference does.
+    let out = |name| Script { declines: Some("not this one"), ..kernel(name, &[(1, 1)]) };
+    let device = Scripted::new(vec![out("slow"), out("fast"), reference(500_000)]);
+    assert_eq!(chosen(&planner(&device, &wisdom, Patience::Estimate), 32), "reference tile=1 (estimated)");
+}
+
+/// What is chosen by estimates of a kernel that live calls of this problem were timed with, and one measured on other sizes only.
+fn by_estimate(seen_ns: u64, fitted_ns: u64) -> String {
+    let (seen, fitted) = (kernel("seen", &[(1, seen_ns)]), kernel("fitted", &[(1, fitted_ns)]));
+    let wisdom = measured(std::slice::from_ref(&fitted), &[8, 16]);
+    let live = planner(&Scripted::new(vec![seen.clone()]), &wisdom, Patience::Estimate);
+    let plan = live.plan(&problem(32), TermsId::default()).unwrap();
+    (0..23).for_each(|_| live.report(&plan, Nanos(seen_ns)));
+    live.drain();
+    chosen(&planner(&Scripted::new(vec![fitted, seen]), &wisdom, Patience::Estimate), 32)
+}
+
+#[test]
+fn a_fit_does_not_beat_a_measurement_by_less_than_fits_are_off() {
+    assert_eq!(by_estimate(3_000, 2_500), "seen tile=1 (estimated)");
+    assert_eq!(by_estimate(30_000, 1_500), "fitted tile=1 (estimated)");
+}
