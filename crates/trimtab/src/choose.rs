@@ -1,24 +1,53 @@
 //! Choosing among plain Rust closures by the sizes the caller gives: measured, learned and remembered like kernels.
 
+mod trials;
+
 use crate::error::Error;
 use crate::runtime::Runtime;
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
+use rustc_hash::FxHashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trials::{Seen, Trials};
 use trimtab_core::{
-    Bench, Custom, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, KernelVersion,
-    Nanos, Operation, Point, Problem, Rates, Sample, Space, State, VariantClass, Work,
+    Bench, Condition, Custom, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo,
+    KernelVersion, Nanos, Operation, Point, Problem, Rates, Sample, Space, State, VariantClass, Work,
+    panic_message,
 };
 use trimtab_cpu::{CpuDevice, Watch};
-use trimtab_plan::{Decision, TermsId};
+use trimtab_plan::{Decision, Plan, Reason, TermsId};
 use trimtab_tune::{Sandbox, Stopwatch};
+use trimtab_wisdom::{FactKey, Outcome, Stats};
 
 /// Launches in one batch at most: an input is cloned ahead for each, outside the timed part.
 const CLONES_AHEAD: u32 = 256;
+
+/// Longest a call waits for an option that is tried for the first time; then the next one answers.
+const LONGEST_TRIAL: Nanos = Nanos::from_millis(30_000);
+/// How many times as long as expected timed calls take that may have become slower, and how many in a row are looked into.
+const SLOWER: u64 = 8;
+const LATE: u32 = 3;
 
 type Body<T, R> = Arc<dyn Fn(T) -> R + Send + Sync>;
 /// A result that others are compared with.
 type Answer<R> = Arc<Mutex<R>>;
 type Agree<R> = Arc<dyn Fn(&R, &R) -> bool + Send + Sync>;
+
+/// An option that failed in a race, and after what time it would have been given up.
+type Failed = (KernelId, Nanos, Failure);
+
+/// An answer that came from another thread.
+struct Answered<R>(Answer<R>);
+
+impl<R> Answered<R> {
+    fn into_inner(self) -> Option<R> {
+        Arc::into_inner(self.0)?.into_inner().ok()
+    }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
+    Failure::new(FailureKind::Launch, format!("panicked: {}", panic_message(panic)))
+}
 
 /// One of several ways to do the same, by name.
 struct Way<T, R> {
@@ -145,6 +174,10 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
             ways: self.ways,
             agree: self.agree,
             samples: Mutex::new(Vec::new()),
+            failures: Mutex::new(Vec::new()),
+            trials: Mutex::default(),
+            trying: AtomicUsize::new(0),
+            late: AtomicU32::new(0),
             abandoned: Arc::new(AtomicU32::new(0)),
             cpu: Arc::clone(&self.runtime.shared.cpu),
         });
@@ -161,14 +194,20 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
 }
 
 impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
-    /// Runs the best option for these sizes on the input.
+    /// Runs the best option for these sizes on the input. What takes too long to be raced is tried by calls, each option once.
+    ///
+    /// An option that panics gets no more calls of these sizes; the call itself is answered by another, unless the option ran before:
+    /// then the input is gone, and the panic goes on.
     pub fn run(&self, sizes: &[u64], input: T) -> Result<R, Error> {
-        let problem = Custom::new(&self.name, sizes)?;
+        let custom = Custom::new(&self.name, sizes)?;
         let planner = self.runtime.planner();
-        if let Some((_, plan)) = planner.known(&problem, self.terms) {
-            return planner.run(plan, || Ok(self.device.call(plan.kernel, input)));
+        let problem = Problem::from(custom);
+        if self.device.trying.load(Ordering::Relaxed) > 0 && self.device.trials().contains_key(&problem) {
+            return self.run_tried(&problem, input);
         }
-        let problem = Problem::from(problem);
+        if let Some((_, plan)) = planner.known(&custom, self.terms) {
+            return Ok(self.run_known(&problem, plan, input));
+        }
         if let Ok(mut samples) = self.device.samples.lock() {
             samples.push((problem, input.clone()));
         }
@@ -179,14 +218,191 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
         {
             samples.swap_remove(place);
         }
-        // Without a plan (every option too slow to try, say) the first option answers.
-        let kernel = plan.map_or(KernelId(0), |plan| plan.kernel);
-        Ok(self.device.call(kernel, input))
+        match (plan, self.unmeasured(&problem)) {
+            (Ok(plan), None) => Ok(self.run_known(&problem, &plan, input)),
+            (_, trials) => {
+                self.try_live(&problem, trials.unwrap_or_else(|| self.device.untried()));
+                self.run_tried(&problem, input)
+            }
+        }
+    }
+
+    /// What a race just told of each option, if it leaves open which is the fastest.
+    fn unmeasured(&self, problem: &Problem) -> Option<Trials> {
+        let failures = self.device.take_failures(problem);
+        let decision = self.runtime.planner().decision(problem, self.terms)?;
+        let of = |option: usize| {
+            let kernel = KernelId(option as u32);
+            let failed = failures.iter().find(|(failed, ..)| *failed == kernel);
+            let rival = decision.rivals.iter().find(|rival| rival.kernel == kernel);
+            match (rival.and_then(|rival| rival.estimate()), failed) {
+                (Some(estimate), _) if estimate.time.0 > 0 => Seen::raced(estimate.time.0 as f64, true),
+                (_, Some((_, timeout, Failure { kind: FailureKind::TimedOut, .. }))) => {
+                    Seen::raced(timeout.0 as f64, false)
+                }
+                (_, Some((.., failure))) if failure.kind != FailureKind::Untried => {
+                    Seen::out(failure.to_string())
+                }
+                _ => Seen::default(),
+            }
+        };
+        let mut trials = Trials((0..self.device.ways.len()).map(of).collect());
+        let measured = |at: usize| trials.0[at].trusted;
+        // Who was given up takes longer than the fastest; without one, nobody knows how long.
+        if decision.reason == Reason::Remembered
+            || (!trials.is_open() && trials.fastest().is_some_and(measured))
+        {
+            return None;
+        }
+        if !trials.fastest().is_some_and(measured) {
+            for seen in trials.0.iter_mut().filter(|seen| seen.out.is_none()) {
+                *seen = Seen::default();
+            }
+        }
+        Some(trials)
+    }
+
+    /// Lets calls find out which option is the fastest.
+    fn try_live(&self, problem: &Problem, trials: Trials) {
+        if self.device.trials().insert(*problem, trials).is_none() {
+            self.device.trying.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs the option of a plan.
+    fn run_known(&self, problem: &Problem, plan: &Plan, input: T) -> R {
+        let planner = self.runtime.planner();
+        let watch = planner.should_time(plan).then(Stopwatch::start);
+        let answer = catch_unwind(AssertUnwindSafe(|| self.device.call(plan.kernel, input)));
+        let option = plan.kernel.0 as usize;
+        let known = |change: &dyn Fn(&mut Trials)| {
+            let mut trials = self.unmeasured(problem).unwrap_or_else(|| self.device.untried());
+            change(&mut trials);
+            self.try_live(problem, trials);
+        };
+        match answer {
+            Ok(answer) => {
+                if let Some(took) = watch.map(|watch| watch.elapsed()) {
+                    planner.report(plan, took);
+                    let is_late = took.0 > SLOWER * plan.expected.0.max(1) && plan.expected.0 > 0;
+                    let late = if is_late { self.device.late.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
+                    self.device.late.store(late % LATE, Ordering::Relaxed);
+                    if late >= LATE {
+                        known(&|trials| trials.0[option] = Seen::raced(took.0 as f64, true));
+                    }
+                }
+                answer
+            }
+            Err(panic) => {
+                known(&|trials| trials.put_out(option, panic_message(panic.as_ref())));
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// Answers a call while it is being found out which option is the fastest.
+    fn run_tried(&self, problem: &Problem, input: T) -> Result<R, Error> {
+        loop {
+            let Some(trials) = self.device.trials().get(problem).cloned() else { break };
+            let Some(option) = trials.turn() else { break };
+            let kernel = KernelId(option as u32);
+            if trials.0[option].ns.is_some() {
+                let watch = Stopwatch::start();
+                let answer = catch_unwind(AssertUnwindSafe(|| self.device.call(kernel, input)));
+                return match answer {
+                    Ok(answer) => {
+                        self.ran(problem, option, watch.elapsed());
+                        Ok(answer)
+                    }
+                    Err(panic) => {
+                        self.put_out(problem, option, &panicked(panic.as_ref()));
+                        resume_unwind(panic)
+                    }
+                };
+            }
+            match self.try_once(&trials, option, &input) {
+                Ok((answer, took)) => {
+                    self.ran(problem, option, took);
+                    if let Some(answer) = answer.into_inner() {
+                        return Ok(answer);
+                    }
+                    self.put_out(problem, option, &Failure::new(FailureKind::Launch, "its answer is lost"));
+                }
+                Err(failure) => self.put_out(problem, option, &failure),
+            }
+        }
+        let out = |seen: &Seen| seen.out.clone();
+        let all = self
+            .device
+            .trials()
+            .get(problem)
+            .map(|trials| trials.0.iter().filter_map(out).collect::<Vec<_>>());
+        let reason = format!("no option is left for {problem}: {}", all.unwrap_or_default().join("; "));
+        Err(Error::Choice { name: self.name.clone(), reason })
+    }
+
+    /// Runs an option for the first time: on a thread that can be left behind, on a clone of the input, and compared with one that is
+    /// trusted where answers are compared.
+    fn try_once(&self, trials: &Trials, option: usize, input: &T) -> Result<(Answered<R>, Nanos), Failure> {
+        let mut bench = self.device.on(input.clone());
+        let watch = Stopwatch::start();
+        let answer = bench.answer(KernelId(option as u32), LONGEST_TRIAL)?;
+        let took = watch.elapsed();
+        let trusted =
+            trials.0.iter().enumerate().filter(|(at, seen)| (seen.trusted || *at == 0) && seen.out.is_none());
+        let cheapest = trusted.filter_map(|(at, seen)| Some((at, seen.ns?)));
+        let other = cheapest.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| option != 0);
+        if let (Some(agree), Some((other, _))) = (self.device.agree.clone(), other) {
+            let expected = bench.answer(KernelId(other as u32), LONGEST_TRIAL)?;
+            if !bench.agree(&agree, &expected, &answer, LONGEST_TRIAL)? {
+                let message = format!("disagrees with `{}`", self.device.ways[other].name);
+                return Err(Failure::new(FailureKind::Wrong, message));
+            }
+        }
+        Ok((Answered(answer), took))
+    }
+
+    fn ran(&self, problem: &Problem, option: usize, took: Nanos) {
+        let mut all = self.device.trials();
+        let Some(trials) = all.get_mut(problem) else { return };
+        let first = trials.0[option].ns.is_none();
+        trials.ran(option, took.0 as f64);
+        trials.0[option].trusted = true;
+        drop(all);
+        if first {
+            let timed = Outcome::Timed(Stats::single(took.0.max(1) as f64));
+            self.runtime.wisdom().record(self.key(problem, option), timed);
+        }
+    }
+
+    fn put_out(&self, problem: &Problem, option: usize, failure: &Failure) {
+        if let Some(trials) = self.device.trials().get_mut(problem) {
+            trials.put_out(option, format!("`{}` {failure}", self.device.ways[option].name));
+        }
+        let Failure { kind, message } = failure.clone();
+        if kind != FailureKind::Untried {
+            self.runtime.wisdom().record(self.key(problem, option), Outcome::Failed { kind, message });
+        }
+    }
+
+    fn key(&self, problem: &Problem, option: usize) -> FactKey {
+        let KernelInfo { name, version, .. } = &self.device.infos[option];
+        FactKey {
+            device: self.device.facts.fingerprint.0.clone(),
+            kernel: name.clone(),
+            version: version.to_string(),
+            problem: problem.to_string(),
+            point: Space::new(vec![], vec![]).name(&Point::EMPTY),
+            condition: Condition::Live,
+        }
     }
 
     /// The name of the option that would run for these sizes, if that is known.
     pub fn chosen(&self, sizes: &[u64]) -> Result<Option<&str>, Error> {
         let problem = Problem::from(Custom::new(&self.name, sizes)?);
+        if let Some(trials) = self.device.trials().get(&problem) {
+            return Ok(trials.fastest().map(|option| self.device.ways[option].name.as_str()));
+        }
         let plan = self.runtime.planner().known(&problem, self.terms);
         Ok(plan.map(|(_, plan)| self.device.ways[plan.kernel.0 as usize].name.as_str()))
     }
@@ -207,6 +423,13 @@ struct Closures<T, R> {
     agree: Option<Agree<R>>,
     /// The inputs of the calls that are being planned, at most one a thread.
     samples: Mutex<Vec<(Problem, T)>>,
+    /// What failed in races under way: which option, after what time it would have been given up, and how.
+    failures: Mutex<Vec<(Problem, Failed)>>,
+    /// Problems whose fastest option calls find out, and how many they are.
+    trials: Mutex<FxHashMap<Problem, Trials>>,
+    trying: AtomicUsize,
+    /// Timed calls in a row that took far longer than expected.
+    late: AtomicU32,
     abandoned: Arc<AtomicU32>,
     cpu: Arc<CpuDevice>,
 }
@@ -218,14 +441,33 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Closures<T, R> {
         (way.body)(input)
     }
 
+    fn trials(&self) -> MutexGuard<'_, FxHashMap<Problem, Trials>> {
+        self.trials.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing is known of any option.
+    fn untried(&self) -> Trials {
+        Trials(vec![Seen::default(); self.ways.len()])
+    }
+
+    fn take_failures(&self, problem: &Problem) -> Vec<Failed> {
+        let Ok(mut all) = self.failures.lock() else { return Vec::new() };
+        all.extract_if(.., |(of, _)| of == problem).map(|(_, failed)| failed).collect()
+    }
+
     fn start(&self, problem: &Problem) -> Option<ClosureBench<'_, T, R>> {
         let samples = self.samples.lock().ok()?;
         let sample =
             samples.iter().find(|(planned, _)| planned == problem).map(|(_, input)| input.clone())?;
         drop(samples);
+        Some(ClosureBench { problem: Some(*problem), ..self.on(sample) })
+    }
+
+    /// A bench on that input.
+    fn on(&self, sample: T) -> ClosureBench<'_, T, R> {
         let sandbox = Sandbox::new(Arc::clone(&self.abandoned));
         let (checked, yardstick, failed) = (Vec::new(), None, Vec::new());
-        Some(ClosureBench { device: self, sample, sandbox, checked, yardstick, failed })
+        ClosureBench { device: self, problem: None, sample, sandbox, checked, yardstick, failed }
     }
 }
 
@@ -289,6 +531,8 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Device for Closures<T, R> {
 
 struct ClosureBench<'a, T, R> {
     device: &'a Closures<T, R>,
+    /// The problem that is raced, if one is.
+    problem: Option<Problem>,
     sample: T,
     sandbox: Sandbox,
     checked: Vec<KernelId>,
@@ -378,6 +622,18 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Bench for ClosureBench<'_, T,
         iterations: u32,
         timeout: Nanos,
     ) -> Result<Sample, Failure> {
+        let outcome = self.measure(kernel, iterations, timeout);
+        if let (Err(failure), Some(problem), Ok(mut all)) =
+            (&outcome, self.problem, self.device.failures.lock())
+        {
+            all.push((problem, (kernel, timeout, failure.clone())));
+        }
+        outcome
+    }
+}
+
+impl<T: Clone + Send + 'static, R: Send + 'static> ClosureBench<'_, T, R> {
+    fn measure(&mut self, kernel: KernelId, iterations: u32, timeout: Nanos) -> Result<Sample, Failure> {
         let Some(way) = self.device.ways.get(kernel.0 as usize) else {
             return Err(Failure::new(FailureKind::Launch, "there is no such option"));
         };

@@ -186,3 +186,112 @@ fn choices_without_options_or_with_bad_names_are_errors() {
     assert!(one.run(&[1, 2, 3, 4, 5], 1).unwrap_err().to_string().contains("at most 4 sizes"));
     assert_eq!(one.run(&[], 1).unwrap(), 1);
 }
+
+/// Sixty calls at the default budget of closures that take so many microseconds: each call's option, and what the calls took above the
+/// fastest.
+fn trap(times_us: [u64; 4], compared: bool) -> (Vec<usize>, Nanos) {
+    let ran: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let rt = fresh().build().unwrap();
+    let mut choice = rt.choose::<u64, u64>("trap");
+    for (option, us) in times_us.into_iter().enumerate() {
+        let ran = Arc::clone(&ran);
+        choice = choice.option(&format!("{us} us"), move |x| {
+            ran.lock().unwrap().push(option);
+            // Long ones leave the processor to others: they may still run when they were given up.
+            if us >= 1_000 {
+                std::thread::sleep(Duration::from_micros(us))
+            } else {
+                spin(Nanos(us * 1_000))
+            }
+            x + 1
+        });
+    }
+    if compared {
+        choice = choice.agree(|a, b| a == b);
+    }
+    let choice = choice.build().unwrap();
+    let (mut answered, mut took) = (Vec::new(), Nanos(0));
+    for call in 0..60 {
+        let watch = Stopwatch::start();
+        assert_eq!(choice.run(&[8], call).unwrap(), call + 1);
+        took.0 += watch.elapsed().0;
+        answered.push(ran.lock().unwrap().last().copied().unwrap());
+    }
+    let fastest = times_us.iter().min().unwrap() * 1_000;
+    (answered, Nanos(took.0 - (60 * fastest).min(took.0)))
+}
+
+#[test]
+fn closures_of_any_length_are_told_apart_at_the_default_budget() {
+    for times in [
+        [60_000, 30_000, 20_000, 1_000],
+        [3_000_000, 300_000, 100_000, 10_000],
+        [10_000, 40_000, 90_000, 700_000],
+        [9_000, 8_000, 5_000, 20_000],
+        [400, 80, 9, 2],
+    ] {
+        let (answered, regret) = trap(times, false);
+        let fastest = (0..4).min_by_key(|&option| times[option]).unwrap();
+        let right = answered[20..].iter().filter(|&&option| option == fastest).count();
+        assert!(right >= 38, "{times:?}: {right} of 40, {answered:?}");
+        // What planning may cost comes on top.
+        let slowest = times.iter().max().unwrap() * 1_000;
+        assert!(regret.0 < 3 * slowest + 150_000_000, "{times:?}: {regret}");
+    }
+}
+
+#[test]
+fn long_closures_that_are_compared_are_told_apart_too() {
+    let (answered, _) = trap([300_000, 90_000, 40_000, 12_000], true);
+    let right = answered[20..].iter().filter(|&&option| option == 3).count();
+    assert!(right >= 38, "{right} of 40, {answered:?}");
+}
+
+#[test]
+fn a_closure_that_becomes_fifty_times_slower_loses_its_calls() {
+    let rt = fresh().build().unwrap();
+    let slow = Arc::new(AtomicU32::new(1));
+    let factor = Arc::clone(&slow);
+    let choice = rt
+        .choose::<u64, &str>("drifting")
+        .option("steady", |_| {
+            spin(Nanos(200_000));
+            "steady"
+        })
+        .option("changing", move |_| {
+            spin(Nanos(50_000 * u64::from(factor.load(Ordering::Relaxed))));
+            "changing"
+        })
+        .build()
+        .unwrap();
+    (0..20).for_each(|call| _ = choice.run(&[1], call).unwrap());
+    assert_eq!(choice.run(&[1], 0).unwrap(), "changing");
+    slow.store(50, Ordering::Relaxed);
+    let answers: Vec<&str> = (0..400).map(|call| choice.run(&[1], call).unwrap()).collect();
+    assert!(answers[380..].iter().all(|answer| *answer == "steady"), "{:?}", &answers[380..]);
+}
+
+#[test]
+fn a_closure_that_panics_later_does_so_once() {
+    let rt = fresh().build().unwrap();
+    let broken = Arc::new(AtomicU32::new(0));
+    let breaks = Arc::clone(&broken);
+    let choice = rt
+        .choose::<u64, u64>("panicking")
+        .option("slow", |x| {
+            spin(Nanos(500_000));
+            x
+        })
+        .option("quick", move |x| {
+            assert_eq!(breaks.load(Ordering::Relaxed), 0, "it breaks later");
+            x
+        })
+        .build()
+        .unwrap();
+    (0..20).for_each(|call| assert_eq!(choice.run(&[1], call).unwrap(), call));
+    broken.store(1, Ordering::Relaxed);
+    let panicked =
+        |call| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| choice.run(&[1], call))).is_err();
+    assert_eq!((0..100).filter(|&call| panicked(call)).count(), 1);
+    assert_eq!(choice.chosen(&[1]).unwrap(), Some("slow"));
+}
