@@ -7,11 +7,11 @@ use crate::training::{Belief, Label, TrainingTables};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, Condition, DType, Device, Estimate, FailureKind, KernelId, Nanos, Operation, Point, Problem,
-    Rates, Space, Terms,
+    Basis, Condition, DType, Device, Estimate, FailureKind, KernelId, KernelInfo, Nanos, Operation, Point,
+    Problem, Rates, Space, Terms, VariantClass,
 };
 use trimtab_model::{Fit, Observation, features, roofline};
-use trimtab_wisdom::{Fact, Outcome, Stats, Wisdom};
+use trimtab_wisdom::{CRASHES, Death, Fact, Outcome, Stats, Wisdom};
 
 /// Observations of one kernel a fit is made from; the newest count.
 const MAX_OBSERVATIONS: usize = 256;
@@ -293,7 +293,7 @@ impl Experience {
             .collect();
         field::signature(&devices, rivals, |rival| {
             known.get(&rival.device).is_some_and(|known| {
-                known.has_crashed(rival) || matches!(believed(known.of(rival)), Some(Err(_)))
+                known.crashed(rival).is_some() || matches!(believed(known.of(rival)), Some(Err(_)))
             })
         })
     }
@@ -322,10 +322,9 @@ impl Experience {
                 continue;
             }
             let facts = known.of(rival);
-            let is_reference = rival.class == trimtab_core::VariantClass::Reference;
-            if known.has_crashed(rival) && !is_reference {
-                let advice = format!("`trimtab wisdom forget --kernel {}` lifts this", rival.name);
-                rival.standing = Standing::Quarantined(format!("a process died while it ran; {advice}"));
+            let is_reference = rival.class == VariantClass::Reference;
+            if let (false, Some(why)) = (is_reference, known.crashed(rival)) {
+                rival.standing = Standing::Quarantined(why);
                 continue;
             }
             let out = || self.lied(rival).or_else(|| self.failed(problem, rival));
@@ -396,7 +395,7 @@ fn add(
 /// What wisdom knows of a device's rivals on one problem.
 struct Remembered {
     facts: FactsByRival,
-    crashed: FxHashMap<KernelId, Vec<String>>,
+    deaths: FxHashMap<KernelId, Vec<Death>>,
 }
 
 impl Remembered {
@@ -407,14 +406,7 @@ impl Remembered {
             let key = (fact.key.kernel.to_string(), fact.key.version.to_string(), fact.key.point.to_string());
             facts.entry(key).or_default().push(fact);
         }
-        let kernels = device.kernels().iter().enumerate();
-        let crashed = kernels
-            .map(|(number, info)| {
-                (KernelId(number as u32), wisdom.crashed(fingerprint, &info.name, &info.version.0))
-            })
-            .filter(|(_, points)| !points.is_empty())
-            .collect();
-        Remembered { facts, crashed }
+        Remembered { facts, deaths: deaths(wisdom, device) }
     }
 
     fn of(&self, rival: &Rival) -> &[Fact] {
@@ -422,9 +414,46 @@ impl Remembered {
         self.facts.get(&key).map_or(&[][..], Vec::as_slice)
     }
 
-    fn has_crashed(&self, rival: &Rival) -> bool {
-        self.crashed.get(&rival.kernel).is_some_and(|points| points.contains(&rival.point_name))
+    /// Why so many processes died of a rival that it is out: at its point or, of a user's kernel, at any.
+    fn crashed(&self, rival: &Rival) -> Option<String> {
+        let deaths = self.deaths.get(&rival.kernel)?;
+        let count = |any: bool| -> usize {
+            let counted = deaths.iter().filter(|death| any || death.point == rival.point_name);
+            counted.map(|death| death.count).sum()
+        };
+        let (here, all) = (count(false), count(true));
+        let (died, what) = match rival.class {
+            VariantClass::Custom if all > here => (all, "its kernel, at several settings,"),
+            _ => (here, "it"),
+        };
+        let advice = format!("`trimtab wisdom forget --kernel {}` lifts this", rival.name);
+        (died >= CRASHES).then(|| format!("{died} processes died while {what} ran; {advice}"))
     }
+}
+
+/// Where processes died on a device, by kernel as it is now.
+fn deaths(wisdom: &Wisdom, device: &dyn Device) -> FxHashMap<KernelId, Vec<Death>> {
+    let mut by_kernel: FxHashMap<KernelId, Vec<Death>> = FxHashMap::default();
+    for death in wisdom.deaths().into_iter().filter(|death| death.device == device.facts().fingerprint.0) {
+        let its = |info: &KernelInfo| info.name == death.kernel && *info.version.0 == *death.version;
+        if let Some(at) = device.kernels().iter().position(its) {
+            by_kernel.entry(KernelId(at as u32)).or_default().push(death);
+        }
+    }
+    by_kernel
+}
+
+/// Rivals in the running at which a process died, which may have been an accident.
+pub(crate) fn suspects(wisdom: &Wisdom, device: &dyn Device, rivals: &[Rival], at: u16) -> Vec<usize> {
+    let deaths = deaths(wisdom, device);
+    if deaths.is_empty() {
+        return Vec::new();
+    }
+    let is_suspect = |rival: &Rival| {
+        let mut its = deaths.get(&rival.kernel).into_iter().flatten();
+        rival.device == at && rival.is_open() && its.any(|death| death.point == rival.point_name)
+    };
+    (0..rivals.len()).filter(|&index| is_suspect(&rivals[index])).collect()
 }
 
 /// A time with its energy, or how it failed.

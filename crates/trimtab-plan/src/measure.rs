@@ -2,8 +2,9 @@
 
 use crate::decide::{Ask, Decider, Deciding, fact_key, measured_best};
 use crate::event::{Event, Unmeasured};
+use crate::experience::suspects;
 use crate::guard::Guarded;
-use crate::plan::Reason;
+use crate::plan::{Reason, Standing};
 use crate::record::Decision;
 use crate::search::Limits;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ const NOISY_RUN_OFF_RIVALS: usize = 10;
 const NOISY_RUN_OFF_SAMPLES: u32 = 24;
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
+/// Most suspects that get another chance in one decision.
+const MAX_SUSPECTS: usize = 4;
 /// Longest a candidate may run in a race, whatever the budget.
 const TIMEOUT_MAX: Nanos = Nanos::from_millis(5_000);
 /// How many times slower than others a kernel's default point may look and still be tried.
@@ -111,7 +114,23 @@ impl Deciding<'_> {
         }
         self.aim(at, id);
         let mut bench = Guarded::new(bench, self.ask.problem, &self.by.wisdom, device);
-        self.rounds(&mut bench, turn, at, habits.noisy)
+        let suspects = suspects(&self.by.wisdom, device, &self.record.rivals, at);
+        let standings: Vec<Standing> = suspects.iter().map(|&index| self.set_aside(index)).collect();
+        let leader = self.rounds(&mut bench, turn, at, habits.noisy);
+        if suspects.is_empty() {
+            return leader;
+        }
+        for (&index, standing) in suspects.iter().zip(standings) {
+            self.record.rivals[index].standing = standing;
+        }
+        let last: Vec<usize> = suspects.into_iter().take(MAX_SUSPECTS).chain(leader).collect();
+        self.race(&mut bench, &last, leader).or(leader)
+    }
+
+    /// Takes a suspect out for now and says where it stood.
+    fn set_aside(&mut self, index: usize) -> Standing {
+        let reason = "a process ended while it ran; it is tried again after all others".to_string();
+        std::mem::replace(&mut self.record.rivals[index].standing, Standing::Quarantined(reason))
     }
 
     /// The rounds on one device: kernels against each other, then their points, then those too close to call.

@@ -141,26 +141,28 @@ fn a_process_killed_while_measuring_leaves_what_it_had_learned() {
     }
 }
 
-fn dies_once(role: &str, patience: Patience) {
+/// Two processes die of a kernel; from then on it is out, and says why.
+fn dies_twice(role: &str, patience: Patience) {
     let dir = tempfile::tempdir().unwrap();
-    assert!(!succeeds(child(role, dir.path()).spawn().unwrap()), "{role}: the child was to die");
+    let dies = || !succeeds(child(role, dir.path()).spawn().unwrap());
+    assert!(dies() && dies(), "{role}: the child was to die");
+    assert!(!dies(), "{role}: a third process dies of the same");
     let x = Tensor::full(&[100], 1.0f32).unwrap();
+    let problem: Problem = "elementwise.neg:f32:100".parse().unwrap();
     // The same kernel, which would work by now: it is not trusted, and the call is answered by another.
     for _ in 0..2 {
         let (rt, starts) = deadly(dir.path(), false, patience);
         assert_eq!(rt.neg(&x).unwrap(), Tensor::full(&[100], -1.0).unwrap());
         assert_eq!(starts.load(Ordering::Relaxed), 0, "{role}");
-        let decision = rt.explain(&"elementwise.neg:f32:100".parse().unwrap()).unwrap();
-        let decision = rt.planner().survey(&decision);
+        let decision = rt.planner().survey(&rt.explain(&problem).unwrap());
         assert_ne!(&*decision.winner().unwrap().name, "user.deadly");
         let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
         let why = rival.out_because().unwrap();
-        assert!(why.contains("died") && why.contains("forget --kernel user.deadly"), "{role}: {why}");
+        assert!(why.contains("2 processes died") && why.contains("forget --kernel user.deadly"), "{why}");
     }
     // Forgetting lifts it.
     let (rt, starts) = deadly(dir.path(), false, patience);
     assert!(rt.forget(&trimtab::wisdom::Filter::kernel("user.deadly")) > 0);
-    let problem: Problem = "elementwise.neg:f32:100".parse().unwrap();
     let decision = rt.planner().survey(&rt.explain(&problem).unwrap());
     let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
     assert!(rival.estimate().is_some(), "{role}: {rival:?}");
@@ -173,13 +175,25 @@ fn dies_once(role: &str, patience: Patience) {
 }
 
 #[test]
-fn a_kernel_that_ends_the_process_while_it_is_measured_is_not_started_again() {
-    dies_once("aborts when measured", Patience::Measure);
+fn a_kernel_that_ends_processes_while_it_is_measured_is_out_after_the_second() {
+    dies_twice("aborts when measured", Patience::Measure);
 }
 
 #[test]
-fn a_kernel_that_ends_the_process_while_it_is_checked_is_not_started_again() {
-    dies_once("aborts when checked", Patience::Estimate);
+fn a_kernel_that_ends_processes_while_it_is_checked_is_out_after_the_second() {
+    dies_twice("aborts when checked", Patience::Estimate);
+}
+
+#[test]
+fn a_kernel_that_works_again_after_one_death_is_measured_again_after_all_others() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(!succeeds(child("aborts when measured", dir.path()).spawn().unwrap()));
+    let (rt, starts) = deadly(dir.path(), false, Patience::Measure);
+    rt.neg(&Tensor::full(&[100], 1.0f32).unwrap()).unwrap();
+    assert!(starts.load(Ordering::Relaxed) > 0);
+    let decision = rt.explain(&"elementwise.neg:f32:100".parse().unwrap()).unwrap();
+    let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
+    assert!(rival.estimate().is_some(), "{:?}", rival.standing);
 }
 
 #[test]
