@@ -2,13 +2,14 @@
 
 use crate::devices::{Devices, Scope};
 use crate::field;
+use crate::guard::Hanging;
 use crate::plan::{Rival, Standing};
 use crate::training::{Belief, Label, TrainingTables};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, Condition, DType, Device, Estimate, FailureKind, KernelId, KernelInfo, Nanos, Operation, Point,
-    Problem, Rates, Space, Terms, VariantClass,
+    Basis, Condition, DType, Device, Estimate, Failure, FailureKind, KernelId, KernelInfo, Nanos, Operation,
+    Point, Problem, Rates, Space, Terms, VariantClass,
 };
 use trimtab_model::{Fit, Observation, features, roofline};
 use trimtab_wisdom::{CRASHES, Death, Fact, Outcome, Stats, Wisdom};
@@ -60,9 +61,11 @@ pub(crate) struct Experience {
     liars: Mutex<FxHashMap<(u16, KernelId, String), String>>,
     /// Rivals that failed in this process. Wisdom alone does not hold them back: a process whose clock is ahead may have
     /// timed them later.
-    failed: Mutex<FxHashMap<FailedKey, String>>,
+    failed: Mutex<FxHashMap<FailedKey, Failure>>,
     /// What was learned of which rival is fastest.
     pub training: TrainingTables,
+    /// Kernels whose threads hang now.
+    pub hanging: Hanging,
     /// Kernels that did not finish in time somewhere.
     hung: Mutex<FxHashSet<(u16, KernelId)>>,
 }
@@ -100,21 +103,27 @@ impl Experience {
             failed.retain(|key, _| key.1 != device);
         }
         self.training.leave(device);
+        self.hanging.leave(device);
     }
 
     /// Remembers that a rival failed on a problem.
-    pub(crate) fn note_failure(&self, problem: &Problem, rival: &Rival, what: String) {
+    pub(crate) fn note_failure(&self, problem: &Problem, rival: &Rival, what: &Failure) {
         if let Ok(mut failed) = self.failed.lock() {
             if failed.len() >= MAX_FAILED {
                 failed.clear();
             }
-            failed.insert((*problem, rival.device, rival.kernel, rival.point), what);
+            failed.insert((*problem, rival.device, rival.kernel, rival.point), what.clone());
         }
     }
 
-    /// How a rival failed on a problem in this process.
-    fn failed(&self, problem: &Problem, rival: &Rival) -> Option<String> {
-        self.failed.lock().ok()?.get(&(*problem, rival.device, rival.kernel, rival.point)).cloned()
+    /// Why a rival does not run on a problem in this process: it hangs, or it failed there. Who tunes gives it more time.
+    fn failed(&self, problem: &Problem, rival: &Rival, effort: Effort) -> Option<String> {
+        if let Some(why) = self.hanging.why(rival.device, rival.kernel) {
+            return Some(why);
+        }
+        let failed = self.failed.lock().ok()?;
+        let failure = failed.get(&(*problem, rival.device, rival.kernel, rival.point))?;
+        (failure.kind != FailureKind::TimedOut || effort != Effort::Tune).then(|| failure.to_string())
     }
 
     /// Remembers that a kernel did not finish in time.
@@ -327,7 +336,7 @@ impl Experience {
                 rival.standing = Standing::Quarantined(why);
                 continue;
             }
-            let out = || self.lied(rival).or_else(|| self.failed(problem, rival));
+            let out = || self.lied(rival).or_else(|| self.failed(problem, rival, effort));
             if let (false, Some(what)) = (is_reference, out()) {
                 rival.standing = Standing::Quarantined(what);
                 continue;
@@ -462,8 +471,8 @@ pub(crate) type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a
 /// The most believable fact: a time, or a failure that is as new as every time. Times of live calls do not lift a failure:
 /// they are written down up to half a second later, that of the call that failed among them.
 pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
-    let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. });
-    let counts = |fact: &&Fact| failed(fact) || !is_beside(fact);
+    let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. }) && !is_suspect(fact);
+    let counts = |fact: &&Fact| failed(fact) || !is_beside(fact) && !is_suspect(fact);
     let newest = facts.iter().filter(counts).max_by_key(|fact| (fact.last_seen_ms, failed(fact)));
     if let Some(Fact { outcome: Outcome::Failed { kind, message }, .. }) = newest {
         return Some(Err((*kind, message)));
@@ -476,6 +485,28 @@ pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     };
     let stats = CONDITIONS.iter().find_map(timed)?;
     Some(Ok((estimate_of(stats), stats.energy_uj)))
+}
+
+/// The condition under which a first time-out is remembered: the machine may have been busy, so it bars nobody.
+pub(crate) fn suspect() -> Condition {
+    Condition::from("suspect")
+}
+
+fn is_suspect(fact: &Fact) -> bool {
+    fact.key.condition.name() == "suspect"
+}
+
+/// Whether another process saw a rival time out on this problem, and nobody timed it since.
+pub(crate) fn timed_out_before(facts: &[Fact], rival: &Rival, origin: &str) -> bool {
+    let its = |fact: &&Fact| {
+        (&*fact.key.kernel, &*fact.key.version, &*fact.key.point)
+            == (&*rival.name, &*rival.version.0, &*rival.point_name)
+    };
+    let is_late = |fact: &&Fact| matches!(fact.outcome, Outcome::Failed { kind: FailureKind::TimedOut, .. });
+    let timed = facts.iter().filter(its).filter(|fact| fact.outcome.stats().is_some());
+    let since = timed.map(|fact| fact.last_seen_ms).max().unwrap_or(0);
+    let mut late = facts.iter().filter(its).filter(is_late);
+    late.any(|fact| fact.origin != origin && fact.last_seen_ms > since)
 }
 
 fn is_beside(fact: &Fact) -> bool {

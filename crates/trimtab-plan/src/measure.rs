@@ -4,7 +4,7 @@ use crate::decide::{Ask, Decider, Deciding, fact_key, measured_best};
 use crate::event::{Event, Unmeasured};
 use crate::experience::suspects;
 use crate::guard::Guarded;
-use crate::plan::{Reason, Standing};
+use crate::plan::{Reason, Rival, Standing};
 use crate::record::Decision;
 use crate::search::Limits;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Deciding<'_> {
         let best = measured_best(rivals);
         let time_only = self.ask.terms.objective == Objective::default();
         let Some(rival) = fastest.and_then(|fastest| if time_only { Some(fastest) } else { best }) else {
-            self.record.apply(Event::Untried);
+            self.record.apply(Event::Untried { why: String::new() });
             return false;
         };
         let kept = self.incumbent == Some(rival) && best != Some(rival);
@@ -113,7 +113,12 @@ impl Deciding<'_> {
             rules.precision = rules.precision.or(Some(Nanos(0)));
         }
         self.aim(at, id);
-        let mut bench = Guarded::new(bench, self.ask.problem, &self.by.wisdom, device);
+        let hanging = &self.by.experience.hanging;
+        let mut bench = Guarded::new(bench, self.ask.problem, &self.by.wisdom, device).beside(hanging, at);
+        let why = |rival: &Rival| Some(format!("{}: {}", rival.name, hanging.why(at, rival.kernel)?));
+        if let Some(why) = self.record.rivals.iter().filter(|rival| rival.device == at).find_map(why) {
+            self.record.apply(Event::Untried { why });
+        }
         let suspects = suspects(&self.by.wisdom, device, &self.record.rivals, at);
         let standings: Vec<Standing> = suspects.iter().map(|&index| self.set_aside(index)).collect();
         let leader = self.rounds(&mut bench, turn, at, habits.noisy);
@@ -398,11 +403,12 @@ impl Decider {
             if let Some(failure) = &raced.failure {
                 // Whoever could not be tried is worth what was known of it.
                 if failure.kind == FailureKind::Untried {
-                    record.apply_once(Event::Untried);
+                    let why = format!("{}: {}", rival.name, failure.message);
+                    record.apply_once(Event::Untried { why });
                     continue;
                 }
                 self.record_failure(&problem, rival, failure);
-                record.apply(Event::Failed { rival: index, failure: failure.to_string() });
+                record.fail(index, failure);
                 continue;
             }
             let Some(mut stats) = Stats::of(&raced.samples) else { continue };
