@@ -47,10 +47,36 @@ fn what_ran_when_the_command_was_killed_is_tried_again() {
     let machine = Machine::new();
     assert_eq!(deaths_after(&machine, "-KILL"), 1);
     let suspect = Wisdom::open(machine.path()).deaths().remove(0);
+    let listed = machine.lines(&["wisdom", "quarantine", "list", "--json"]);
+    assert_eq!(
+        (listed.len(), &listed[0]["kernel"], &listed[0]["suspect"]),
+        (1, &suspect.kernel.clone().into(), &true.into())
+    );
+    let shown = machine.ok(&["wisdom", "quarantine", "list", "--kernel", &suspect.kernel]);
+    assert!(shown.contains("1 process died while it ran") && shown.contains("suspect"), "{shown}");
     machine.ok(&["tune", "matmul:f32:512x512x512", "--exhaustive", "--budget", "60s"]);
     let wisdom = Wisdom::open(machine.path());
     let facts = wisdom.facts(&suspect.device, "matmul:f32:512x512x512");
     let its =
         |fact: &&trimtab::wisdom::Fact| fact.key.kernel == suspect.kernel && fact.key.point == suspect.point;
     assert!(facts.iter().find(its).is_some_and(|fact| fact.outcome.stats().is_some()), "{suspect:?}");
+}
+
+#[test]
+fn what_is_barred_is_lifted_by_its_kernel() {
+    let machine = Machine::new();
+    assert_eq!(machine.lines(&["wisdom", "quarantine", "list", "--json"]).len(), 0);
+    for kernel in ["a", "b", "a"] {
+        Wisdom::open(machine.path()).intend("cpu", kernel, "1", "mc=8");
+    }
+    let listed = machine.lines(&["wisdom", "quarantine", "list", "--json"]);
+    let suspects: Vec<(&str, bool)> = listed
+        .iter()
+        .map(|one| (one["kernel"].as_str().unwrap(), one["suspect"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(suspects, [("a", false), ("b", true)]);
+    assert_eq!(machine.lines(&["wisdom", "quarantine", "lift", "--kernel", "a", "--json"])[0]["lifted"], 1);
+    assert_eq!(machine.lines(&["wisdom", "quarantine", "list", "--json"])[0]["kernel"], "b");
+    assert!(machine.ok(&["wisdom", "quarantine", "lift"]).starts_with("lifted 1 point"));
+    assert!(machine.ok(&["wisdom", "quarantine", "list"]).starts_with("0 points barred"));
 }
