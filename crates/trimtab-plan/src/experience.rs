@@ -432,7 +432,7 @@ impl Remembered {
         };
         let (here, all) = (count(false), count(true));
         let (died, what) = match rival.class {
-            VariantClass::Custom if all > here => (all, "its kernel, at several settings,"),
+            VariantClass::Custom if all > here => (all, "its kernel"),
             _ => (here, "it"),
         };
         let advice = format!("`trimtab wisdom forget --kernel {}` lifts this", rival.name);
