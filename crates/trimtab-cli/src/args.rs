@@ -322,8 +322,27 @@ pub enum Wisdom {
         #[arg(long)]
         all: bool,
     },
+    /// What is barred or suspect, why and since when
+    #[command(subcommand)]
+    Quarantine(Quarantine),
     /// Merge the files of finished processes into one
     Compact,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Quarantine {
+    /// Print every point that failed, timed out, gave a wrong result or ran when a process died
+    List {
+        /// Of this kernel only
+        #[arg(long, value_name = "KERNEL")]
+        kernel: Option<String>,
+    },
+    /// Forget that, so that it is tried again
+    Lift {
+        /// Of this kernel only
+        #[arg(long, value_name = "KERNEL")]
+        kernel: Option<String>,
+    },
 }
 
 /// Names a part of wisdom together with --device; everything given must match.

@@ -1,19 +1,30 @@
-//! Ctrl-C while something is measured: asked to stop once, the command ends in order; asked twice, at once.
+//! Ctrl-C: whatever ran is not to blame. A command that can stop in order does so when asked once; asked twice, it ends at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use trimtab::wisdom::Wisdom;
 
 /// What a shell reports of a command that was interrupted.
 const INTERRUPTED: i32 = 130;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
+static IN_ORDER: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C is noted instead of ending the process. Without that it ends it, as ever.
-pub fn watch() {
-    let _ = ctrlc::set_handler(|| {
-        if ASKED.swap(true, Ordering::SeqCst) {
+/// From now on Ctrl-C, and being asked to end, take the note back that something is running.
+pub fn watch(wisdom: &Arc<Wisdom>) {
+    // Not kept alive by this: it writes when it is dropped.
+    let wisdom: Weak<Wisdom> = Arc::downgrade(wisdom);
+    let _ = ctrlc::set_handler(move || {
+        if ASKED.swap(true, Ordering::SeqCst) || !IN_ORDER.load(Ordering::SeqCst) {
+            wisdom.upgrade().iter().for_each(|wisdom| wisdom.withdraw());
             std::process::exit(INTERRUPTED);
         }
     });
+}
+
+/// From now on the first Ctrl-C is only noted: the command looks at [`asked`].
+pub fn end_in_order() {
+    IN_ORDER.store(true, Ordering::SeqCst);
 }
 
 /// Whether it was pressed.

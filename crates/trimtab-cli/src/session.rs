@@ -43,6 +43,7 @@ impl Session {
             None => builder,
         };
         let runtime = builder.build()?;
+        crate::interrupt::watch(runtime.planner().wisdom());
         for warning in runtime.warnings() {
             warn(warning);
         }

@@ -3,7 +3,7 @@
 use crate::calibration::Calibration;
 use crate::devices::{Devices, Scope};
 use crate::event::Event;
-use crate::experience::{Effort, Experience};
+use crate::experience::{Effort, Experience, suspect, timed_out_before};
 use crate::field;
 use crate::goal::{SearchGoal, satisfies};
 use crate::guard::with_intent;
@@ -142,7 +142,7 @@ impl Decider {
     ) -> Result<Decision, PlanError> {
         let mut deciding = Deciding::new(self, ask, record.clone());
         if let Some(rival) = deciding.record.rivals.iter().position(|rival| plan.runs(rival)) {
-            deciding.record.apply(Event::Failed { rival, failure: failure.to_string() });
+            deciding.record.fail(rival, failure);
         }
         deciding.look_again();
         deciding.settle_best(Reason::NextBest)?;
@@ -204,9 +204,16 @@ impl Decider {
         let Some(device) = self.devices.get(rival.device) else {
             return Err(Failure::new(FailureKind::Untried, "the device left"));
         };
-        let outcome = with_intent(&self.wisdom, device.as_ref(), rival, || {
-            device.verify(rival.kernel, problem, &rival.point, VERIFY_TIMEOUT)
-        });
+        let check = || {
+            with_intent(&self.wisdom, device.as_ref(), rival, || {
+                device.verify(rival.kernel, problem, &rival.point, VERIFY_TIMEOUT)
+            })
+        };
+        // The reference ends every search for somebody who answers.
+        let outcome = match rival.class {
+            VariantClass::Reference => check(),
+            _ => self.experience.hanging.run(rival.device, rival.kernel, check),
+        };
         match &outcome {
             Ok(()) => {
                 if let Ok(mut verified) = self.verified.lock() {
@@ -218,18 +225,28 @@ impl Decider {
         outcome
     }
 
+    /// Remembers a failure. A time-out bars in this process; in others only once two have seen it, because a machine that stood
+    /// still looks the same.
     pub(crate) fn record_failure(&self, problem: &Problem, rival: &Rival, failure: &Failure) {
+        let Some(device) = self.devices.get(rival.device) else { return };
+        let mut condition = Condition::Quiet;
         match failure.kind {
             FailureKind::Wrong => {
                 self.experience.note_lie(rival, format!("wrong result on {problem}: {}", failure.message));
             }
-            FailureKind::TimedOut => self.experience.note_hang(rival.device, rival.kernel),
+            FailureKind::TimedOut => {
+                self.experience.note_hang(rival.device, rival.kernel);
+                self.experience.note_failure(problem, rival, failure);
+                let facts = self.wisdom.facts(&device.facts().fingerprint.0, &problem.to_string());
+                if !timed_out_before(&facts, rival, self.wisdom.origin()) {
+                    condition = suspect();
+                }
+            }
             FailureKind::Untried => return,
-            _ => self.experience.note_failure(problem, rival, failure.to_string()),
+            _ => self.experience.note_failure(problem, rival, failure),
         }
-        let Some(device) = self.devices.get(rival.device) else { return };
         let outcome = Outcome::Failed { kind: failure.kind, message: failure.message.clone() };
-        self.wisdom.record(fact_key(device.as_ref(), problem, rival, Condition::Quiet), outcome);
+        self.wisdom.record(fact_key(device.as_ref(), problem, rival, condition), outcome);
     }
 
     /// Writes the winner into wisdom. The set of rivals is that after the race: whoever failed in it is out, and challenges the
@@ -445,7 +462,7 @@ impl<'a> Deciding<'a> {
         match self.by.verify(&self.record.problem, &self.record.rivals[rival]) {
             Ok(()) => true,
             Err(failure) => {
-                self.record.apply(Event::Failed { rival, failure: failure.to_string() });
+                self.record.fail(rival, &failure);
                 false
             }
         }

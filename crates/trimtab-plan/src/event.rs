@@ -5,7 +5,7 @@ use crate::strategy_name::StrategyName;
 use crate::why::Why;
 use serde::Serialize;
 use std::fmt;
-use trimtab_core::Nanos;
+use trimtab_core::{FailureKind, Nanos};
 use trimtab_wisdom::Extent;
 
 /// One event of a decision. Rivals are named by their position in its list.
@@ -51,9 +51,9 @@ pub enum Event {
     /// Measure: a strategy searched settings.
     Searched { strategy: StrategyName, evaluated: u32, space: usize, runs: u32, ended: SearchEnd },
     /// Measure: some could not be tried, for reasons not their own, or nobody finished.
-    Untried,
+    Untried { why: String },
     /// Measure, settle: a rival's check against the reference, or its run, failed.
-    Failed { rival: usize, failure: String },
+    Failed { rival: usize, kernel: String, failure: String },
     /// Settle: this one is chosen.
     Settled { rival: usize, reason: Reason },
     /// Settle: one that was not measured is expected to be clearly faster than those that were.
@@ -142,6 +142,11 @@ impl Event {
         let silent = match self {
             Event::Recalled { extent, .. } => !extent.is_limited(),
             Event::Challenged { dry } => !dry,
+            Event::Untried { why } => why.is_empty(),
+            // Too slow is no defect, and what could not be tried is told by its own event.
+            Event::Failed { failure, .. } => [FailureKind::TimedOut, FailureKind::Untried]
+                .iter()
+                .any(|kind| failure.starts_with(kind.name())),
             Event::Enumerated { .. }
             | Event::Dominated { .. }
             | Event::Predicted { .. }
@@ -149,8 +154,6 @@ impl Event {
             | Event::Measuring { .. }
             | Event::Raced { .. }
             | Event::EvalsEnded { .. }
-            | Event::Untried
-            | Event::Failed { .. }
             | Event::Settled { .. }
             | Event::Closed { .. }
             | Event::Surveyed
@@ -215,8 +218,9 @@ impl fmt::Display for Event {
                     _ => Ok(()),
                 }
             }
-            Event::Untried => f.write_str("some could not be tried now"),
-            Event::Failed { rival, failure } => write!(f, "rival {rival} is out: {failure}"),
+            Event::Untried { why } if why.is_empty() => f.write_str("some could not be tried now"),
+            Event::Untried { why } => write!(f, "not tried now: {why}"),
+            Event::Failed { kernel, failure, .. } => write!(f, "{kernel} is out: {failure}"),
             Event::Settled { reason, .. } => reason.fmt(f),
             Event::PreferredUnmeasured { kernel, device, .. } => write!(
                 f,
@@ -275,6 +279,20 @@ fn fmt_extent(extent: &Extent, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_that_lies_or_fails_is_told_and_one_that_is_slow_is_not() {
+        let told = |kind, message| {
+            let failure = trimtab_core::Failure::new(kind, message).to_string();
+            Event::Failed { rival: 3, kernel: "user.mine (-)".to_string(), failure }.note()
+        };
+        assert_eq!(
+            told(FailureKind::Wrong, "0 instead of 1").unwrap(),
+            "user.mine (-) is out: wrong: 0 instead of 1"
+        );
+        assert!(told(FailureKind::Launch, "panicked: no").is_some());
+        assert_eq!(told(FailureKind::TimedOut, "no result within 10 ms"), None);
+    }
 
     #[test]
     fn how_remembered_settings_were_found_is_told_where_not_everything_was_measured() {

@@ -2,16 +2,17 @@
 
 use crate::devices::{Devices, Scope};
 use crate::field;
+use crate::guard::Hanging;
 use crate::plan::{Rival, Standing};
 use crate::training::{Belief, Label, TrainingTables};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, Condition, DType, Device, Estimate, FailureKind, KernelId, Nanos, Operation, Point, Problem,
-    Rates, Space, Terms,
+    Basis, Condition, DType, Device, Estimate, Failure, FailureKind, KernelId, KernelInfo, Nanos, Operation,
+    Point, Problem, Rates, Space, Terms, VariantClass,
 };
 use trimtab_model::{Fit, Observation, features, roofline};
-use trimtab_wisdom::{Fact, Outcome, Stats, Wisdom};
+use trimtab_wisdom::{CRASHES, Death, Fact, Outcome, Stats, Wisdom};
 
 /// Observations of one kernel a fit is made from; the newest count.
 const MAX_OBSERVATIONS: usize = 256;
@@ -62,9 +63,11 @@ pub(crate) struct Experience {
     liars: Mutex<FxHashMap<(u16, KernelId, String), String>>,
     /// Rivals that failed in this process. Wisdom alone does not hold them back: a process whose clock is ahead may have
     /// timed them later.
-    failed: Mutex<FxHashMap<FailedKey, String>>,
+    failed: Mutex<FxHashMap<FailedKey, Failure>>,
     /// What was learned of which rival is fastest.
     pub training: TrainingTables,
+    /// Kernels whose threads hang now.
+    pub hanging: Hanging,
     /// Kernels that did not finish in time somewhere.
     hung: Mutex<FxHashSet<(u16, KernelId)>>,
 }
@@ -102,21 +105,27 @@ impl Experience {
             failed.retain(|key, _| key.1 != device);
         }
         self.training.leave(device);
+        self.hanging.leave(device);
     }
 
     /// Remembers that a rival failed on a problem.
-    pub(crate) fn note_failure(&self, problem: &Problem, rival: &Rival, what: String) {
+    pub(crate) fn note_failure(&self, problem: &Problem, rival: &Rival, what: &Failure) {
         if let Ok(mut failed) = self.failed.lock() {
             if failed.len() >= MAX_FAILED {
                 failed.clear();
             }
-            failed.insert((*problem, rival.device, rival.kernel, rival.point), what);
+            failed.insert((*problem, rival.device, rival.kernel, rival.point), what.clone());
         }
     }
 
-    /// How a rival failed on a problem in this process.
-    fn failed(&self, problem: &Problem, rival: &Rival) -> Option<String> {
-        self.failed.lock().ok()?.get(&(*problem, rival.device, rival.kernel, rival.point)).cloned()
+    /// Why a rival does not run on a problem in this process: it hangs, or it failed there. Who tunes gives it more time.
+    fn failed(&self, problem: &Problem, rival: &Rival, effort: Effort) -> Option<String> {
+        if let Some(why) = self.hanging.why(rival.device, rival.kernel) {
+            return Some(why);
+        }
+        let failed = self.failed.lock().ok()?;
+        let failure = failed.get(&(*problem, rival.device, rival.kernel, rival.point))?;
+        (failure.kind != FailureKind::TimedOut || effort != Effort::Tune).then(|| failure.to_string())
     }
 
     /// Remembers that a kernel did not finish in time.
@@ -295,7 +304,7 @@ impl Experience {
             .collect();
         field::signature(&devices, rivals, |rival| {
             known.get(&rival.device).is_some_and(|known| {
-                known.has_crashed(rival) || matches!(believed(known.of(rival)), Some(Err(_)))
+                known.crashed(rival).is_some() || matches!(believed(known.of(rival)), Some(Err(_)))
             })
         })
     }
@@ -324,13 +333,12 @@ impl Experience {
                 continue;
             }
             let facts = known.of(rival);
-            let is_reference = rival.class == trimtab_core::VariantClass::Reference;
-            if known.has_crashed(rival) && !is_reference {
-                let advice = format!("`trimtab wisdom forget --kernel {}` lifts this", rival.name);
-                rival.standing = Standing::Quarantined(format!("a process died while it ran; {advice}"));
+            let is_reference = rival.class == VariantClass::Reference;
+            if let (false, Some(why)) = (is_reference, known.crashed(rival)) {
+                rival.standing = Standing::Quarantined(why);
                 continue;
             }
-            let out = || self.lied(rival).or_else(|| self.failed(problem, rival));
+            let out = || self.lied(rival).or_else(|| self.failed(problem, rival, effort));
             if let (false, Some(what)) = (is_reference, out()) {
                 rival.standing = Standing::Quarantined(what);
                 continue;
@@ -417,7 +425,7 @@ fn add(
 /// What wisdom knows of a device's rivals on one problem.
 struct Remembered {
     facts: FactsByRival,
-    crashed: FxHashMap<KernelId, Vec<String>>,
+    deaths: FxHashMap<KernelId, Vec<Death>>,
 }
 
 impl Remembered {
@@ -428,14 +436,7 @@ impl Remembered {
             let key = (fact.key.kernel.to_string(), fact.key.version.to_string(), fact.key.point.to_string());
             facts.entry(key).or_default().push(fact);
         }
-        let kernels = device.kernels().iter().enumerate();
-        let crashed = kernels
-            .map(|(number, info)| {
-                (KernelId(number as u32), wisdom.crashed(fingerprint, &info.name, &info.version.0))
-            })
-            .filter(|(_, points)| !points.is_empty())
-            .collect();
-        Remembered { facts, crashed }
+        Remembered { facts, deaths: deaths(wisdom, device) }
     }
 
     fn of(&self, rival: &Rival) -> &[Fact] {
@@ -443,9 +444,46 @@ impl Remembered {
         self.facts.get(&key).map_or(&[][..], Vec::as_slice)
     }
 
-    fn has_crashed(&self, rival: &Rival) -> bool {
-        self.crashed.get(&rival.kernel).is_some_and(|points| points.contains(&rival.point_name))
+    /// Why so many processes died of a rival that it is out: at its point or, of a user's kernel, at any.
+    fn crashed(&self, rival: &Rival) -> Option<String> {
+        let deaths = self.deaths.get(&rival.kernel)?;
+        let count = |any: bool| -> usize {
+            let counted = deaths.iter().filter(|death| any || death.point == rival.point_name);
+            counted.map(|death| death.count).sum()
+        };
+        let (here, all) = (count(false), count(true));
+        let (died, what) = match rival.class {
+            VariantClass::Custom if all > here => (all, "its kernel"),
+            _ => (here, "it"),
+        };
+        let advice = format!("`trimtab wisdom forget --kernel {}` lifts this", rival.name);
+        (died >= CRASHES).then(|| format!("{died} processes died while {what} ran; {advice}"))
     }
+}
+
+/// Where processes died on a device, by kernel as it is now.
+fn deaths(wisdom: &Wisdom, device: &dyn Device) -> FxHashMap<KernelId, Vec<Death>> {
+    let mut by_kernel: FxHashMap<KernelId, Vec<Death>> = FxHashMap::default();
+    for death in wisdom.deaths().into_iter().filter(|death| death.device == device.facts().fingerprint.0) {
+        let its = |info: &KernelInfo| info.name == death.kernel && *info.version.0 == *death.version;
+        if let Some(at) = device.kernels().iter().position(its) {
+            by_kernel.entry(KernelId(at as u32)).or_default().push(death);
+        }
+    }
+    by_kernel
+}
+
+/// Rivals in the running at which a process died, which may have been an accident.
+pub(crate) fn suspects(wisdom: &Wisdom, device: &dyn Device, rivals: &[Rival], at: u16) -> Vec<usize> {
+    let deaths = deaths(wisdom, device);
+    if deaths.is_empty() {
+        return Vec::new();
+    }
+    let is_suspect = |rival: &Rival| {
+        let mut its = deaths.get(&rival.kernel).into_iter().flatten();
+        rival.device == at && rival.is_open() && its.any(|death| death.point == rival.point_name)
+    };
+    (0..rivals.len()).filter(|&index| is_suspect(&rivals[index])).collect()
 }
 
 /// A time with its energy, or how it failed.
@@ -454,8 +492,8 @@ pub(crate) type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a
 /// The most believable fact: a time, or a failure that is as new as every time. Times of live calls do not lift a failure:
 /// they are written down up to half a second later, that of the call that failed among them.
 pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
-    let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. });
-    let counts = |fact: &&Fact| failed(fact) || !is_beside(fact);
+    let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. }) && !is_suspect(fact);
+    let counts = |fact: &&Fact| failed(fact) || !is_beside(fact) && !is_suspect(fact);
     let newest = facts.iter().filter(counts).max_by_key(|fact| (fact.last_seen_ms, failed(fact)));
     if let Some(Fact { outcome: Outcome::Failed { kind, message }, .. }) = newest {
         return Some(Err((*kind, message)));
@@ -468,6 +506,28 @@ pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     };
     let stats = CONDITIONS.iter().find_map(timed)?;
     Some(Ok((estimate_of(stats), stats.energy_uj)))
+}
+
+/// The condition under which a first time-out is remembered: the machine may have been busy, so it bars nobody.
+pub(crate) fn suspect() -> Condition {
+    Condition::from("suspect")
+}
+
+fn is_suspect(fact: &Fact) -> bool {
+    fact.key.condition.name() == "suspect"
+}
+
+/// Whether another process saw a rival time out on this problem, and nobody timed it since.
+pub(crate) fn timed_out_before(facts: &[Fact], rival: &Rival, origin: &str) -> bool {
+    let its = |fact: &&Fact| {
+        (&*fact.key.kernel, &*fact.key.version, &*fact.key.point)
+            == (&*rival.name, &*rival.version.0, &*rival.point_name)
+    };
+    let is_late = |fact: &&Fact| matches!(fact.outcome, Outcome::Failed { kind: FailureKind::TimedOut, .. });
+    let timed = facts.iter().filter(its).filter(|fact| fact.outcome.stats().is_some());
+    let since = timed.map(|fact| fact.last_seen_ms).max().unwrap_or(0);
+    let mut late = facts.iter().filter(its).filter(is_late);
+    late.any(|fact| fact.origin != origin && fact.last_seen_ms > since)
 }
 
 fn is_beside(fact: &Fact) -> bool {

@@ -1,9 +1,56 @@
-//! Writes down the intent before foreign code runs for the first time, so that a crash is not repeated.
+//! Writes down the intent before foreign code runs for the first time, so that a crash is not repeated, and keeps a kernel that hangs
+//! from being started again.
 
-use crate::plan::Rival;
+use crate::plan::{Plan, Rival};
+use crate::planner::Planner;
 use rustc_hash::{FxHashMap, FxHashSet};
-use trimtab_core::{Bench, Device, Failure, KernelId, Nanos, Point, Problem, Sample, Space, VariantClass};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use trimtab_core::{
+    Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample, Space, VariantClass,
+};
+use trimtab_tune::counting_hangs;
 use trimtab_wisdom::Wisdom;
+
+type ThreadsByKernel = FxHashMap<(u16, KernelId), Arc<AtomicU32>>;
+
+/// How many threads hang in kernels that timed out: while one does, its kernel is not started again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hanging(Arc<Mutex<ThreadsByKernel>>);
+
+impl Hanging {
+    /// Why a kernel is not started now.
+    pub(crate) fn why(&self, device: u16, kernel: KernelId) -> Option<String> {
+        let threads = self.0.lock().ok()?.get(&(device, kernel))?.load(Ordering::Relaxed);
+        (threads > 0).then(|| "a run of it was given up and still hangs in this process".to_string())
+    }
+
+    /// Runs a kernel, unless it hangs.
+    pub(crate) fn run<R>(
+        &self,
+        device: u16,
+        kernel: KernelId,
+        run: impl FnOnce() -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        if let Some(why) = self.why(device, kernel) {
+            return Err(Failure::new(FailureKind::Untried, why));
+        }
+        let threads = Arc::<AtomicU32>::default();
+        let outcome = counting_hangs(&threads, run);
+        let late = matches!(&outcome, Err(failure) if failure.kind == FailureKind::TimedOut);
+        if let (true, Ok(mut all)) = (late, self.0.lock()) {
+            all.insert((device, kernel), threads);
+        }
+        outcome
+    }
+
+    /// Forgets a device that left.
+    pub(crate) fn leave(&self, device: u16) {
+        if let Ok(mut all) = self.0.lock() {
+            all.retain(|key, _| key.0 != device);
+        }
+    }
+}
 
 /// A bench that leaves a note before a library's or a user's kernel first runs.
 pub struct Guarded<'a> {
@@ -12,6 +59,8 @@ pub struct Guarded<'a> {
     device: &'a dyn Device,
     problem: Problem,
     started: FxHashSet<(KernelId, Point)>,
+    /// What hangs, and the device's number there.
+    hanging: (Hanging, u16),
     /// Each kernel's axes, to name points: a space of many points is not built for every one of them.
     axes: FxHashMap<KernelId, Space>,
 }
@@ -24,7 +73,13 @@ impl<'a> Guarded<'a> {
         wisdom: &'a Wisdom,
         device: &'a dyn Device,
     ) -> Guarded<'a> {
-        Guarded { bench, wisdom, device, problem, started: FxHashSet::default(), axes: FxHashMap::default() }
+        let (started, hanging, axes) = Default::default();
+        Guarded { bench, wisdom, device, problem, started, hanging, axes }
+    }
+
+    /// The same, where other benches may hang too.
+    pub(crate) fn beside(self, hanging: &Hanging, device: u16) -> Guarded<'a> {
+        Guarded { hanging: (hanging.clone(), device), ..self }
     }
 
     /// Whether a rival ran here already.
@@ -67,8 +122,39 @@ pub(crate) fn with_intent<R>(
     outcome
 }
 
+impl Planner {
+    /// Runs a plan on live operands for the first time, with a note before it if its code is foreign: whoever ends the process in
+    /// a live call is found out like one that does so in a race. Later calls leave no note, which would cost them too much.
+    pub fn first_launch<R>(&self, problem: &Problem, plan: &Plan, run: impl FnOnce() -> R) -> R {
+        let Some(device) = self.decider().devices.get(plan.device) else { return run() };
+        let Some(info) = device.kernels().get(plan.kernel.0 as usize) else { return run() };
+        if !is_foreign(info.class) && !in_a_driver(device.as_ref()) {
+            return run();
+        }
+        let point = device.space(plan.kernel, problem).name(&plan.point);
+        let fingerprint = &device.facts().fingerprint.0;
+        self.wisdom().intend(fingerprint, &info.name, &info.version.0, &point);
+        let outcome = run();
+        self.wisdom().done(fingerprint, &info.name, &info.version.0, &point);
+        outcome
+    }
+}
+
 impl Bench for Guarded<'_> {
     fn run(
+        &mut self,
+        kernel: KernelId,
+        point: &Point,
+        iterations: u32,
+        timeout: Nanos,
+    ) -> Result<Sample, Failure> {
+        let (hanging, device) = self.hanging.clone();
+        hanging.run(device, kernel, || self.run_noted(kernel, point, iterations, timeout))
+    }
+}
+
+impl Guarded<'_> {
+    fn run_noted(
         &mut self,
         kernel: KernelId,
         point: &Point,

@@ -2,8 +2,9 @@
 
 use crate::decide::{Ask, Decider, Deciding, fact_key, measured_best};
 use crate::event::{Event, Unmeasured};
+use crate::experience::suspects;
 use crate::guard::Guarded;
-use crate::plan::Reason;
+use crate::plan::{Reason, Rival, Standing};
 use crate::record::Decision;
 use crate::search::Limits;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ const NOISY_RUN_OFF_RIVALS: usize = 10;
 const NOISY_RUN_OFF_SAMPLES: u32 = 24;
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
+/// Most suspects that get another chance in one decision.
+const MAX_SUSPECTS: usize = 4;
 /// Longest a candidate may run in a race, whatever the budget.
 const TIMEOUT_MAX: Nanos = Nanos::from_millis(5_000);
 /// How many times slower than others a kernel's default point may look and still be tried.
@@ -72,7 +75,7 @@ impl Deciding<'_> {
         let best = measured_best(rivals);
         let time_only = self.ask.terms.objective == Objective::default();
         let Some(rival) = fastest.and_then(|fastest| if time_only { Some(fastest) } else { best }) else {
-            self.record.apply(Event::Untried);
+            self.record.apply(Event::Untried { why: String::new() });
             return false;
         };
         let kept = self.incumbent == Some(rival) && best != Some(rival);
@@ -110,8 +113,29 @@ impl Deciding<'_> {
             rules.precision = rules.precision.or(Some(Nanos(0)));
         }
         self.aim(at, id);
-        let mut bench = Guarded::new(bench, self.ask.problem, &self.by.wisdom, device);
-        self.rounds(&mut bench, turn, at, habits.noisy)
+        let hanging = &self.by.experience.hanging;
+        let mut bench = Guarded::new(bench, self.ask.problem, &self.by.wisdom, device).beside(hanging, at);
+        let why = |rival: &Rival| Some(format!("{}: {}", rival.name, hanging.why(at, rival.kernel)?));
+        if let Some(why) = self.record.rivals.iter().filter(|rival| rival.device == at).find_map(why) {
+            self.record.apply(Event::Untried { why });
+        }
+        let suspects = suspects(&self.by.wisdom, device, &self.record.rivals, at);
+        let standings: Vec<Standing> = suspects.iter().map(|&index| self.set_aside(index)).collect();
+        let leader = self.rounds(&mut bench, turn, at, habits.noisy);
+        if suspects.is_empty() {
+            return leader;
+        }
+        for (&index, standing) in suspects.iter().zip(standings) {
+            self.record.rivals[index].standing = standing;
+        }
+        let last: Vec<usize> = suspects.into_iter().take(MAX_SUSPECTS).chain(leader).collect();
+        self.race(&mut bench, &last, leader).or(leader)
+    }
+
+    /// Takes a suspect out for now and says where it stood.
+    fn set_aside(&mut self, index: usize) -> Standing {
+        let reason = "a process ended while it ran; it is tried again after all others".to_string();
+        std::mem::replace(&mut self.record.rivals[index].standing, Standing::Quarantined(reason))
     }
 
     /// The rounds on one device: kernels against each other, then their points, then those too close to call.
@@ -379,11 +403,12 @@ impl Decider {
             if let Some(failure) = &raced.failure {
                 // Whoever could not be tried is worth what was known of it.
                 if failure.kind == FailureKind::Untried {
-                    record.apply_once(Event::Untried);
+                    let why = format!("{}: {}", rival.name, failure.message);
+                    record.apply_once(Event::Untried { why });
                     continue;
                 }
                 self.record_failure(&problem, rival, failure);
-                record.apply(Event::Failed { rival: index, failure: failure.to_string() });
+                record.fail(index, failure);
                 continue;
             }
             let Some(mut stats) = Stats::of(&raced.samples) else { continue };

@@ -7,7 +7,7 @@ use crate::plan::{Plan, Reason, Rival, Standing};
 use crate::strategy_name::StrategyName;
 use crate::why::Why;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
-use trimtab_core::{Nanos, Patience, Problem, Terms};
+use trimtab_core::{Failure, Nanos, Patience, Problem, Terms};
 
 /// Events a record keeps; of those that live calls add the oldest go first.
 const MAX_EVENTS: usize = 128;
@@ -76,6 +76,12 @@ impl Decision {
         }
     }
 
+    /// Puts a rival out that failed.
+    pub(crate) fn fail(&mut self, rival: usize, failure: &Failure) {
+        let kernel = self.rivals.get(rival).map_or_else(String::new, Rival::label);
+        self.apply(Event::Failed { rival, kernel, failure: failure.to_string() });
+    }
+
     /// Appends an event and does what it says: nothing else changes what came of a decision.
     pub(crate) fn apply(&mut self, event: Event) {
         let before = self.chosen;
@@ -93,7 +99,7 @@ impl Decision {
             Event::Measuring { strategy } => self.ended_by.strategy = *strategy,
             Event::NotMeasured { .. }
             | Event::Shortlisted { .. }
-            | Event::Untried
+            | Event::Untried { .. }
             | Event::Foreseen
             | Event::BudgetEnded { .. }
             | Event::Drifting { .. } => self.complete = false,
@@ -105,7 +111,7 @@ impl Decision {
                 self.ended_by.strategy = Some(*strategy);
                 self.complete &= !ended.is_early();
             }
-            Event::Failed { rival, failure } => {
+            Event::Failed { rival, failure, .. } => {
                 if let Some(rival) = self.rivals.get_mut(*rival) {
                     rival.standing = Standing::Quarantined(failure.clone());
                 }

@@ -11,7 +11,7 @@ use trimtab_core::{
 };
 use trimtab_plan::{Planner, Reason, Settings, Standing, TermsId, TuneRequest};
 use trimtab_tune::Rules;
-use trimtab_wisdom::{Filter, Wisdom};
+use trimtab_wisdom::{Filter, Memory, Wisdom};
 
 fn problem(size: u64) -> Problem {
     trimtab_core::Custom::new("op", &[size]).unwrap().into()
@@ -161,6 +161,35 @@ fn a_rival_that_hangs_is_run_once_and_the_others_are_measured() {
     let wisdom = Arc::new(Wisdom::in_memory());
     assert_eq!(chosen(&planner(&device, &wisdom, Patience::Measure), 8), "fast tile=2 (raced)");
     assert_eq!(device.count("forever"), 1);
+}
+
+#[test]
+fn one_time_out_bars_in_its_process_and_two_processes_that_saw_it_bar_it_for_good() {
+    let mut kernels = vec![kernel("forever", &[(1, 10_000_000_000)])];
+    kernels.extend(usual());
+    let (device, memory) = (Scripted::new(kernels), Memory::default());
+    let out_in_a_new_process = |wisdom: &Arc<Wisdom>| {
+        let planner = planner(&device, wisdom, Patience::Measure);
+        let record = planner.survey(&planner.explain(&problem(8), TermsId::default()).unwrap());
+        record.rivals.iter().find(|rival| &*rival.name == "forever").unwrap().out_because()
+    };
+    let tune = || {
+        let wisdom = Arc::new(Wisdom::on(Arc::new(memory.clone())));
+        assert!(!out_in_a_new_process(&wisdom).is_some_and(|why| why.contains("timeout")));
+        let planner = planner(&device, &wisdom, Patience::Measure);
+        let request = TuneRequest::new(Patience::Measure, Nanos::from_millis(2_000));
+        let record = planner.tune(&problem(8), TermsId::default(), &request, &mut |_| ()).unwrap();
+        let rival = record.rivals.iter().find(|rival| &*rival.name == "forever").unwrap();
+        assert!(rival.out_because().is_some_and(|why| why.contains("timeout")), "{:?}", rival.standing);
+    };
+    tune();
+    // What the first race decided stands; another measures again.
+    let wisdom = Wisdom::on(Arc::new(memory.clone()));
+    wisdom.forget(&Filter::kernel("fast"));
+    drop(wisdom);
+    tune();
+    let wisdom = Arc::new(Wisdom::on(Arc::new(memory.clone())));
+    assert!(out_in_a_new_process(&wisdom).is_some_and(|why| why.contains("timeout")));
 }
 
 #[test]

@@ -7,10 +7,10 @@ use recorded::{Machine, Trouble, recording, request};
 use std::path::Path;
 use std::sync::Arc;
 use trimtab_core::{FailureKind, Point};
-use trimtab_plan::{Standing, TermsId};
+use trimtab_plan::TermsId;
 use trimtab_testing::variable;
 use trimtab_tune::search::STRATEGIES;
-use trimtab_wisdom::{Outcome, Wisdom};
+use trimtab_wisdom::{Death, Outcome, Wisdom};
 
 fn fresh() -> Arc<Wisdom> {
     Arc::new(Wisdom::in_memory())
@@ -125,7 +125,7 @@ fn a_child_searches_until_it_dies() {
 }
 
 #[test]
-fn a_point_at_which_a_process_died_is_not_asked_again() {
+fn a_users_kernel_of_which_two_processes_died_is_not_asked_again() {
     if is_child() {
         return;
     }
@@ -133,11 +133,14 @@ fn a_point_at_which_a_process_died_is_not_asked_again() {
     let mut child = trimtab_testing::child("a_child_searches_until_it_dies").unwrap();
     child.env(DIR, dir.path());
     assert!(!child.output().unwrap().status.success(), "the child was to die");
+    // Another dies there.
+    let Death { device, kernel, version, point, .. } = Wisdom::open(dir.path()).deaths().remove(0);
+    Wisdom::open(dir.path()).intend(&device, &kernel, &version, &point);
     let wisdom = Arc::new(Wisdom::open(dir.path()));
     let machine = Machine::rough(recording("x", 1000, 5.0), deadly, None);
-    let decision = machine.tune(&wisdom, &request(None, Some(100)));
-    let died = |standing: &Standing| matches!(standing, Standing::Quarantined(why) if why.contains("died"));
-    let out: Vec<_> = decision.rivals.iter().filter(|rival| died(&rival.standing)).collect();
-    assert_eq!(out.len(), 1, "{out:?}");
-    assert!(tile_x(&out[0].point) == 5 && !machine.ran().contains(&out[0].point));
+    let ask = request(None, Some(100));
+    let refused = machine.planner(&wisdom).tune(&machine.problem(), TermsId::default(), &ask, &mut |_| ());
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains("2 processes died while its kernel ran"), "{why}");
+    assert!(machine.ran().is_empty());
 }

@@ -17,5 +17,5 @@ pub use clock::{Stopwatch, precision};
 pub use race::{Candidate, Event, Progress, RaceReport, Raced, StopReason, race};
 pub use resize::{Margins, Observed, Resize};
 pub use rules::{LADDER, Rules};
-pub use sandbox::{MAX_ABANDONED, Sandbox};
+pub use sandbox::{MAX_ABANDONED, Sandbox, counting_hangs};
 pub use stats::{geomean, median, median_absolute_deviation, minimum, spread_log2};

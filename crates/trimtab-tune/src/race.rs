@@ -3,7 +3,7 @@
 //! It measures only through [`Bench`] and never looks at operands; it cannot fail, only end without a winner.
 
 use crate::{Budget, Rules, stats};
-use trimtab_core::{Bench, Failure, FailureKind, KernelId, Nanos, Point, Sample};
+use trimtab_core::{Bench, Failure, FailureKind, Interference, KernelId, Nanos, Point, Sample};
 
 /// How often a batch that turned out too short is made longer: the warm-up's time is mostly cold caches.
 const MAX_GROWTHS: u32 = 3;
@@ -409,8 +409,12 @@ impl Race<'_> {
         let result = self.bench.run(candidate.kernel, &candidate.point, runner.iterations, timeout);
         self.runs += 1;
         match result {
-            Ok(sample) => {
+            Ok(mut sample) => {
                 self.budget.charge(sample.elapsed);
+                // It was not given up, so it did not compute all that time.
+                if sample.elapsed > timeout {
+                    sample.interference = sample.interference.or(Some(Interference::Preempted));
+                }
                 let raced = &mut self.runners[index].raced;
                 raced.compiled_in = raced.compiled_in.or(sample.compiled_in);
                 Outcome::Timed(sample)

@@ -1,20 +1,101 @@
 //! Runs work on a thread that can be left behind: a hanging candidate costs its time-out, not the process.
 
+use crate::clock::{Stopwatch, ThreadClock};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Once, OnceLock};
 use trimtab_core::{Failure, FailureKind, Nanos, panic_message};
 
 /// Most threads that may hang at the same time; with more, nothing new is tried until one ends.
 pub const MAX_ABANDONED: u32 = 8;
+/// A task that does not compute, but sleeps or waits for other threads, gets this beyond its time-out: those may be kept from
+/// running. More would let a candidate that sleeps use up what is allowed for all.
+const SLEEPER_MORE: Nanos = Nanos::from_millis(100);
+/// However long others keep it from running, nobody waits longer than so many time-outs and this.
+const LONGEST_FACTOR: u64 = 20;
+const LONGEST_MIN: Nanos = Nanos::from_millis(5_000);
+/// The steps of a wait. One that takes twice as long or more was a pause of the whole process, or of its machine.
+const STEP: Nanos = Nanos::from_millis(50);
+const STEP_MIN: Nanos = Nanos::from_millis(1);
 
 type Task = Box<dyn FnOnce() + Send>;
+
+thread_local! {
+    /// Of a measuring thread: that it panics, for who waits for it.
+    static PANICS: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+    /// Where threads are counted that this thread's sandboxes leave behind.
+    static COUNTED: RefCell<Option<Arc<AtomicU32>>> = const { RefCell::new(None) };
+}
+
+/// Counts the threads that sandboxes of this thread leave behind while `run` runs, as long as they hang.
+pub fn counting_hangs<R>(hanging: &Arc<AtomicU32>, run: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Arc<AtomicU32>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            COUNTED.set(self.0.take());
+        }
+    }
+    let _restore = Restore(COUNTED.replace(Some(Arc::clone(hanging))));
+    run()
+}
+
+/// Notes panics of measuring threads as they begin: what the former hook prints, with a backtrace, takes longer than many
+/// time-outs, and a panic is none.
+fn watch_panics() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(watch_now);
+}
+
+fn watch_now() {
+    let former = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        // A thread that ends has no such note any more.
+        let _ = PANICS.try_with(|panics| {
+            if let Ok(Some(panics)) = panics.try_borrow().as_deref() {
+                panics.store(true, Ordering::Relaxed);
+            }
+        });
+        former(info);
+    }));
+}
+
+#[derive(Debug)]
+struct Worker {
+    tasks: SyncSender<Task>,
+    panics: Arc<AtomicBool>,
+    /// Its processor time, once it runs and where that can be told.
+    clock: Arc<OnceLock<Option<ThreadClock>>>,
+}
+
+impl Worker {
+    fn start() -> std::io::Result<Worker> {
+        // Room for one task and the note that the thread came back.
+        let (tasks, queue) = sync_channel::<Task>(2);
+        let clock = Arc::new(OnceLock::new());
+        let panics = Arc::<AtomicBool>::default();
+        let own = (Arc::clone(&clock), Arc::clone(&panics));
+        watch_panics();
+        let run = move || {
+            let _ = own.0.set(ThreadClock::of_this_thread());
+            PANICS.set(Some(own.1));
+            queue.into_iter().for_each(|task| task());
+        };
+        std::thread::Builder::new().name("trimtab-bench".to_string()).spawn(run)?;
+        Ok(Worker { tasks, panics, clock })
+    }
+
+    /// How long it ran and how long others kept it from running; nothing before it started.
+    fn times(&self) -> Option<(Nanos, Nanos)> {
+        self.clock.get().map_or(Some((Nanos(0), Nanos(0))), |clock| clock.as_ref()?.read())
+    }
+}
 
 /// A thread for risky work, replaced when it has to be left behind.
 #[derive(Debug, Default)]
 pub struct Sandbox {
-    worker: Option<SyncSender<Task>>,
+    worker: Option<Worker>,
     abandoned: Arc<AtomicU32>,
 }
 
@@ -24,7 +105,9 @@ impl Sandbox {
         Sandbox { worker: None, abandoned }
     }
 
-    /// Runs `task` and waits for it at most `timeout`. A panic is a launch failure, a late answer is dropped.
+    /// Runs `task` and waits until it computed for `timeout`: what keeps its thread from running, or stops the process or its
+    /// machine, is not counted, so that a pause costs no candidate. One that sleeps gets a little longer by the clock on
+    /// the wall. A panic is a launch failure, a late answer is dropped.
     pub fn run<R: Send + 'static>(
         &mut self,
         timeout: Nanos,
@@ -36,20 +119,18 @@ impl Sandbox {
             // Nobody listens after a time-out.
             let _ = answer.send(outcome.map_err(|panic| panic_message(panic.as_ref())));
         });
-        self.submit(task)?;
-        match answers.recv_timeout(timeout.duration()) {
+        let worker = self.worker()?;
+        let before = worker.times();
+        worker.panics.store(false, Ordering::Relaxed);
+        if worker.tasks.send(task).is_err() {
+            self.worker = None;
+            return Err(Failure::new(FailureKind::Launch, "the measuring thread is gone"));
+        }
+        match wait(&answers, timeout, worker, before) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(message)) => Err(Failure::new(FailureKind::Launch, format!("panicked: {message}"))),
             Err(RecvTimeoutError::Timeout) => {
-                // The thread ends by itself after the task, when its queue is gone; until then it counts.
-                self.abandoned.fetch_add(1, Ordering::Relaxed);
-                let abandoned = Arc::clone(&self.abandoned);
-                if let Some(worker) = self.worker.take() {
-                    let back: Task = Box::new(move || {
-                        abandoned.fetch_sub(1, Ordering::Relaxed);
-                    });
-                    let _ = worker.try_send(back);
-                }
+                self.abandon();
                 Err(Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")))
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -59,25 +140,69 @@ impl Sandbox {
         }
     }
 
-    fn submit(&mut self, task: Task) -> Result<(), Failure> {
+    /// Leaves the thread behind. It ends by itself after the task, when its queue is gone; until then it counts.
+    fn abandon(&mut self) {
+        let counted = COUNTED.with_borrow(Clone::clone);
+        let counts: Vec<Arc<AtomicU32>> = counted.into_iter().chain([Arc::clone(&self.abandoned)]).collect();
+        for count in &counts {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(worker) = self.worker.take() {
+            let back = move || {
+                for count in &counts {
+                    count.fetch_sub(1, Ordering::Relaxed);
+                }
+            };
+            let _ = worker.tasks.try_send(Box::new(back));
+        }
+    }
+
+    fn worker(&mut self) -> Result<&Worker, Failure> {
         let stuck = self.abandoned.load(Ordering::Relaxed);
         if stuck >= MAX_ABANDONED {
             let message = format!("not tried: {stuck} earlier candidates still hang in this process");
             return Err(Failure::new(FailureKind::Untried, message));
         }
-        if self.worker.is_none() {
-            // Room for one task and the note that the thread came back.
-            let (sender, tasks) = sync_channel::<Task>(2);
-            let run = move || tasks.into_iter().for_each(|task| task());
-            std::thread::Builder::new().name("trimtab-bench".to_string()).spawn(run).map_err(|error| {
+        let worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => Worker::start().map_err(|error| {
                 Failure::new(FailureKind::Untried, format!("no thread to measure on: {error}"))
-            })?;
-            self.worker = Some(sender);
+            })?,
+        };
+        Ok(self.worker.insert(worker))
+    }
+}
+
+/// Waits for an answer until the worker had its time.
+fn wait<T>(
+    answers: &Receiver<T>,
+    timeout: Nanos,
+    worker: &Worker,
+    before: Option<(Nanos, Nanos)>,
+) -> Result<T, RecvTimeoutError> {
+    let times = |factor, more: Nanos| Nanos(timeout.0.saturating_mul(factor).saturating_add(more.0));
+    let (mut waited, mut step) = (Nanos(0), timeout.clamp(STEP_MIN, STEP));
+    loop {
+        let watch = Stopwatch::start();
+        match answers.recv_timeout(step.duration()) {
+            Err(RecvTimeoutError::Timeout) => (),
+            answered => return answered,
         }
-        match self.worker.as_ref().map(|worker| worker.send(task)) {
-            Some(Ok(())) => Ok(()),
-            _ => Err(Failure::new(FailureKind::Launch, "the measuring thread is gone")),
+        waited = Nanos(waited.0 + watch.elapsed().0.min(2 * step.0));
+        let mut left = timeout.saturating_sub(waited);
+        if left == Nanos(0) {
+            // Where nobody can tell what the thread did, the clock on the wall counts.
+            let late = before.zip(worker.times()).is_none_or(|((ran, kept), (ran_now, kept_now))| {
+                left = timeout.saturating_sub(ran_now.saturating_sub(ran));
+                let sleeps = waited.saturating_sub(kept_now.saturating_sub(kept));
+                left == Nanos(0) || sleeps >= times(1, SLEEPER_MORE)
+            });
+            let panics = worker.panics.load(Ordering::Relaxed);
+            if late && !panics || waited >= times(LONGEST_FACTOR, LONGEST_MIN) {
+                return Err(RecvTimeoutError::Timeout);
+            }
         }
+        step = left.clamp(STEP_MIN, STEP);
     }
 }
 
@@ -107,6 +232,48 @@ mod tests {
         while abandoned.load(Ordering::Relaxed) != 0 {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_panic_whose_backtrace_takes_longer_than_the_time_out_is_a_panic() {
+        let former = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let watch = Stopwatch::start();
+            while info.payload_as_str() == Some("slow") && watch.elapsed() < Nanos::from_millis(60) {
+                std::hint::spin_loop();
+            }
+            former(info);
+        }));
+        // As in the first sandbox of a process.
+        watch_now();
+        let failure =
+            Sandbox::default().run(Nanos::from_millis(10), || -> u32 { panic!("slow") }).unwrap_err();
+        assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Launch, "panicked: slow"));
+    }
+
+    #[test]
+    fn a_pause_is_no_time_out_and_a_task_that_computes_too_long_or_sleeps_for_ever_is() {
+        let mut sandbox = Sandbox::default();
+        // As a thread that was stopped looks like from outside: time went by and it used none.
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(60));
+        assert_eq!(sandbox.run(Nanos::from_millis(10), pause), Ok(()));
+        let (over, hanging) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let ends = Arc::clone(&over);
+        let spins = move || {
+            while ends.load(Ordering::Relaxed) == 0 {
+                std::hint::spin_loop();
+            }
+        };
+        let failure = counting_hangs(&hanging, || sandbox.run(Nanos::from_millis(10), spins)).unwrap_err();
+        assert_eq!((failure.kind, hanging.load(Ordering::Relaxed)), (FailureKind::TimedOut, 1));
+        over.store(1, Ordering::Relaxed);
+        while hanging.load(Ordering::Relaxed) != 0 {
+            std::thread::yield_now();
+        }
+        let (let_go, wait) = sync_channel::<()>(0);
+        let failure = sandbox.run(Nanos::from_millis(10), move || wait.recv().is_ok()).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::TimedOut);
+        drop(let_go);
     }
 
     #[test]

@@ -397,10 +397,10 @@ fn nothing_lost([one, two]: &Pair) -> Checked {
         let reader = Wisdom::on(Arc::clone(store));
         same("facts", (reader.len(), others.len()), (written, written))?;
         same("warnings", (reader.warnings(), others.warnings()), (vec![], vec![]))?;
-        same("crashed", reader.crashed("device", "k", "1").len(), 0)?;
+        same("crashed", reader.died("device", "k", "1").len(), 0)?;
     }
     drop(wisdom);
     others.compact();
     others.reload();
-    same("crashed, once dead", others.crashed("device", "k", "1"), vec!["running".to_string()])
+    same("crashed, once dead", others.died("device", "k", "1"), vec!["running".to_string()])
 }

@@ -12,7 +12,7 @@ use crate::union::{Change, MAX_FACTS, MAX_INTENTS, MAX_LIVE_FACTS, MAX_VERDICTS,
 use crate::view::{Scan, View};
 use crate::wall;
 use crate::warning::{Warning, WarningKind, Warnings};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +22,23 @@ pub const MAX_MESSAGE_BYTES: usize = 1024;
 pub const MAX_QUEUED: usize = 200_000;
 /// The most bytes handed to the system in one write.
 const MAX_WRITE_BYTES: usize = 1024 * 1024;
+
+/// Deaths of processes at one point that make it a crash.
+pub const CRASHES: usize = 2;
+
+/// That processes died while a point ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields are named for what they hold")]
+pub struct Death {
+    pub device: String,
+    pub kernel: String,
+    pub version: String,
+    pub point: String,
+    /// How many processes; from [`CRASHES`] on the point is out.
+    pub count: usize,
+    /// When the last of them had started it.
+    pub last_ms: u64,
+}
 
 /// Something to be written: its name only, the line is made from memory when it is written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -345,18 +362,50 @@ impl Wisdom {
         self.write_queued();
     }
 
-    /// Points of a kernel that a process was running for the first time when it died, as of the last look at the
-    /// store. Only forgetting the kernel or the device lifts this.
-    pub fn crashed(&self, device: &str, kernel: &str, version: &str) -> Vec<String> {
+    /// Takes back every note of ours that a point is about to run: whatever ends this process now, it is not the point.
+    pub fn withdraw(&self) {
         let state = self.state();
-        let dead = state.union.intents().filter(|intent| {
-            (intent.device.as_str(), intent.kernel.as_str(), intent.version.as_str())
-                == (device, kernel, version)
-                && !intent.done
-                && intent.origin != self.origin
-                && !state.alive.contains(&intent.origin)
-        });
-        dead.map(|intent| intent.point).collect::<BTreeSet<_>>().into_iter().collect()
+        let open: Vec<Intent> =
+            state.union.intents().filter(|intent| !intent.done && intent.origin == self.origin).collect();
+        drop(state);
+        open.iter()
+            .for_each(|intent| self.done(&intent.device, &intent.kernel, &intent.version, &intent.point));
+    }
+
+    /// Where processes died, as of the last look at the store: points that ran when one ended without a word. One death
+    /// may be anybody's fault, a power failure's or `kill -9`'s. Only forgetting the kernel or the device takes it back.
+    pub fn deaths(&self) -> Vec<Death> {
+        let state = self.state();
+        let dead = |intent: &Intent| {
+            !intent.done && intent.origin != self.origin && !state.alive.contains(&intent.origin)
+        };
+        let mut deaths: BTreeMap<[String; 4], (usize, u64)> = BTreeMap::new();
+        for Intent { device, kernel, version, point, at_ms, .. } in state.union.intents().filter(dead) {
+            let (count, last) = deaths.entry([device, kernel, version, point]).or_default();
+            (*count, *last) = (*count + 1, at_ms.max(*last));
+        }
+        let death = |(key, (count, last_ms)): ([String; 4], (usize, u64))| {
+            let [device, kernel, version, point] = key;
+            Death { device, kernel, version, point, count, last_ms }
+        };
+        deaths.into_iter().map(death).collect()
+    }
+
+    /// Points of a kernel at which at least one process died.
+    pub fn died(&self, device: &str, kernel: &str, version: &str) -> Vec<String> {
+        self.died_at_least(1, device, kernel, version)
+    }
+
+    /// Points of a kernel at which so many processes died that it is no accident.
+    pub fn crashed(&self, device: &str, kernel: &str, version: &str) -> Vec<String> {
+        self.died_at_least(CRASHES, device, kernel, version)
+    }
+
+    fn died_at_least(&self, count: usize, device: &str, kernel: &str, version: &str) -> Vec<String> {
+        let its =
+            |death: &Death| (&*death.device, &*death.kernel, &*death.version) == (device, kernel, version);
+        let deaths = self.deaths().into_iter();
+        deaths.filter(|death| its(death) && death.count >= count).map(|death| death.point).collect()
     }
 
     /// Writes what is queued and tidies the store if it needs it. Meant for a background thread.

@@ -193,16 +193,16 @@ fn a_process_that_was_gone_too_long_for_its_lease_loses_nothing() {
     timed(&sleeper, "a");
     sleeper.intend("cpu", "k", "1", "running");
     let other = on();
-    assert_eq!((other.len(), other.crashed("cpu", "k", "1").len()), (2, 0));
+    assert_eq!((other.len(), other.died("cpu", "k", "1").len()), (2, 0));
     // The laptop was closed: its lease runs out, and what it wrote is compacted away.
     service.now_ms.fetch_add(2 * LEASE_MS, SeqCst);
     other.reload();
-    assert_eq!(other.crashed("cpu", "k", "1"), ["running"]);
+    assert_eq!(other.died("cpu", "k", "1"), ["running"]);
     assert_eq!(other.compact().segments_merged, 2);
     timed(&sleeper, "b");
     sleeper.done("cpu", "k", "1", "running");
     let reader = on();
-    assert_eq!((reader.len(), reader.crashed("cpu", "k", "1").len(), reader.warnings()), (3, 0, vec![]));
+    assert_eq!((reader.len(), reader.died("cpu", "k", "1").len(), reader.warnings()), (3, 0, vec![]));
 }
 
 #[test]

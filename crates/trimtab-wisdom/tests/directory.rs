@@ -270,7 +270,7 @@ fn hostile_names_are_only_ever_text() {
     assert_eq!((wisdom.len(), wisdom.verdicts().len()), (hostile.len(), hostile.len()));
     for name in hostile.into_iter().filter(|name| *name != long) {
         assert_eq!(wisdom.facts(name, name).len(), 1, "{name:?}");
-        assert_eq!(wisdom.crashed(name, name, "1"), [name], "{name:?}");
+        assert_eq!(wisdom.died(name, name, "1"), [name], "{name:?}");
         assert!(wisdom.forget(&Filter::device(name)) >= 3, "{name:?}");
     }
     drop(wisdom);
@@ -333,8 +333,8 @@ fn compaction_keeps_the_union_and_leaves_a_living_writer_alone() {
     assert_eq!(names(dir.path()).len(), 2, "{:?}", names(dir.path()));
     let after = Wisdom::open(dir.path());
     assert_eq!((after.all_facts(), after.verdicts()), (facts, verdicts));
-    assert_eq!(after.crashed("cpu", "bad", "1"), ["p"]);
-    assert_eq!(after.crashed("cpu", "living", "1"), Vec::<String>::new());
+    assert_eq!(after.died("cpu", "bad", "1"), ["p"]);
+    assert_eq!(after.died("cpu", "living", "1"), Vec::<String>::new());
     assert_eq!(before.reload(), 0, "the new segment says nothing new");
     let shared = after.facts("cpu", PROBLEM).into_iter().find(|fact| fact.key.kernel == "shared").unwrap();
     assert_eq!(shared.outcome.stats().unwrap().n, MAX_ORIGINS as u64, "the newest eight origins count");
@@ -406,19 +406,47 @@ fn a_new_kernel_version_leaves_the_facts_of_other_kernels_and_versions_intact() 
 }
 
 #[test]
-fn an_intent_left_behind_is_a_crash_and_one_of_a_living_process_is_not() {
+fn an_intent_left_behind_is_a_death_and_one_of_a_living_process_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let living = Wisdom::open(dir.path());
     living.intend("gpu", "k", "1", "wg=64");
     living.intend("gpu", "k", "1", "wg=128");
     living.done("gpu", "k", "1", "wg=64");
     let other = Wisdom::open(dir.path());
-    assert_eq!(other.crashed("gpu", "k", "1"), Vec::<String>::new());
+    assert_eq!(other.died("gpu", "k", "1"), Vec::<String>::new());
     drop(living);
     other.reload();
-    assert_eq!(other.crashed("gpu", "k", "1"), ["wg=128"]);
-    assert_eq!(other.crashed("gpu", "k", "2"), Vec::<String>::new(), "another version may be tried");
-    assert_eq!(Wisdom::open(dir.path()).crashed("gpu", "k", "1"), ["wg=128"]);
+    assert_eq!(other.died("gpu", "k", "1"), ["wg=128"]);
+    assert_eq!(other.died("gpu", "k", "2"), Vec::<String>::new(), "another version may be tried");
+    assert_eq!(Wisdom::open(dir.path()).died("gpu", "k", "1"), ["wg=128"]);
     assert_eq!(other.forget(&Filter::kernel("k")), 1);
-    assert_eq!(Wisdom::open(dir.path()).crashed("gpu", "k", "1"), Vec::<String>::new());
+    assert_eq!(Wisdom::open(dir.path()).died("gpu", "k", "1"), Vec::<String>::new());
+}
+
+#[test]
+fn one_death_is_an_accident_the_second_at_the_same_point_a_crash_and_a_note_taken_back_is_neither() {
+    let dir = tempfile::tempdir().unwrap();
+    let die_at = |points: &[&str]| {
+        let dying = Wisdom::open(dir.path());
+        points.iter().for_each(|point| dying.intend("cpu", "k", "1", point));
+    };
+    die_at(&["mc=8"]);
+    die_at(&["mc=16"]);
+    let wisdom = Wisdom::open(dir.path());
+    assert_eq!(wisdom.died("cpu", "k", "1"), ["mc=16", "mc=8"]);
+    assert_eq!(wisdom.crashed("cpu", "k", "1"), Vec::<String>::new());
+    die_at(&["mc=8"]);
+    {
+        let interrupted = Wisdom::open(dir.path());
+        interrupted.intend("cpu", "k", "1", "mc=16");
+        interrupted.withdraw();
+    }
+    for wisdom in [Wisdom::open(dir.path()), wisdom] {
+        wisdom.compact();
+        wisdom.reload();
+        assert_eq!(wisdom.crashed("cpu", "k", "1"), ["mc=8"]);
+        let deaths = wisdom.deaths();
+        let counts: Vec<(&str, usize)> = deaths.iter().map(|death| (&*death.point, death.count)).collect();
+        assert_eq!(counts, [("mc=16", 1), ("mc=8", 2)]);
+    }
 }

@@ -134,7 +134,7 @@ fn a_process_that_dies_in_a_first_run_leaves_the_point_and_what_it_measured() {
     let dir = tempfile::tempdir().unwrap();
     assert!(!finish(child("crashes", dir.path()).spawn().unwrap()));
     let wisdom = Wisdom::open(dir.path());
-    assert_eq!(wisdom.crashed("cpu", "bad", "1"), ["mc=8"]);
+    assert_eq!(wisdom.died("cpu", "bad", "1"), ["mc=8"]);
     assert_eq!(wisdom.len(), 1);
 }
 

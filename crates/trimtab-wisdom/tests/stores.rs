@@ -370,10 +370,10 @@ fn a_store_that_refuses_is_one_warning_and_gets_everything_once_it_takes_it() {
     store.refuses.store(false, SeqCst);
     wisdom.flush();
     let other = Wisdom::on(Arc::new(memory.clone()));
-    assert_eq!((other.len(), other.crashed("cpu", "k", "1").len()), (10, 0));
+    assert_eq!((other.len(), other.died("cpu", "k", "1").len()), (10, 0));
     drop(wisdom);
     other.reload();
-    assert_eq!(other.crashed("cpu", "k", "1"), ["p"]);
+    assert_eq!(other.died("cpu", "k", "1"), ["p"]);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn everything_is_there(wisdom: &Wisdom) {
     assert_eq!(extents, expected.map(|(extent, on)| (extent, on.to_string())));
     let verdict = wisdom.verdict("cpu:zen3+gpu:x", "matmul:f32:3x8x8", "default").unwrap();
     assert_eq!((verdict.point.as_str(), verdict.candidates), ("mc=64", 0xc0ffee << 3));
-    assert_eq!(wisdom.crashed("gpu:x", "gpu.matmul.tiled", "9b"), ["wg=128"]);
+    assert_eq!(wisdom.died("gpu:x", "gpu.matmul.tiled", "9b"), ["wg=128"]);
 
     let tuned =
         wisdom.verdicts().into_iter().find(|verdict| verdict.problem == "transpose:f32:64x64").unwrap();

@@ -344,7 +344,8 @@ impl Builder {
         // With one device there is nothing to choose between, and nothing is read.
         let many = usable.iter().filter(|usable| **usable).count() > 1;
         let calibration = many.then(|| calibrate::kept(&devices, &wisdom, &mut warnings)).flatten();
-        if outside.log.unwrap_or(false) {
+        let log = outside.log.unwrap_or(false);
+        if log {
             warnings.iter().for_each(|warning| eprintln!("trimtab: {warning}"));
         }
         let planner = Planner::with_usable(devices, usable.clone(), Arc::new(wisdom), settings, terms);
@@ -360,6 +361,7 @@ impl Builder {
             counts,
             schedules: Schedules::default(),
             journal,
+            log,
             warnings,
             unusable,
         });

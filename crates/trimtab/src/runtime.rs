@@ -10,7 +10,7 @@ use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem,
 use trimtab_cpu::CpuDevice;
 use trimtab_operands::{Element, Executor, HostLaunch, Kept, Lend, Slice, SliceMut};
 use trimtab_plan::regret::LiveStats;
-use trimtab_plan::{Decision, Plan, Planner, Reason, TermsId, TuneRequest};
+use trimtab_plan::{Decision, Event, Plan, Planner, Reason, TermsId, TuneRequest};
 use trimtab_tune::Progress;
 use trimtab_wisdom::{Filter, ImportReport, Wisdom, WisdomError};
 
@@ -49,12 +49,23 @@ pub(crate) struct Shared {
     pub counts: Arc<Counts>,
     pub schedules: Schedules,
     pub journal: Arc<Journal>,
+    /// Whether warnings are told on standard error.
+    pub log: bool,
     pub warnings: Vec<String>,
     /// GPUs that could not be used, or why there is none.
     pub unusable: Vec<String>,
 }
 
 impl Shared {
+    /// Keeps a decision in the journal, and tells who failed on the way to it.
+    fn decided(&self, plan: &Plan, decision: &Decision) {
+        let failed = decision.events.iter().filter(|event| matches!(event, Event::Failed { .. }));
+        for note in failed.filter(|_| self.log).filter_map(Event::note) {
+            eprintln!("trimtab: {}: {note}", decision.problem);
+        }
+        self.journal.decided(plan, decision);
+    }
+
     /// Keeps what drivers built and how fast devices are for the next process.
     pub(crate) fn keep_built(&self) {
         for executor in &self.executors {
@@ -187,7 +198,7 @@ impl Runtime {
     pub fn plan(&self, problem: &Problem) -> Result<Plan, Error> {
         let (plan, made) = self.shared.planner.decide(problem, self.terms)?;
         if let Some(decision) = made {
-            self.shared.journal.decided(&plan, &decision);
+            self.shared.decided(&plan, &decision);
         }
         Ok(plan)
     }
@@ -202,7 +213,7 @@ impl Runtime {
         let planner = &self.shared.planner;
         let decision = planner.tune(problem, self.terms, request, progress)?;
         if let Some((_, plan)) = planner.known(problem, self.terms) {
-            self.shared.journal.decided(plan, &decision);
+            self.shared.decided(plan, &decision);
         }
         self.shared.keep_built();
         self.shared.schedules.clear();
@@ -280,13 +291,25 @@ impl Runtime {
         mut out: SliceMut<'_>,
     ) -> Result<(), Error> {
         let plan = self.plan(problem)?;
-        match self.launch_once(&plan, problem, inputs, &mut out, false) {
+        match self.launch_first(&plan, problem, inputs, &mut out) {
             Ok(()) => {
                 self.shared.keep_built();
                 Ok(())
             }
             Err(error) => self.recover(problem, plan, error, inputs, out),
         }
+    }
+
+    /// The first launch of a plan, noted if its code is foreign.
+    fn launch_first(
+        &self,
+        plan: &Plan,
+        problem: &Problem,
+        inputs: &[Slice<'_>],
+        out: &mut SliceMut<'_>,
+    ) -> Result<(), LaunchError> {
+        let launch = || self.launch_once(plan, problem, inputs, out, false);
+        self.shared.planner.first_launch(problem, plan, launch)
     }
 
     /// Runs a held plan on operands of the problem it was made for.
@@ -377,9 +400,9 @@ impl Runtime {
             // Where only a try failed, the plan in force answers, and that is no new decision.
             let made = self.shared.planner.decision(problem, self.terms);
             if let Some(decision) = made.filter(|made| made.reason == Reason::NextBest) {
-                self.shared.journal.decided(&plan, &decision);
+                self.shared.decided(&plan, &decision);
             }
-            match self.launch_once(&plan, problem, inputs, &mut out, false) {
+            match self.launch_first(&plan, problem, inputs, &mut out) {
                 Ok(()) => return Ok(()),
                 Err(next) => error = next,
             }

@@ -24,12 +24,12 @@ fn runtime(dir: &Path) -> Runtime {
 }
 
 /// A user's kernel that ends the process instead of computing, or only counts that it was started.
-fn deadly(dir: &Path, aborts: bool, patience: Patience) -> (Runtime, Arc<AtomicU32>) {
+fn deadly(dir: &Path, aborts: fn() -> bool, patience: Patience) -> (Runtime, Arc<AtomicU32>) {
     let starts = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&starts);
     let first = move || {
         counted.fetch_add(1, Ordering::Relaxed);
-        if aborts {
+        if aborts() {
             std::process::abort();
         }
         Ok(())
@@ -65,11 +65,37 @@ fn a_child_plays_its_role() {
                 println!("knows {problem}");
             }
         }
-        "aborts when measured" | "aborts when checked" => {
-            let measured = role.ends_with("measured");
-            let patience = if measured { Patience::Measure } else { Patience::Estimate };
-            let (rt, _) = deadly(dir, true, patience);
+        "aborts when measured" | "aborts when checked" | "aborts in a live call" => {
+            let live = || std::thread::current().name() != Some("trimtab-bench");
+            let (aborts, patience): (fn() -> bool, _) = match role.as_str() {
+                "aborts when measured" => (|| true, Patience::Measure),
+                "aborts when checked" => (|| true, Patience::Estimate),
+                _ => (live, Patience::Estimate),
+            };
+            let (rt, _) = deadly(dir, aborts, patience);
             let _ = rt.neg(&Tensor::full(&[100], 1.0f32).unwrap());
+        }
+        "is stopped while it measures" => {
+            let starts = AtomicU32::new(0);
+            let first = move || {
+                if starts.fetch_add(1, Ordering::Relaxed) == 0 {
+                    let pause = "kill -STOP $PPID; sleep 0.7; kill -CONT $PPID";
+                    assert!(Command::new("sh").args(["-c", pause]).status().unwrap().success());
+                }
+                Ok(())
+            };
+            let kernel = Negates { name: "user.healthy", bytes: |_| Bytes(1), first };
+            let rt = kept_in(dir).kernel(kernel).build().unwrap();
+            rt.neg(&Tensor::full(&[100], 1.0f32).unwrap()).unwrap();
+            let decision = rt.explain(&"elementwise.neg:f32:100".parse().unwrap()).unwrap();
+            let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.healthy").unwrap();
+            assert!(rival.estimate().is_some(), "{:?}", rival.standing);
+        }
+        "fails" => {
+            let first = || Err(trimtab::core::LaunchError::Kernel("no".into()));
+            let kernel = Negates { name: "user.fails", bytes: |_| Bytes(1), first };
+            let rt = Runtime::builder().wisdom_in_memory().kernel(kernel).build().unwrap();
+            rt.neg(&Tensor::full(&[100], 1.0f32).unwrap()).unwrap();
         }
         "reads the environment" => match Runtime::new() {
             Ok(rt) => {
@@ -141,26 +167,28 @@ fn a_process_killed_while_measuring_leaves_what_it_had_learned() {
     }
 }
 
-fn dies_once(role: &str, patience: Patience) {
+/// Two processes die of a kernel; from then on it is out, and says why.
+fn dies_twice(role: &str, patience: Patience) {
     let dir = tempfile::tempdir().unwrap();
-    assert!(!succeeds(child(role, dir.path()).spawn().unwrap()), "{role}: the child was to die");
+    let dies = || !succeeds(child(role, dir.path()).spawn().unwrap());
+    assert!(dies() && dies(), "{role}: the child was to die");
+    assert!(!dies(), "{role}: a third process dies of the same");
     let x = Tensor::full(&[100], 1.0f32).unwrap();
+    let problem: Problem = "elementwise.neg:f32:100".parse().unwrap();
     // The same kernel, which would work by now: it is not trusted, and the call is answered by another.
     for _ in 0..2 {
-        let (rt, starts) = deadly(dir.path(), false, patience);
+        let (rt, starts) = deadly(dir.path(), || false, patience);
         assert_eq!(rt.neg(&x).unwrap(), Tensor::full(&[100], -1.0).unwrap());
         assert_eq!(starts.load(Ordering::Relaxed), 0, "{role}");
-        let decision = rt.explain(&"elementwise.neg:f32:100".parse().unwrap()).unwrap();
-        let decision = rt.planner().survey(&decision);
+        let decision = rt.planner().survey(&rt.explain(&problem).unwrap());
         assert_ne!(&*decision.winner().unwrap().name, "user.deadly");
         let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
         let why = rival.out_because().unwrap();
-        assert!(why.contains("died") && why.contains("forget --kernel user.deadly"), "{role}: {why}");
+        assert!(why.contains("2 processes died") && why.contains("forget --kernel user.deadly"), "{why}");
     }
     // Forgetting lifts it.
-    let (rt, starts) = deadly(dir.path(), false, patience);
+    let (rt, starts) = deadly(dir.path(), || false, patience);
     assert!(rt.forget(&trimtab::wisdom::Filter::kernel("user.deadly")) > 0);
-    let problem: Problem = "elementwise.neg:f32:100".parse().unwrap();
     let decision = rt.planner().survey(&rt.explain(&problem).unwrap());
     let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
     assert!(rival.estimate().is_some(), "{role}: {rival:?}");
@@ -173,13 +201,57 @@ fn dies_once(role: &str, patience: Patience) {
 }
 
 #[test]
-fn a_kernel_that_ends_the_process_while_it_is_measured_is_not_started_again() {
-    dies_once("aborts when measured", Patience::Measure);
+fn a_kernel_that_ends_processes_while_it_is_measured_is_out_after_the_second() {
+    dies_twice("aborts when measured", Patience::Measure);
 }
 
 #[test]
-fn a_kernel_that_ends_the_process_while_it_is_checked_is_not_started_again() {
-    dies_once("aborts when checked", Patience::Estimate);
+fn a_kernel_that_ends_processes_while_it_is_checked_is_out_after_the_second() {
+    dies_twice("aborts when checked", Patience::Estimate);
+}
+
+#[test]
+fn a_kernel_that_ends_processes_in_live_calls_is_out_after_the_second() {
+    dies_twice("aborts in a live call", Patience::Estimate);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_process_that_is_stopped_for_a_while_bars_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(succeeds(child("is stopped while it measures", dir.path()).spawn().unwrap()));
+    let late = |fact: &trimtab::wisdom::Fact| matches!(fact.outcome, trimtab::wisdom::Outcome::Failed { .. });
+    let facts = Wisdom::open(dir.path()).all_facts();
+    assert!(!facts.iter().any(late), "{facts:?}");
+}
+
+#[test]
+fn a_kernel_that_fails_is_told_where_warnings_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let says = |log: &str| {
+        let mut command = child("fails", dir.path());
+        let output = command.env("TRIMTAB_LOG", log).stderr(Stdio::piped()).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = says("on");
+    assert!(
+        told.contains("trimtab: elementwise.neg:f32:100: user.fails") && told.contains("is out: launch"),
+        "{told}"
+    );
+    assert!(!says("off").contains("user.fails"));
+}
+
+#[test]
+fn a_kernel_that_works_again_after_one_death_is_measured_again_after_all_others() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(!succeeds(child("aborts when measured", dir.path()).spawn().unwrap()));
+    let (rt, starts) = deadly(dir.path(), || false, Patience::Measure);
+    rt.neg(&Tensor::full(&[100], 1.0f32).unwrap()).unwrap();
+    assert!(starts.load(Ordering::Relaxed) > 0);
+    let decision = rt.explain(&"elementwise.neg:f32:100".parse().unwrap()).unwrap();
+    let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
+    assert!(rival.estimate().is_some(), "{:?}", rival.standing);
 }
 
 #[test]

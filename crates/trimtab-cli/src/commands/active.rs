@@ -148,7 +148,7 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
         .extend(before.iter().filter(|problem| !candidates.contains(problem)).copied().collect::<Vec<_>>());
     let table = wanted(&candidates);
     let budget = Budget::time(request.each.budget);
-    interrupt::watch();
+    interrupt::end_in_order();
     let bar = Bar::new(candidates.len());
     let mut tried: Vec<Problem> = Vec::new();
     let (mut count, mut failed) = (0, 0);

@@ -6,6 +6,7 @@ mod calibrate;
 mod devices;
 mod explain;
 mod models;
+mod quarantine;
 mod record;
 mod recording;
 mod report;

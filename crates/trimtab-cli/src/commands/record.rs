@@ -61,7 +61,7 @@ pub fn run(session: &Session, problems: &[Problem], args: &Record) -> Result<Exi
     let jobs = jobs(session, problems, args)?;
     let budget = Budget::time(args.budget);
     let bar = Bar::new(jobs.len());
-    interrupt::watch();
+    interrupt::end_in_order();
     let (mut views, mut failed, mut cut) = (Vec::new(), 0, 0);
     for (done, job) in jobs.iter().enumerate() {
         if interrupt::asked() || budget.exhausted() {

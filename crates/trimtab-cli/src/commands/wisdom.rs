@@ -39,6 +39,7 @@ pub fn run(global: &Global, command: &Wisdom) -> Result<ExitCode> {
             }
             forget(&session, &filter)?;
         }
+        Wisdom::Quarantine(command) => super::quarantine::run(&session, command)?,
         Wisdom::Compact => return compact(&session),
     }
     session.keep();

@@ -141,7 +141,7 @@ fn intents_are_bounded_and_open_ones_outlive_discharged_ones() {
     }
     assert!(wisdom.state().union.intent_count() <= MAX_INTENTS);
     drop(wisdom);
-    assert_eq!(Wisdom::open(dir.path()).crashed("cpu", "k", "1"), ["open"]);
+    assert_eq!(Wisdom::open(dir.path()).died("cpu", "k", "1"), ["open"]);
 }
 
 #[test]
@@ -156,15 +156,15 @@ fn a_writer_goes_on_in_a_new_segment_and_its_open_intents_are_no_crash() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     let other = Wisdom::open(dir.path());
     assert_eq!(other.len(), 2);
-    assert_eq!(other.crashed("cpu", "k", "1"), Vec::<String>::new());
+    assert_eq!(other.died("cpu", "k", "1"), Vec::<String>::new());
     // The full segment has no lock any more: compacting it must keep what the living writer intends.
     std::fs::write(dir.path().join("seg-empty.jsonl"), "").unwrap();
     assert_eq!(other.compact().segments_merged, 2);
     let other = Wisdom::open(dir.path());
-    assert_eq!((other.len(), other.crashed("cpu", "k", "1")), (2, vec![]));
+    assert_eq!((other.len(), other.died("cpu", "k", "1")), (2, vec![]));
     drop(wisdom);
     other.reload();
-    assert_eq!(other.crashed("cpu", "k", "1"), ["running"]);
+    assert_eq!(other.died("cpu", "k", "1"), ["running"]);
 }
 
 #[test]
