@@ -7,10 +7,8 @@ use crate::probe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use trimtab_core::{
-    Bench, Device, Failure, FailureKind, KernelId, KernelTable, Nanos, Point, Problem, Sample,
-};
-use trimtab_operands::{Data, Expected, Operands, Slice};
+use trimtab_core::{AnyKernel, Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
+use trimtab_operands::{Data, Exam, Operands, Slice, making_takes, small_stand_ins};
 use trimtab_tune::{Sandbox, Stopwatch};
 
 /// Batches shorter than this are not asked for their energy: the counters step about once a millisecond.
@@ -28,8 +26,10 @@ const LEAD_IN_MAX: Nanos = Nanos(2_000_000);
 
 /// What the measuring thread owns. After a time-out it stays with that thread and a new one is made.
 struct Bed {
-    operands: Operands,
-    expected: Expected,
+    /// The problem, once it is timed.
+    timed: Option<Exam>,
+    /// What rivals are checked on besides, by stand-in.
+    small: Vec<(Problem, Vec<Exam>)>,
     pool: Pool,
 }
 
@@ -49,17 +49,53 @@ impl<'a> CpuBench<'a> {
         CpuBench { device, problem, bed: None, checked: Vec::new(), sandbox }
     }
 
-    fn bed(&mut self) -> Result<Arc<Mutex<Bed>>, Failure> {
-        if let Some(bed) = &self.bed {
-            return Ok(Arc::clone(bed));
-        }
-        let pool = Pool::new(self.device.pool().threads());
-        let operands = Operands::new(&self.problem);
-        let expected = Expected::new(self.device, &self.problem, &operands)
-            .map_err(|message| Failure::new(FailureKind::Untried, format!("no reference: {message}")))?;
-        let bed = Arc::new(Mutex::new(Bed { operands, expected, pool }));
-        self.bed = Some(Arc::clone(&bed));
-        Ok(bed)
+    /// Compares a kernel's results on a stand-in with the reference's.
+    pub(crate) fn check(
+        &mut self,
+        kernel: KernelId,
+        stand_in: &Problem,
+        point: &Point,
+        timeout: Nanos,
+    ) -> Result<(), Failure> {
+        let device = self.device;
+        let ready = |bed: &mut Bed| {
+            if !bed.small.iter().any(|(problem, _)| problem == stand_in) {
+                bed.small.push((*stand_in, Exam::all(device, stand_in)?));
+            }
+            Ok(())
+        };
+        let (stand_in, point) = (*stand_in, *point);
+        self.on_bed(kernel, timeout, ready, move |kernel, Bed { small, pool, .. }| {
+            let exams = small.iter_mut().find(|(problem, _)| *problem == stand_in);
+            let mut exams = exams.into_iter().flat_map(|(_, exams)| exams);
+            exams.try_for_each(|exam| examine(kernel, &point, exam, pool))
+        })
+    }
+
+    /// Runs a task on the bed, which is made ready first, on the thread that can be left behind.
+    fn on_bed<R: Send + 'static>(
+        &mut self,
+        kernel: KernelId,
+        timeout: Nanos,
+        ready: impl FnOnce(&mut Bed) -> Result<(), Failure>,
+        task: impl FnOnce(&dyn AnyKernel<Cpu>, &mut Bed) -> Result<R, Failure> + Send + 'static,
+    ) -> Result<R, Failure> {
+        let broken = || Failure::new(FailureKind::Untried, "an earlier candidate left the operands broken");
+        let threads = self.device.pool().threads();
+        let made = || Arc::new(Mutex::new(Bed { timed: None, small: Vec::new(), pool: Pool::new(threads) }));
+        let bed = Arc::clone(self.bed.get_or_insert_with(made));
+        ready(&mut *bed.lock().map_err(|_| broken())?)?;
+        let kernels = self.device.table().clone();
+        let inside = self.device.inside_library(kernel);
+        let outcome = self.sandbox.run(timeout, move || {
+            let _inside = inside;
+            let Some(kernel) = kernels.get(kernel) else {
+                return Err(Failure::new(FailureKind::Launch, format!("there is no kernel {}", kernel.0)));
+            };
+            task(kernel, &mut *bed.lock().map_err(|_| broken())?)
+        });
+        // After a time-out or a panic the operands may be in use by a thread that hangs, or poisoned.
+        outcome.inspect_err(|_| self.bed = None)?
     }
 }
 
@@ -71,29 +107,34 @@ impl Bench for CpuBench<'_> {
         iterations: u32,
         timeout: Nanos,
     ) -> Result<Sample, Failure> {
-        let bed = self.bed()?;
-        let kernels = self.device.table().clone();
-        let (problem, point) = (self.problem, *point);
+        let (device, problem, point) = (self.device, self.problem, *point);
         let iterations = iterations.max(1);
         let known = self.checked.iter().position(|entry| (entry.0, entry.1) == (kernel, point));
-        let check = known.is_none();
+        let is_new = known.is_none();
+        if is_new
+            && let Some(stand_in) = small_stand_ins(device, kernel, &problem, &point, &making_takes).first()
+        {
+            self.check(kernel, stand_in, &point, timeout)?;
+        }
         let expected_ns = known.map_or(0.0, |at| self.checked[at].2 * f64::from(iterations));
-        let threads = self.device.work(kernel, &problem, &point).threads;
+        let threads = device.work(kernel, &problem, &point).threads;
         let watched = (Nanos(expected_ns as u64), threads);
-        let energy_root = self.device.energy_root().cloned();
-        let inside = self.device.inside_library(kernel);
-        let outcome = self.sandbox.run(timeout, move || {
-            let _inside = inside;
-            let Ok(mut bed) = bed.lock() else {
-                return Err(Failure::new(
-                    FailureKind::Untried,
-                    "an earlier candidate left the operands broken",
-                ));
+        let energy_root = device.energy_root().cloned();
+        let ready = |bed: &mut Bed| {
+            if bed.timed.is_none() {
+                bed.timed = Some(Exam::new(device, &problem)?);
+            }
+            Ok(())
+        };
+        let sample = self.on_bed(kernel, timeout, ready, move |kernel, Bed { timed, pool, .. }| {
+            let Some(exam) = timed else {
+                return Err(Failure::new(FailureKind::Untried, "there are no operands"));
             };
-            batch(&kernels, kernel, &problem, &point, iterations, check, watched, energy_root, &mut bed)
-        });
-        // After a time-out or a panic the operands may be in use by a thread that hangs, or poisoned.
-        let sample = outcome.inspect_err(|_| self.bed = None)??;
+            if is_new {
+                examine(kernel, &point, exam, pool)?;
+            }
+            batch(kernel, &point, iterations, watched, energy_root, exam, pool)
+        })?;
         match known {
             Some(at) => self.checked[at].2 = sample.ns(),
             None => self.checked.push((kernel, point, sample.ns())),
@@ -102,56 +143,59 @@ impl Bench for CpuBench<'_> {
     }
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one call site; a struct would only name the same things again"
-)]
+/// Launches a kernel on an exam's operands so many times; how long that took.
+fn launch(
+    kernel: &dyn AnyKernel<Cpu>,
+    point: &Point,
+    exam: &mut Exam,
+    pool: &Pool,
+    times: u32,
+) -> Result<Nanos, Failure> {
+    let Operands { inputs, out } = &mut exam.operands;
+    let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
+    let stopwatch = Stopwatch::start();
+    for _ in 0..times {
+        let args = Args { inputs: &inputs, out: out.slice_mut(), pool };
+        let launched = kernel.launch(&exam.problem, point, args);
+        launched.map_err(|error| Failure::new(FailureKind::Launch, error.to_string()))?;
+    }
+    Ok(stopwatch.elapsed())
+}
+
+/// Runs a kernel once and compares what it wrote.
+fn examine(kernel: &dyn AnyKernel<Cpu>, point: &Point, exam: &mut Exam, pool: &Pool) -> Result<(), Failure> {
+    exam.operands.out.poison();
+    launch(kernel, point, exam, pool, 1)?;
+    exam.check(None)
+}
+
 fn batch(
-    kernels: &KernelTable<Cpu>,
-    kernel: KernelId,
-    problem: &Problem,
+    kernel: &dyn AnyKernel<Cpu>,
     point: &Point,
     iterations: u32,
-    check: bool,
     watched: (Nanos, u32),
     energy_root: Option<PathBuf>,
-    bed: &mut Bed,
+    exam: &mut Exam,
+    pool: &Pool,
 ) -> Result<Sample, Failure> {
-    let Some(kernel) = kernels.get(kernel) else {
-        return Err(Failure::new(FailureKind::Launch, format!("there is no kernel {}", kernel.0)));
-    };
-    let launch_failed =
-        |error: trimtab_core::LaunchError| Failure::new(FailureKind::Launch, error.to_string());
-    let Operands { inputs, out } = &mut bed.operands;
-    let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
-    let pool = &bed.pool;
-    let launch = |out: &mut Data| {
-        let args = Args { inputs: &inputs, out: out.slice_mut(), pool };
-        kernel.launch(problem, point, args).map_err(launch_failed)
-    };
-    if check {
-        out.poison();
-        launch(out)?;
-        bed.expected.check(problem, out).map_err(|message| Failure::new(FailureKind::Wrong, message))?;
-    }
     // What calls one after the other see: helpers awake, operands in the caches. Long batches do not notice the caches.
     if watched.1 > 1 {
-        wake(&bed.pool, watched.1);
+        wake(pool, watched.1);
     }
     if watched.0 < SETTLED_BATCH {
-        launch(out)?;
+        launch(kernel, point, exam, pool, 1)?;
     }
+    // A kernel may be right the first time only.
+    exam.poison_again();
     let energy = || energy_root.as_deref().and_then(probe::energy_uj);
     let watch = probe::Watch::start_for(watched.0, watched.1);
     let energy_before = energy();
-    let stopwatch = Stopwatch::start();
-    for _ in 0..iterations {
-        launch(out)?;
-    }
-    let elapsed = stopwatch.elapsed();
+    let elapsed = launch(kernel, point, exam, pool, iterations)?;
     let energy_uj = energy_before.zip(energy()).and_then(|(before, after)| after.checked_sub(before));
     let energy_uj = energy_uj.filter(|_| elapsed >= ENERGY_BATCH);
-    Ok(Sample { elapsed, iterations, interference: watch.seen(), energy_uj, compiled_in: None })
+    let interference = watch.seen();
+    exam.check_again(None)?;
+    Ok(Sample { elapsed, iterations, interference, energy_uj, compiled_in: None })
 }
 
 /// Wakes the helpers and waits until one takes part. Without it a product of 16 µs was timed for seconds as if there were

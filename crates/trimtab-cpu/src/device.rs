@@ -11,12 +11,12 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use trimtab_core::{
-    Bench, Bytes, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo,
-    KernelTable, LaunchError, Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
+    Bench, Bytes, DType, Decline, Device, DeviceFacts, Failure, KernelId, KernelInfo, KernelTable,
+    LaunchError, Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
 };
 use trimtab_operands::{
     Batch, Executor, Expected, HostBuffer, HostLaunch, Operands, Reference, Slice, SliceMut, Wait,
-    making_takes, stand_ins,
+    making_takes, verify_on_stand_ins,
 };
 use trimtab_tune::Stopwatch;
 
@@ -231,19 +231,9 @@ impl Device for CpuDevice {
         if self.kernels.info(kernel).is_some_and(|info| info.class == VariantClass::Reference) {
             return Ok(());
         }
-        // The smallest stand-in that the kernel takes; the last one is the problem itself.
-        let Some(stand_in) = stand_ins(problem).find(|stand_in| self.declines(kernel, stand_in).is_none())
-        else {
-            return Err(Failure::new(FailureKind::Launch, "the kernel declines the problem"));
-        };
-        // A large problem without a smaller stand-in is not checked ahead: it would take the caller's time and memory.
-        let preparation = making_takes(&stand_in);
-        if preparation > timeout {
-            let message =
-                format!("no small stand-in is taken, and checking {problem} takes about {preparation}");
-            return Err(Failure::new(FailureKind::Untried, message));
-        }
-        CpuBench::new(self, stand_in).run(kernel, point, 1, timeout).map(|_| ())
+        let mut bench = CpuBench::new(self, *problem);
+        let check = &mut |stand_in: &Problem| bench.check(kernel, stand_in, point, timeout);
+        verify_on_stand_ins(self, (kernel, problem, point), timeout, &making_takes, check)
     }
 
     fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {

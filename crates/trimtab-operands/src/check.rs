@@ -1,25 +1,39 @@
 //! Whether a result agrees with the reference. Small problems are compared element by element; large products, whose
-//! reference takes seconds, by sampled elements and by multiplying with a random vector (Freivalds), or by sampled rows and
-//! columns where steps follow.
+//! reference takes seconds, by random elements and by multiplying with a random vector (Freivalds), or by more random elements
+//! where steps follow.
 
 use crate::operands::Operands;
 use crate::slack::Bounds;
-use crate::slice::{Data, Slice, SliceMut};
+use crate::slice::{Data, Element, Slice, SliceMut};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use trimtab_core::{
-    BinaryOp, DType, ElementwiseOp, Fused, LaunchError, Matmul, Problem, ReduceOp, Step, UnaryOp,
+    BinaryOp, DType, ElementwiseOp, Fused, LaunchError, Matmul, Problem, RandomNumbers, ReduceOp, Step,
+    UnaryOp,
 };
 
 /// Products with more operations than this are checked by sampling; the reference does about 1 Gflop/s.
 pub(crate) const SAMPLED_FLOPS: u64 = 4_000_000;
-/// Elements of a large product that are recomputed.
-const SAMPLED_ELEMENTS: u64 = 128;
-/// Rows, and columns, of a large product followed by steps that are recomputed: first, last, and a scatter between them.
-pub(crate) const SAMPLED_LINES: u64 = 12;
+/// Elements of a large product that are recomputed; its rows are all added up besides.
+const SAMPLED_ELEMENTS: usize = 128;
+/// Elements of a large product followed by steps that are recomputed: of a kernel that is wrong in one of a hundred, all are
+/// right once in five million times.
+const SAMPLED_STEPPED: usize = 1536;
+/// More of them in the last row, and the last column: edges are where kernels go wrong.
+const SAMPLED_EDGE: usize = 64;
+/// How many are recomputed in all.
+pub(crate) const SAMPLED_IN_ALL: u64 = (SAMPLED_STEPPED + 2 * SAMPLED_EDGE + 2) as u64;
+/// Elements that are looked at again after timed runs.
+const SPOTS: usize = 256;
+/// Elements of an operand from which its size is told.
+const SIZED_BY: usize = 4096;
+/// Times what one element may be off that a sum of n of them, weighted by chance, may be off, over the root of n: six deviations,
+/// and one third more.
+const WEIGHTED: f64 = 8.0;
 
 /// The tolerance a kernel must keep, relative to the larger of the result and one.
 ///
-/// Sums, products and moves of the checked operands are exact in every order; functions may be off by a few units in
-/// the last place, powers by a few more.
+/// Functions may be off by a few units in the last place, powers by a few more. Sums and products are measured by what was added
+/// up: terms of both signs, one after the other, were seen off by one unit of the sum of their sizes.
 pub fn tolerance(problem: &Problem) -> f64 {
     let epsilon = match problem.dtype() {
         Some(DType::F32) => f64::from(f32::EPSILON),
@@ -69,174 +83,352 @@ pub trait Reference: Send + Sync {
 #[derive(Clone, Debug)]
 pub enum Expected {
     /// Every element.
-    All(Data),
-    /// Some elements, and the product of the result with a vector of signs.
-    Sampled {
-        /// Positions in the result and what stands there.
-        elements: Vec<(usize, f64)>,
-        /// The signed sum of every row.
-        row_sums: Vec<f64>,
-    },
-    /// Every element of a recipe, each with how much more than itself its error may be measured by.
-    Bounded {
+    All {
         /// What stands there.
         values: Data,
-        /// See [`Bounds`]; empty where results are exact.
+        /// How much more than itself an element's error may be measured by, see [`Bounds`]: none, one for all, or each its own.
         slack: Vec<f32>,
     },
-    /// Some elements of a recipe: positions in the result, what stands there, and slack.
-    Lines(Vec<(usize, f64, f64)>),
+    /// Some elements: positions in the result, what stands there, and slack.
+    Some {
+        /// The elements.
+        elements: Vec<(usize, f64, f64)>,
+        /// Of a product without steps, what its rows add up to.
+        rows: Option<WeightedRows>,
+    },
+}
+
+/// The product of a result with a random vector.
+#[derive(Clone, Debug)]
+pub struct WeightedRows {
+    weights: Vec<f64>,
+    sums: Vec<f64>,
+    slack: f64,
 }
 
 impl Expected {
-    /// What a right result of the problem on these operands looks like.
+    /// What a right result of the problem on these operands looks like. What is sampled is sampled anew each time.
     pub fn new(
         reference: &dyn Reference,
         problem: &Problem,
         operands: &Operands,
     ) -> Result<Expected, String> {
         match problem {
-            Problem::Matmul(p) if p.flops() > SAMPLED_FLOPS => Ok(sampled(p, operands)),
-            Problem::Fused(p) if p.product().is_some() && p.flops() > SAMPLED_FLOPS => Ok(lines(p, operands)),
+            Problem::Matmul(p) if p.flops() > SAMPLED_FLOPS => {
+                Ok(crate::by_dtype!(p.dtype, T => sampled::<T>(p, operands)))
+            }
+            Problem::Fused(p) if p.product().is_some() && p.flops() > SAMPLED_FLOPS => {
+                Ok(stepped(p, operands))
+            }
+            Problem::Matmul(p) => {
+                let values = crate::by_dtype!(p.dtype, T => {
+                    let products = Products::new::<T>(p, operands);
+                    T::own(products.0.into_iter().map(T::from_f64).collect())
+                });
+                Ok(Expected::All { values, slack: vec![product_slack(p, operands) as f32] })
+            }
+            Problem::Fused(p) if p.product().is_some() && p.end().is_none() => {
+                let (bounds, columns) = (Bounds::whole(p, operands), p.inner());
+                let all = (0..p.len()).map(|at| bounds.element(at / columns, at % columns));
+                let (values, slack): (Vec<f64>, Vec<f32>) =
+                    all.map(|(value, slack)| (value, slack as f32)).unzip();
+                Ok(Expected::All { values: Data::of_numbers(p.dtype, &values), slack })
+            }
             _ => {
-                let mut out = operands.out.clone();
-                out.poison();
-                let computed = reference.compute(problem, &operands.slices(), out.slice_mut());
+                let mut values = operands.out.clone();
+                values.poison();
+                let computed = reference.compute(problem, &operands.slices(), values.slice_mut());
                 computed.map_err(|error| error.to_string())?;
-                match problem {
-                    Problem::Fused(p) => {
-                        let exact = !p.dtype.is_float();
-                        let slack = if exact { vec![] } else { Bounds::new(p, operands).all() };
-                        Ok(Expected::Bounded { values: out, slack })
-                    }
-                    _ => Ok(Expected::All(out)),
-                }
+                let slack = match problem {
+                    Problem::Fused(p) if p.dtype.is_float() => Bounds::whole(p, operands).all(),
+                    Problem::Reduce(p) if p.dtype.is_float() => match p.op {
+                        ReduceOp::Sum => vec![p.len as f32 * size(operands, 0) as f32],
+                        ReduceOp::Mean => vec![size(operands, 0) as f32],
+                        ReduceOp::Prod => {
+                            let relative = 1.0 + (p.len as f32).sqrt() / 4.0;
+                            (0..values.len())
+                                .map(|at| relative * values.at(at).unwrap_or(0.0).abs() as f32)
+                                .collect()
+                        }
+                        ReduceOp::Min | ReduceOp::Max => vec![],
+                    },
+                    _ => vec![],
+                };
+                Ok(Expected::All { values, slack })
             }
         }
     }
 
-    /// The first disagreement in words, or nothing; within the tolerance of a kernel on the processor.
+    /// The first disagreement in words, or nothing; within the tolerance of a kernel on the processor, which keeps numbers
+    /// below the smallest normal one.
     pub fn check(&self, problem: &Problem, result: &Data) -> Result<(), String> {
-        self.check_within(problem, result, tolerance(problem))
+        self.compare_with(result, Allowed::new(problem, None))
     }
 
-    /// The first disagreement in words, or nothing; within a tolerance relative to the larger of the result and one.
+    /// The first disagreement in words, or nothing; within a tolerance relative to the larger of the result and one. Numbers
+    /// below the smallest normal one may become zero.
     pub fn check_within(&self, problem: &Problem, result: &Data, tolerance: f64) -> Result<(), String> {
-        match (self, problem) {
-            (Expected::Sampled { elements, row_sums }, Problem::Matmul(p)) => {
-                for &(index, expected) in elements {
-                    compare(tolerance, index, result.at(index), expected, 0.0)?;
+        self.compare_with(result, Allowed::new(problem, Some(tolerance)))
+    }
+
+    fn compare_with(&self, result: &Data, allowed: Allowed) -> Result<(), String> {
+        match self {
+            Expected::All { values, slack } => {
+                if values.len() != result.len() {
+                    return Err(format!("{} elements, reference {}", result.len(), values.len()));
                 }
-                let n = p.n as usize;
-                for (row, &expected) in row_sums.iter().enumerate() {
-                    let terms =
-                        (0..n).map(|column| result.at(row * n + column).unwrap_or(f64::NAN) * sign(column));
-                    let sum: f64 = terms.sum();
-                    // Integers: a single wrong element changes the sum by at least one.
-                    if (sum - expected).abs() >= 0.5 || sum.is_nan() {
-                        return Err(format!("row {row}: signed sum {sum}, reference {expected}"));
+                let Some(dtype) = values.dtype() else { return Ok(()) };
+                crate::by_dtype!(dtype, T => {
+                    let (found, wanted) = (T::slice(result.slice()), T::slice(values.slice()));
+                    let (Some(found), Some(wanted)) = (found, wanted) else {
+                        return Err(format!("the result is not of {dtype}"));
+                    };
+                    for (index, (found, wanted)) in found.iter().zip(wanted).enumerate() {
+                        if found != wanted {
+                            allowed.compare(index, found.to_f64(), wanted.to_f64(), slack_at(slack, index))?;
+                        }
                     }
-                }
+                });
                 Ok(())
             }
-            (Expected::All(expected), _) => compare_all(tolerance, result, expected, &[]),
-            (Expected::Bounded { values, slack }, _) => compare_all(tolerance, result, values, slack),
-            (Expected::Lines(elements), _) => elements.iter().try_for_each(|&(index, expected, slack)| {
-                compare(tolerance, index, result.at(index), expected, slack)
-            }),
-            (Expected::Sampled { .. }, _) => Err("only products are sampled".to_string()),
+            Expected::Some { elements, rows } => {
+                for &(index, expected, slack) in elements {
+                    allowed.compare(index, result.at(index).unwrap_or(f64::NAN), expected, slack)?;
+                }
+                let (Some(rows), Some(dtype)) = (rows, result.dtype()) else { return Ok(()) };
+                crate::by_dtype!(dtype, T => rows.check(T::slice(result.slice()).unwrap_or_default(), allowed))
+            }
         }
     }
-}
 
-fn compare_all(tolerance: f64, result: &Data, expected: &Data, slack: &[f32]) -> Result<(), String> {
-    if expected.len() != result.len() {
-        return Err(format!("{} elements, reference {}", result.len(), expected.len()));
+    /// Some positions, the first and the last among them, by chance.
+    pub(crate) fn spots(&self) -> Vec<usize> {
+        match self {
+            Expected::All { values, .. } if values.is_empty() => vec![],
+            Expected::All { values, .. } => {
+                let (mut random, len) = (chance(), values.len());
+                let mut spots = vec![0, len - 1];
+                spots.extend((2..SPOTS.min(len)).map(|_| random.below(len)));
+                spots
+            }
+            Expected::Some { elements, .. } => {
+                elements.iter().take(SPOTS).map(|&(index, ..)| index).collect()
+            }
+        }
     }
-    (0..expected.len()).try_for_each(|index| {
-        let slack = slack.get(index).map_or(0.0, |&slack| f64::from(slack));
-        compare(tolerance, index, result.at(index), expected.at(index).unwrap_or(f64::NAN), slack)
-    })
-}
 
-fn compare(tolerance: f64, index: usize, got: Option<f64>, expected: f64, slack: f64) -> Result<(), String> {
-    let got = got.unwrap_or(f64::NAN);
-    let same = got == expected || (got.is_nan() && expected.is_nan());
-    let allowed = tolerance * expected.abs().max(1.0).max(slack);
-    if same || slack == f64::INFINITY || (got - expected).abs() <= allowed {
-        return Ok(());
+    /// Whether these positions, which are ones of [`Expected::spots`], hold what they should.
+    pub(crate) fn check_spots(
+        &self,
+        problem: &Problem,
+        result: &Data,
+        spots: &[usize],
+        tolerance: Option<f64>,
+    ) -> Result<(), String> {
+        let allowed = Allowed::new(problem, tolerance);
+        for (nth, &index) in spots.iter().enumerate() {
+            let (expected, slack) = match self {
+                Expected::All { values, slack } => {
+                    (values.at(index).unwrap_or(f64::NAN), slack_at(slack, index))
+                }
+                Expected::Some { elements, .. } => match elements.get(nth) {
+                    Some(&(_, expected, slack)) => (expected, slack),
+                    None => continue,
+                },
+            };
+            allowed.compare(index, result.at(index).unwrap_or(f64::NAN), expected, slack)?;
+        }
+        Ok(())
     }
-    Err(format!("element {index} is {got:e}, reference {expected:e}, allowed difference {allowed:.1e}"))
 }
 
-fn sign(index: usize) -> f64 {
-    let mixed = (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63;
-    if mixed == 0 { 1.0 } else { -1.0 }
+fn slack_at(slack: &[f32], index: usize) -> f64 {
+    slack.get(index).or(slack.first()).map_or(0.0, |&slack| f64::from(slack))
 }
 
-fn element(operands: &Operands, input: usize, index: usize) -> f64 {
-    operands.inputs.get(input).and_then(|data| data.at(index)).unwrap_or(f64::NAN)
+/// How far a result may be off.
+#[derive(Clone, Copy)]
+struct Allowed {
+    tolerance: f64,
+    /// The least an error is measured by.
+    least: f64,
 }
 
-/// Some rows and columns of a product followed by steps. First and last are among them: edges are where kernels go wrong.
-fn lines(p: &Fused, operands: &Operands) -> Expected {
-    let bounds = Bounds::new(p, operands);
-    let (rows, columns) = (p.outer(), p.inner());
-    let some = |count: u64| {
-        let scatter = (2..SAMPLED_LINES).map(move |nth| nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count);
-        [0, count - 1].into_iter().chain(scatter)
-    };
-    let mut elements = Vec::new();
-    let mut add = |row: u64, column: u64| {
-        let (value, slack) = bounds.element(row, column);
+impl Allowed {
+    /// Without a tolerance, that of a kernel on the processor.
+    fn new(problem: &Problem, within: Option<f64>) -> Allowed {
+        let once = match problem {
+            Problem::Elementwise(p) => !p.op.is_function(),
+            Problem::Reduce(p) => matches!(p.op, ReduceOp::Min | ReduceOp::Max),
+            Problem::Transpose(_) => true,
+            _ => false,
+        };
+        let tolerance = within.unwrap_or_else(|| tolerance(problem)).max(f64::MIN_POSITIVE);
+        // What is moved or rounded once is right down to the smallest numbers, but for devices that have none below the normal.
+        let smallest = match problem.dtype() {
+            _ if within.is_none() => 0.0,
+            Some(DType::F32) => f64::from(f32::MIN_POSITIVE),
+            Some(DType::F16) => half::f16::MIN_POSITIVE.to_f64(),
+            _ => f64::MIN_POSITIVE,
+        };
+        Allowed { tolerance, least: if once { smallest / tolerance } else { 1.0 } }
+    }
+
+    fn compare(&self, index: usize, got: f64, expected: f64, slack: f64) -> Result<(), String> {
+        // Nothing is known of an element whose slack is infinite. One that is no number has no slack.
+        let same = got == expected || (got.is_nan() && expected.is_nan()) || slack == f64::INFINITY;
+        let allowed = self.tolerance * expected.abs().max(self.least).max(slack);
+        if same || (expected.is_finite() && (slack.is_nan() || (got - expected).abs() <= allowed)) {
+            return Ok(());
+        }
+        Err(format!("element {index} is {got:e}, reference {expected:e}, allowed difference {allowed:.1e}"))
+    }
+}
+
+impl WeightedRows {
+    fn check<T: Element>(&self, result: &[T], allowed: Allowed) -> Result<(), String> {
+        let allowed = WEIGHTED * allowed.tolerance * self.slack * (self.weights.len() as f64).sqrt();
+        let rows = result.chunks(self.weights.len().max(1));
+        for (row, (elements, expected)) in rows.zip(&self.sums).enumerate() {
+            let sum: f64 = elements.iter().zip(&self.weights).map(|(x, weight)| x.to_f64() * weight).sum();
+            let off = (sum - expected).abs();
+            if off > allowed || off.is_nan() {
+                return Err(format!(
+                    "row {row} by random weights is {sum:e}, reference {expected:e}, allowed difference {allowed:.1e}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Numbers nobody can foresee.
+fn chance() -> RandomNumbers {
+    RandomNumbers::new(RandomState::new().build_hasher().finish())
+}
+
+/// The root of the mean square of an operand's numbers, told from some of them.
+fn size(operands: &Operands, input: usize) -> f64 {
+    let Some(data) = operands.inputs.get(input) else { return 0.0 };
+    let step = data.len().div_ceil(SIZED_BY).max(1) | 1;
+    let (mut squares, mut count) = (0.0, 0.0f64);
+    for value in (0..data.len()).step_by(step).filter_map(|at| data.at(at)).filter(|value| value.is_finite())
+    {
+        squares += value * value;
+        count += 1.0;
+    }
+    (squares / count.max(1.0)).sqrt()
+}
+
+/// What the terms of an element of a product add up to in size, or a little more.
+pub(crate) fn product_slack(p: &Matmul, operands: &Operands) -> f64 {
+    p.k as f64 * size(operands, 0) * size(operands, 1)
+}
+
+/// Every element of a product, added up in f64: what the reference computes, ten times faster.
+pub(crate) struct Products(pub(crate) Vec<f64>);
+
+impl Products {
+    pub(crate) fn new<T: Element>(p: &Matmul, operands: &Operands) -> Products {
+        let (m, n, k) = (p.m as usize, p.n as usize, p.k as usize);
+        // Rows of `lhs` and of `rhs`, however they are stored.
+        let rows = |input: usize, rows: usize, columns: usize, transposed: bool| -> Vec<f64> {
+            let all = operands.inputs.get(input).and_then(|data| T::slice(data.slice())).unwrap_or_default();
+            let batches = all.chunks((rows * columns).max(1));
+            let turned = |batch: &[T]| -> Vec<f64> {
+                let place = |at: usize| if transposed { at % columns * rows + at / columns } else { at };
+                (0..batch.len()).map(|at| batch[place(at)].to_f64()).collect()
+            };
+            batches.flat_map(turned).collect()
+        };
+        let (lhs, rhs) = (rows(0, m, k, p.lhs.transposed), rows(1, k, n, p.rhs.transposed));
+        let mut out = vec![0.0; p.out_len() as usize];
+        for (at, sums) in out.chunks_mut(n.max(1)).enumerate() {
+            let (batch, row) = (at / m, at % m);
+            let first = if p.lhs.shared { 0 } else { batch * m * k } + row * k;
+            let second = if p.rhs.shared { 0 } else { batch * k * n };
+            for (inner, a) in lhs.get(first..first + k).unwrap_or_default().iter().enumerate() {
+                let row = rhs.get(second + inner * n..second + (inner + 1) * n).unwrap_or_default();
+                sums.iter_mut().zip(row).for_each(|(sum, b)| *sum += a * b);
+            }
+        }
+        Products(out)
+    }
+}
+
+/// Random elements of a product followed by steps.
+fn stepped(p: &Fused, operands: &Operands) -> Expected {
+    let (bounds, mut random) = (Bounds::new(p, operands), chance());
+    let (rows, columns) = (p.outer() as usize, p.inner() as usize);
+    let mut places = vec![(0, 0), (rows - 1, columns - 1)];
+    places.extend((0..SAMPLED_EDGE).map(|_| (rows - 1, random.below(columns))));
+    places.extend((0..SAMPLED_EDGE).map(|_| (random.below(rows), columns - 1)));
+    places.extend((0..SAMPLED_STEPPED).map(|_| (random.below(rows), random.below(columns))));
+    let element = |(row, column): (usize, usize)| {
+        let (value, slack) = bounds.element(row as u64, column as u64);
         // Past the range of the element type is infinite.
         let value = match p.dtype {
             DType::F32 => f64::from(value as f32),
             DType::F16 => half::f16::from_f64(value).to_f64(),
             DType::F64 | DType::I32 => value,
         };
-        let slack = if slack.is_nan() { f64::INFINITY } else { slack };
-        elements.push(((row * columns + column) as usize, value, slack));
+        (row * columns + column, value, slack)
     };
-    some(rows).for_each(|row| (0..columns).for_each(|column| add(row, column)));
-    some(columns).for_each(|column| (0..rows).for_each(|row| add(row, column)));
-    Expected::Lines(elements)
+    Expected::Some { elements: places.into_iter().map(element).collect(), rows: None }
 }
 
-fn sampled(p: &Matmul, operands: &Operands) -> Expected {
+/// Random elements of a product, and all of it multiplied with a random vector.
+fn sampled<T: Element>(p: &Matmul, operands: &Operands) -> Expected {
     let (m, n, k) = (p.m as usize, p.n as usize, p.k as usize);
+    let typed = |input: usize| operands.inputs.get(input).and_then(|data| T::slice(data.slice()));
+    let (all_lhs, all_rhs) = (typed(0).unwrap_or_default(), typed(1).unwrap_or_default());
+    let of = |all: &[T], at: usize| all.get(at).map_or(f64::NAN, |value| value.to_f64());
     let lhs = |batch: usize, row: usize, inner: usize| {
         let start = if p.lhs.shared { 0 } else { batch * m * k };
-        let within = if p.lhs.transposed { inner * m + row } else { row * k + inner };
-        element(operands, 0, start + within)
+        of(all_lhs, start + if p.lhs.transposed { inner * m + row } else { row * k + inner })
     };
     let rhs = |batch: usize, inner: usize, column: usize| {
         let start = if p.rhs.shared { 0 } else { batch * k * n };
-        let within = if p.rhs.transposed { column * k + inner } else { inner * n + column };
-        element(operands, 1, start + within)
+        of(all_rhs, start + if p.rhs.transposed { column * k + inner } else { inner * n + column })
     };
-    let total = p.out_len();
-    let elements = (0..SAMPLED_ELEMENTS)
-        .map(|sample| {
-            // First, last, and a fixed scatter between them.
-            let index = match sample {
-                0 => 0,
-                1 => total - 1,
-                _ => sample.wrapping_mul(0x9e37_79b9_7f4a_7c15) % total,
-            } as usize;
-            let (batch, row, column) = (index / (m * n), index / n % m, index % n);
-            (index, (0..k).map(|inner| lhs(batch, row, inner) * rhs(batch, inner, column)).sum())
-        })
-        .collect();
-    let mut row_sums = Vec::with_capacity(p.batch as usize * m);
-    // Sums of halves are rounded: a wrong element would hide among the others' errors.
-    let batches = if p.dtype == DType::F16 { 0 } else { p.batch as usize };
-    for batch in 0..batches {
-        let folded: Vec<f64> =
-            (0..k).map(|inner| (0..n).map(|column| rhs(batch, inner, column) * sign(column)).sum()).collect();
-        row_sums.extend(
-            (0..m).map(|row| (0..k).map(|inner| lhs(batch, row, inner) * folded[inner]).sum::<f64>()),
-        );
+    let (mut random, slack, total) = (chance(), product_slack(p, operands), p.out_len() as usize);
+    let mut places = vec![0, total - 1];
+    places.extend((2..SAMPLED_ELEMENTS).map(|_| random.below(total)));
+    let element = |index: usize| {
+        let (batch, row, column) = (index / (m * n), index / n % m, index % n);
+        (index, (0..k).map(|inner| lhs(batch, row, inner) * rhs(batch, inner, column)).sum(), slack)
+    };
+    let elements = places.into_iter().map(element).collect();
+    // Of either sign, none near zero, no two alike: an element in another's place shows.
+    let mut weight = || (0.5 + random.unit()) * if random.bits() >> 63 == 0 { 1.0 } else { -1.0 };
+    let weights: Vec<f64> = (0..n).map(|_| weight()).collect();
+    let mut sums = Vec::with_capacity(p.batch as usize * m);
+    for batch in 0..p.batch as usize {
+        let mut folded = vec![0.0; k];
+        // In the order in which the elements lie.
+        if p.rhs.transposed {
+            for (column, weight) in weights.iter().enumerate() {
+                folded
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(inner, sum)| *sum += rhs(batch, inner, column) * weight);
+            }
+        } else {
+            for (inner, sum) in folded.iter_mut().enumerate() {
+                *sum = weights.iter().enumerate().map(|(at, weight)| rhs(batch, inner, at) * weight).sum();
+            }
+        }
+        let mut of_batch = vec![0.0; m];
+        if p.lhs.transposed {
+            for (inner, by) in folded.iter().enumerate() {
+                of_batch.iter_mut().enumerate().for_each(|(row, sum)| *sum += lhs(batch, row, inner) * by);
+            }
+        } else {
+            for (row, sum) in of_batch.iter_mut().enumerate() {
+                *sum = folded.iter().enumerate().map(|(inner, by)| lhs(batch, row, inner) * by).sum();
+            }
+        }
+        sums.extend(of_batch);
     }
-    Expected::Sampled { elements, row_sums }
+    Expected::Some { elements, rows: Some(WeightedRows { weights, sums, slack }) }
 }

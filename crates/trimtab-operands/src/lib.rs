@@ -3,19 +3,20 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod exam;
 mod executor;
 mod operands;
 mod slack;
 mod slice;
 mod standin;
 
-pub use check::{Expected, Reference, tolerance};
+pub use check::{Expected, Reference, WeightedRows, tolerance};
+pub use exam::{Exam, small_stand_ins, verify_on_stand_ins};
 pub use executor::{
     Batch, Buffer, Executor, HostBuffer, HostLaunch, Keeps, Kept, Launch, Pending, Wait, fits, fits_bytes,
     operand_name,
 };
 pub use half::f16;
-pub use operands::{Operands, making_takes};
+pub use operands::{Numbers, Operands, making_takes};
 pub use slice::{Data, Element, Lend, Slice, SliceMut};
-pub use standin::stand_ins;
 pub use trimtab_core::DType;

@@ -1,6 +1,6 @@
 //! Operands for measuring and checking, made by rule: the same problem always gets the same numbers.
 
-use crate::check::{SAMPLED_FLOPS, SAMPLED_LINES};
+use crate::check::{SAMPLED_FLOPS, SAMPLED_IN_ALL};
 use crate::slice::{Data, Element, Slice};
 use trimtab_core::{BinaryOp, DType, ElementwiseOp, Nanos, Problem, ReduceOp, UnaryOp};
 
@@ -20,31 +20,42 @@ pub struct Operands {
 }
 
 impl Data {
-    fn filled(dtype: DType, len: u64, value: impl Fn(usize) -> f64) -> Data {
-        fn fill<T: Element>(len: u64, value: impl Fn(usize) -> f64) -> Data {
+    fn filled(dtype: DType, len: u64, value: impl Fn(usize) -> f64, special: &[Special]) -> Data {
+        fn fill<T: Element>(len: u64, value: impl Fn(usize) -> f64, special: &[Special]) -> Data {
             let len = len as usize;
-            let pattern: Vec<T> = (0..PATTERN.min(len)).map(|index| T::from_f64(value(index))).collect();
+            let mut pattern: Vec<T> = (0..PATTERN.min(len)).map(|index| T::from_f64(value(index))).collect();
+            for Special { first, every, of } in special {
+                let places = pattern.iter_mut().skip(*first).step_by(*every);
+                places.zip(of.iter().cycle()).for_each(|(place, &value)| *place = T::from_f64(value));
+            }
             let mut data = Vec::with_capacity(len);
             while data.len() < len {
                 data.extend_from_slice(&pattern[..pattern.len().min(len - data.len())]);
             }
             T::own(data)
         }
-        if len == 0 { Data::None } else { crate::by_dtype!(dtype, T => fill::<T>(len, value)) }
+        if len == 0 { Data::None } else { crate::by_dtype!(dtype, T => fill::<T>(len, value, special)) }
     }
 }
 
 impl Operands {
-    /// Operands whose exact results are representable wherever the operation allows it: small integers for products
-    /// and sums, so that every order of summation gives the same bits.
+    /// Operands to time and check a kernel on: of [`Numbers::Real`].
     pub fn new(problem: &Problem) -> Operands {
+        Operands::of(problem, Numbers::Real)
+    }
+
+    /// Operands of such numbers.
+    pub fn of(problem: &Problem, numbers: Numbers) -> Operands {
         let (lens, out) = (problem.input_lens(), problem.out_len());
         let dtype = problem.dtype().unwrap_or(DType::F32);
         let made = lens.as_slice().iter().enumerate().map(|(place, &len)| {
-            let values = values(problem, place);
-            Data::filled(dtype, len, |index| values.value(index, place as u64 + 1))
+            let values = values(problem, place, numbers);
+            // Different for each, so that a result of other operands shows.
+            let salt = place as u64 + 1 + ((numbers as u64) << 8);
+            let special = if dtype.is_float() { special(problem, place, numbers, len) } else { vec![] };
+            Data::filled(dtype, len, |index| values.value(index, salt), &special)
         });
-        let mut operands = Operands { inputs: made.collect(), out: Data::filled(dtype, out, |_| 0.0) };
+        let mut operands = Operands { inputs: made.collect(), out: Data::filled(dtype, out, |_| 0.0, &[]) };
         if out == 0 {
             operands.out = match dtype {
                 DType::F32 => Data::F32(vec![]),
@@ -67,15 +78,18 @@ pub fn making_takes(problem: &Problem) -> Nanos {
     let operands = problem.operand_bytes().0 as f64 / OPERAND_BYTES_PER_S;
     let reference_ns_per_element = match problem {
         Problem::Matmul(p) => {
-            return Nanos::from_secs_f64(operands + 1e-9 * p.flops().min(20_000_000) as f64);
+            // Whole products are added up at about 3 Gflop/s.
+            let ns = if p.flops() > SAMPLED_FLOPS { p.flops().min(20_000_000) } else { p.flops() / 3 };
+            return Nanos::from_secs_f64(operands + 1e-9 * ns as f64);
         }
         Problem::Elementwise(p) if p.op.is_function() => 15.0,
         Problem::Fused(p) => {
             let product = p.product().map_or(0, |product| product.depth);
             let steps = 15 * p.steps().len() as u64;
             let sampled = product > 0 && p.flops() > SAMPLED_FLOPS;
-            let elements = if sampled { SAMPLED_LINES * (p.outer() + p.inner()) } else { p.len() };
-            let ns = elements.saturating_mul(steps.saturating_add(product.saturating_mul(4)));
+            let elements = if sampled { SAMPLED_IN_ALL } else { p.len() };
+            let term = if sampled { 4 } else { 1 };
+            let ns = elements.saturating_mul(steps.saturating_add(product.saturating_mul(term)));
             return Nanos::from_secs_f64(operands + 1e-9 * ns as f64);
         }
         _ => 2.0,
@@ -85,16 +99,45 @@ pub fn making_takes(problem: &Problem) -> Nanos {
     Nanos::from_secs_f64(operands + 1e-9 * reference_ns_per_element * elements)
 }
 
+/// What operands are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Of both signs and several magnitudes, no two alike: a kernel that computes with fewer digits, or takes one for another, is
+    /// off. What is not a number, or not finite, is among them where it stays in its place.
+    Real,
+    /// Whole and small: every order of summation gives the same bits.
+    Whole,
+    /// Whole and small, but for a few that are no numbers, infinite, or below the smallest normal one.
+    Special,
+}
+
+impl Numbers {
+    /// What a kernel must be right on before it is believed.
+    pub(crate) fn needed(problem: &Problem) -> &'static [Numbers] {
+        match problem {
+            // What is not a number hides all others it is added to.
+            Problem::Reduce(_) => &[Numbers::Real, Numbers::Whole, Numbers::Special],
+            _ => &[Numbers::Real, Numbers::Special],
+        }
+    }
+}
+
 /// What values an operand takes.
 enum Values {
     /// Whole numbers from -4 to 4.
     SmallIntegers,
+    /// The same without zero: some libraries leave out what is multiplied by it, others do not.
+    NonZero,
     /// Whole numbers from 1 to 9.
     Positive,
     /// Plus and minus one.
     Signs,
+    /// Plus and minus one, give or take a share.
+    NearSigns(f64),
     /// Spread evenly over an interval.
     Between(f64, f64),
+    /// Spread evenly over an interval around zero, one of four much smaller.
+    Mixed(f64),
 }
 
 impl Values {
@@ -105,45 +148,101 @@ impl Values {
         word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         word ^= word >> 31;
         let unit = (word >> 11) as f64 / (1u64 << 53) as f64;
-        match self {
+        let sign = if word & 1 == 0 { 1.0 } else { -1.0 };
+        match *self {
             Values::SmallIntegers => (word % 9) as f64 - 4.0,
+            Values::NonZero => sign * (word / 2 % 4 + 1) as f64,
             Values::Positive => (word % 9) as f64 + 1.0,
-            Values::Signs => {
-                if word & 1 == 0 {
-                    1.0
-                } else {
-                    -1.0
-                }
-            }
+            Values::Signs => sign,
+            Values::NearSigns(share) => sign * (1.0 + share * (2.0 * unit - 1.0)),
             Values::Between(low, high) => low + (high - low) * unit,
+            Values::Mixed(size) => sign * size * unit * if word & 6 == 0 { 1.0 / 64.0 } else { 1.0 },
         }
     }
 }
 
 /// The values of the operand at a place.
-fn values(problem: &Problem, place: usize) -> Values {
-    use Values::{Between, Positive, Signs, SmallIntegers};
+fn values(problem: &Problem, place: usize, numbers: Numbers) -> Values {
+    use Values::{Between, Mixed, NearSigns, NonZero, Positive, Signs, SmallIntegers};
     let integer = problem.dtype() == Some(DType::I32);
+    let real = numbers == Numbers::Real && !integer;
     let (left, right) = match problem {
         Problem::Elementwise(p) => match p.op {
-            _ if integer => match p.op {
-                ElementwiseOp::Binary(BinaryOp::Div | BinaryOp::Pow) => (SmallIntegers, Positive),
-                _ => (SmallIntegers, SmallIntegers),
-            },
+            ElementwiseOp::Binary(BinaryOp::Div | BinaryOp::Pow) if integer => (SmallIntegers, Positive),
+            _ if !real => (SmallIntegers, SmallIntegers),
             ElementwiseOp::Unary(UnaryOp::Log | UnaryOp::Sqrt) => (Between(1e-3, 1e3), Positive),
             ElementwiseOp::Unary(_) => (Between(-8.0, 8.0), Positive),
             ElementwiseOp::Binary(BinaryOp::Div) => (Between(-8.0, 8.0), Between(0.5, 8.0)),
             ElementwiseOp::Binary(BinaryOp::Pow) => (Between(0.1, 8.0), Between(-4.0, 4.0)),
             ElementwiseOp::Binary(_) => (Between(-8.0, 8.0), Between(-8.0, 8.0)),
         },
+        // The product of all stays near one, also where the pattern repeats.
+        Problem::Reduce(p) if p.op == ReduceOp::Prod && real => {
+            let len = p.len.max(1) as f64;
+            (NearSigns((4.0 / len.sqrt()).min(1024.0 / len).min(0.25)), Positive)
+        }
         Problem::Reduce(p) if p.op == ReduceOp::Prod => (Signs, Positive),
+        Problem::Matmul(_) | Problem::Reduce(_) | Problem::Transpose(_) if real => (Mixed(4.0), Mixed(4.0)),
+        Problem::Matmul(_) if !integer => (NonZero, NonZero),
         Problem::Matmul(_) | Problem::Reduce(_) | Problem::Transpose(_) | Problem::Custom(_) => {
             (SmallIntegers, SmallIntegers)
         }
-        // Products stay exact, and functions in chains stay where they are defined and finite.
-        Problem::Fused(p) if p.product().is_some() && place < 2 => (SmallIntegers, SmallIntegers),
-        Problem::Fused(_) if integer => (SmallIntegers, SmallIntegers),
-        Problem::Fused(_) => (Between(0.5, 1.5), Between(0.5, 1.5)),
+        // Functions in chains stay where they are defined and finite.
+        Problem::Fused(p) => match p.product() {
+            Some(product) if place < 2 && real => {
+                let size = 2.0 / (product.depth.max(1) as f64).sqrt().sqrt();
+                (Mixed(size), Mixed(size))
+            }
+            Some(_) if place < 2 => (NonZero, NonZero),
+            _ if integer => (SmallIntegers, SmallIntegers),
+            _ => (Between(0.5, 1.5), Between(0.5, 1.5)),
+        },
     };
     if place == 0 { left } else { right }
+}
+
+/// Numbers that stand in the place of ordinary ones.
+struct Special {
+    first: usize,
+    every: usize,
+    of: Vec<f64>,
+}
+
+/// What an operand has of them. Only what our kernels and devices agree about: numbers below the smallest normal one may be cut off,
+/// so they are not divided by, nor multiplied with what is infinite.
+fn special(problem: &Problem, place: usize, numbers: Numbers, len: u64) -> Vec<Special> {
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let below = match problem.dtype() {
+        Some(DType::F32) => 1e-40,
+        Some(DType::F64) => 1e-310,
+        _ => 1e-6,
+    };
+    let each = |first: usize, every: usize, of: &[f64]| vec![Special { first, every, of: of.to_vec() }];
+    let one = |value: f64| each(len as usize / 2 % PATTERN, PATTERN, &[value]);
+    match (problem, numbers) {
+        (Problem::Elementwise(_) | Problem::Transpose(_), Numbers::Real) if place == 0 => {
+            each(7, 1021, &[nan, inf, -0.0, -inf])
+        }
+        (Problem::Elementwise(p), Numbers::Special) if place == 0 => {
+            let divides = matches!(p.op, ElementwiseOp::Binary(BinaryOp::Div));
+            let below = if divides || p.op.is_function() { 0.5 } else { below };
+            each(2, 5, &[nan, inf, -inf, 0.0, -0.0, below, -below])
+        }
+        (Problem::Elementwise(_), Numbers::Special) => each(3, 7, &[nan, 0.0, 1.0]),
+        (Problem::Transpose(_), Numbers::Special) => each(2, 5, &[nan, inf, -inf, -0.0, below, -below]),
+        // One in the middle of an operand: it must reach its row, or its column, and nothing else.
+        (Problem::Matmul(p), Numbers::Special) => match (place == 0, p.m > 1, p.n > 1) {
+            (true, true, _) | (false, false, _) => one(nan),
+            (false, true, true) => one(inf),
+            _ => vec![],
+        },
+        (Problem::Fused(p), Numbers::Special) if p.product().is_some() && place < 2 => {
+            if place == usize::from(p.outer() < 2) { one(nan) } else { vec![] }
+        }
+        (Problem::Fused(p), Numbers::Special) if place < p.inputs() => each(5, 13, &[nan]),
+        (Problem::Reduce(p), Numbers::Special) if p.op == ReduceOp::Prod => one(nan),
+        // Several results: some infinite, one not a number.
+        (Problem::Reduce(_), Numbers::Special) => each(7, 1021, &[inf]).into_iter().chain(one(nan)).collect(),
+        _ => vec![],
+    }
 }

@@ -1,8 +1,11 @@
 //! How much larger than its result the errors of a recipe may be: where a step takes the difference of two nearly equal values
 //! or divides by a small one, the roundings of the steps before count for more than they did.
 
+use crate::check::{Products, product_slack};
 use crate::operands::Operands;
-use trimtab_core::{BinaryOp, DType, Fused, MAX_WAITING, Over, Product, ReduceOp, Step, UnaryOp, Varies};
+use trimtab_core::{
+    BinaryOp, DType, Fused, MAX_WAITING, Matmul, Operand, Over, Product, ReduceOp, Step, UnaryOp, Varies,
+};
 
 /// Errors this many roundings large make a divisor, or what a logarithm is taken of, no number to rely on.
 const RELIABLE: f64 = 64.0;
@@ -18,6 +21,8 @@ pub(crate) struct Bounds<'a> {
     steps: Vec<Step>,
     operands: &'a Operands,
     epsilon: f64,
+    /// Every element of the product, and how large their terms are together, where all are asked for.
+    products: Option<(Products, f64)>,
 }
 
 impl<'a> Bounds<'a> {
@@ -27,7 +32,21 @@ impl<'a> Bounds<'a> {
             DType::F16 => f64::from(half::f16::EPSILON),
             DType::F32 | DType::I32 => f64::from(f32::EPSILON),
         };
-        Bounds { recipe, steps: recipe.steps().collect(), operands, epsilon }
+        Bounds { recipe, steps: recipe.steps().collect(), operands, epsilon, products: None }
+    }
+
+    /// The same for asking for every element.
+    pub(crate) fn whole(recipe: &'a Fused, operands: &'a Operands) -> Bounds<'a> {
+        let product = recipe.product().and_then(|Product { depth, lhs_transposed, rhs_transposed }| {
+            let stored = |transposed: bool| Operand { transposed, shared: false };
+            let (lhs, rhs) = (stored(lhs_transposed), stored(rhs_transposed));
+            Matmul::batched(recipe.dtype, 1, recipe.outer(), recipe.inner(), depth, lhs, rhs).ok()
+        });
+        let products = product.map(|product| {
+            let products = crate::by_dtype!(recipe.dtype, T => Products::new::<T>(&product, operands));
+            (products, product_slack(&product, operands))
+        });
+        Bounds { products, ..Bounds::new(recipe, operands) }
     }
 
     fn operand(&self, place: usize, at: u64) -> f64 {
@@ -72,7 +91,7 @@ impl<'a> Bounds<'a> {
         let (rows, columns) = (self.recipe.outer(), self.recipe.inner());
         let each = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
         let Some((op, over)) = self.recipe.end() else {
-            return each.map(|(row, column)| finite(self.element(row, column).1)).collect();
+            return each.map(|(row, column)| self.element(row, column).1 as f32).collect();
         };
         let mut parts = vec![Part::default(); self.recipe.out_len() as usize];
         for (row, column) in each {
@@ -85,13 +104,17 @@ impl<'a> Bounds<'a> {
                 part.add(self.element(row, column));
             }
         }
-        parts.iter().map(|part| finite(part.slack(op))).collect()
+        parts.iter().map(|part| part.slack(op) as f32).collect()
     }
 
     fn product(&self, row: u64, column: u64) -> Bounded {
         let Some(Product { depth, lhs_transposed, rhs_transposed }) = self.recipe.product() else {
             return (f64::NAN, 0.0);
         };
+        if let Some((Products(all), slack)) = &self.products {
+            let value = all.get((row * self.recipe.inner() + column) as usize).copied().unwrap_or(f64::NAN);
+            return (value, if value.is_nan() { value } else { *slack });
+        }
         let (mut sum, mut size) = (0.0, 0.0);
         for p in 0..depth {
             let lhs = if lhs_transposed { p * self.recipe.outer() + row } else { row * depth + p };
@@ -113,6 +136,7 @@ impl<'a> Bounds<'a> {
 
     fn unary(&self, op: UnaryOp, (a, slack): Bounded) -> Bounded {
         let (value, passed_on) = match op {
+            _ if slack == f64::INFINITY => return (a, slack),
             UnaryOp::Neg => return (-a, slack),
             UnaryOp::Abs => return (a.abs(), slack),
             UnaryOp::Relu => return (if a < 0.0 { 0.0 } else { a }, slack),
@@ -129,12 +153,13 @@ impl<'a> Bounds<'a> {
                 (0.5 * a * (1.0 + inner.tanh()), GELU_SLOPE * slack + a.abs())
             }
         };
-        (value, passed_on + value.abs())
+        (value, rounded(passed_on, value))
     }
 
     fn binary(&self, op: BinaryOp, left: Bounded, right: Bounded) -> Bounded {
         let ((a, of_a), (b, of_b)) = (left, right);
         let (value, passed_on) = match op {
+            _ if of_a == f64::INFINITY || of_b == f64::INFINITY => return (a, f64::INFINITY),
             BinaryOp::Add => (a + b, of_a + of_b),
             BinaryOp::Sub => (a - b, of_a + of_b),
             BinaryOp::Mul => (a * b, a.abs() * of_b + b.abs() * of_a),
@@ -148,13 +173,14 @@ impl<'a> Bounds<'a> {
                 (value, value.abs() * (of_base + of_power))
             }
         };
-        (value, passed_on + value.abs())
+        (value, rounded(passed_on, value))
     }
 }
 
-/// A slack to compare with; where there is none, anything goes.
-fn finite(slack: f64) -> f32 {
-    if slack.is_nan() { f32::INFINITY } else { slack as f32 }
+/// The slack of a step, its own rounding included. Nothing is known of what has an infinite one; what is not a number by its operands
+/// alone has none.
+fn rounded(passed_on: f64, value: f64) -> f64 {
+    if passed_on == f64::INFINITY { passed_on } else { passed_on + value.abs() }
 }
 
 /// What is reduced to one element.
@@ -179,7 +205,7 @@ impl Part {
         self.count += 1.0;
         self.size += value.abs();
         self.slack += slack;
-        self.largest = self.largest.max(if slack.is_nan() { f64::INFINITY } else { slack });
+        self.largest = if slack.is_nan() { slack } else { self.largest.max(slack) };
         self.product *= value;
         self.relative += if slack == 0.0 { 0.0 } else { slack / value.abs() };
     }

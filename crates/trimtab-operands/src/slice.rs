@@ -4,6 +4,9 @@ use half::f16;
 use std::ops::Range;
 use trimtab_core::DType;
 
+/// An integer no kernel produces from the operands made here.
+const POISON: i32 = i32::MIN + 77;
+
 /// An input of some element type; `None` where the operation has no such operand.
 #[derive(Clone, Copy, Debug)]
 pub enum Slice<'a> {
@@ -342,8 +345,21 @@ impl Data {
     /// Overwrites everything with values no kernel produces here, so that an output that was not written shows.
     pub fn poison(&mut self) {
         match self {
-            Data::I32(data) => data.fill(i32::MIN + 77),
+            Data::I32(data) => data.fill(POISON),
             data => each!(data, Data(data) => data.fill(Element::from_f64(f64::NAN)), ()),
+        }
+    }
+
+    /// The same for some elements.
+    pub(crate) fn poison_at(&mut self, places: &[usize]) {
+        fn each<T: Copy>(data: &mut [T], places: &[usize], poison: T) {
+            places
+                .iter()
+                .for_each(|&place| data.get_mut(place).into_iter().for_each(|value| *value = poison));
+        }
+        match self {
+            Data::I32(data) => each(data, places, POISON),
+            data => each!(data, Data(data) => each(data, places, Element::from_f64(f64::NAN)), ()),
         }
     }
 

@@ -7,22 +7,36 @@ const FIRST_SIZE: u64 = 67;
 /// Factor between one stand-in and the next.
 const GROWTH: u64 = 5;
 
-/// Ever larger problems of the same sort, the last of which is the problem itself.
-pub fn stand_ins(problem: &Problem) -> impl Iterator<Item = Problem> + '_ {
+/// Ever larger problems of the same sort, the last of which is the problem itself. Of every size two: one whose sizes leave the
+/// remainders that the problem's leave, because settings may ask for multiples, and one whose sizes leave some.
+pub(crate) fn stand_ins(problem: &Problem) -> impl Iterator<Item = Problem> + '_ {
     let mut cap = Some(FIRST_SIZE);
-    std::iter::from_fn(move || {
+    let pairs = std::iter::from_fn(move || {
         let size = cap?;
-        let smaller = shrink(problem, size).unwrap_or(*problem);
-        cap = if smaller == *problem { None } else { size.checked_mul(GROWTH) };
-        Some(smaller)
-    })
+        let [alike, odd] = [alike, u64::min as fn(u64, u64) -> u64]
+            .map(|cut| shrink(problem, size, cut).unwrap_or(*problem));
+        cap = if odd == *problem { None } else { size.checked_mul(GROWTH) };
+        Some([Some(alike), Some(odd).filter(|odd| *odd != alike)])
+    });
+    pairs.flatten().flatten()
 }
 
-fn shrink(problem: &Problem, cap: u64) -> Option<Problem> {
+/// A size at most as large as the cap that leaves the same remainders by powers of two.
+fn alike(size: u64, cap: u64) -> u64 {
+    let half = 1 << (cap.max(2).ilog2() - 1);
+    match size % half {
+        _ if size <= cap => size,
+        0 => 2 * half,
+        rest => half + rest,
+    }
+}
+
+/// The problem with its sizes cut off at a cap.
+fn shrink(problem: &Problem, cap: u64, cut: fn(u64, u64) -> u64) -> Option<Problem> {
     let few = cap.div_ceil(FIRST_SIZE) + 2;
     match problem {
         Problem::Matmul(p) => {
-            let (m, n, k) = (p.m.min(cap), p.n.min(cap), p.k.min(cap));
+            let (m, n, k) = (cut(p.m, cap), cut(p.n, cap), cut(p.k, cap));
             Matmul::batched(p.dtype, p.batch.min(few), m, n, k, p.lhs, p.rhs).ok().map(Problem::from)
         }
         Problem::Elementwise(p) => {
@@ -30,7 +44,7 @@ fn shrink(problem: &Problem, cap: u64) -> Option<Problem> {
             let cap = if p.dims().len() == 1 { cap.saturating_mul(cap) } else { cap };
             let shape = |varies: &dyn Fn(usize) -> bool| -> Vec<u64> {
                 let sizes = p.dims().iter().enumerate();
-                sizes.map(|(axis, &size)| if varies(axis) { size.min(cap) } else { 1 }).collect()
+                sizes.map(|(axis, &size)| if varies(axis) { cut(size, cap) } else { 1 }).collect()
             };
             let lhs = shape(&|axis| p.lhs_varies(axis));
             match p.op {
@@ -43,19 +57,20 @@ fn shrink(problem: &Problem, cap: u64) -> Option<Problem> {
             .map(Problem::from)
         }
         Problem::Reduce(p) => {
-            let shape = [p.outer.min(few), p.len.min(cap.saturating_mul(cap)), p.inner.min(cap)];
+            let long = if p.inner == 1 { cap.saturating_mul(cap) } else { cap };
+            let shape = [cut(p.outer, 2 * few), cut(p.len, long), cut(p.inner, cap)];
             Reduce::new(p.op, p.dtype, &shape, Some(1)).ok().map(Problem::from)
         }
         Problem::Transpose(p) => {
-            let shape: Vec<u64> = p.dims().iter().map(|&size| size.min(cap)).collect();
+            let shape: Vec<u64> = p.dims().iter().map(|&size| cut(size, cap)).collect();
             let permutation: Vec<usize> = p.permutation().iter().map(|&axis| usize::from(axis)).collect();
             Transpose::new(p.dtype, &shape, &permutation).ok().map(Problem::from)
         }
         Problem::Fused(p) => {
             let cap = if p.outer() == 1 { cap.saturating_mul(cap) } else { cap };
             let inputs: Vec<_> = (0..p.inputs()).map(|input| p.varies(input)).collect();
-            let product = p.product().map(|product| Product { depth: product.depth.min(cap), ..product });
-            let (steps, sizes) = (p.steps().collect::<Vec<_>>(), [p.outer().min(cap), p.inner().min(cap)]);
+            let product = p.product().map(|product| Product { depth: cut(product.depth, cap), ..product });
+            let (steps, sizes) = (p.steps().collect::<Vec<_>>(), [cut(p.outer(), cap), cut(p.inner(), cap)]);
             Fused::new(p.dtype, sizes, &steps, &inputs, product, p.end()).ok().map(Problem::from)
         }
         Problem::Custom(_) => None,
@@ -70,7 +85,7 @@ mod tests {
     fn stand_ins_grow_from_small_to_the_problem_itself() {
         let problem: Problem = "matmul:f32:9x2048x2048x1:n,t".parse().unwrap();
         let shown: Vec<String> = stand_ins(&problem).map(|p| p.to_string()).collect();
-        assert_eq!(shown.first().unwrap(), "matmul:f32:3x67x67x1:n,t");
+        assert_eq!(shown[..2], ["matmul:f32:3x64x64x1:n,t", "matmul:f32:3x67x67x1:n,t"]);
         assert_eq!(shown.last().unwrap(), &problem.to_string());
         for text in [
             "elementwise.add:f32:1000x1000,1x1000",
@@ -84,7 +99,20 @@ mod tests {
             let problem: Problem = text.parse().unwrap();
             let all: Vec<Problem> = stand_ins(&problem).collect();
             assert_eq!(all.last(), Some(&problem));
-            assert!(all.len() < 40 && all.iter().all(|p| p.operation() == problem.operation()));
+            assert!(all.len() < 80 && all.iter().all(|p| p.operation() == problem.operation()));
         }
+    }
+
+    #[test]
+    fn of_two_stand_ins_one_leaves_the_remainders_of_the_problem() {
+        for size in [1u64, 66, 68, 100, 1000, 1024, 1027, 4096, 100_000, 1_000_003] {
+            for cap in [67, 335, 4489] {
+                let small = alike(size, cap);
+                assert!(small <= cap.min(size) && (small == size || small % 16 == size % 16), "{size} {cap}");
+            }
+        }
+        let problem: Problem = "elementwise.add:f32:100000".parse().unwrap();
+        let shown: Vec<String> = stand_ins(&problem).take(2).map(|p| p.to_string()).collect();
+        assert_eq!(shown, ["elementwise.add:f32:3744", "elementwise.add:f32:4489"]);
     }
 }

@@ -1,15 +1,15 @@
 //! Measuring one problem on a GPU: operands of its own on the device, every rival checked before it is timed.
 
 use crate::device::GpuDevice;
-use crate::engine::{Engine, GRACE, Trouble, status_error};
+use crate::engine::{Engine, GRACE, Own, Trouble, status_error};
 use crate::memory::GpuBuffer;
 use crate::open::lock;
 use crate::prepare::Prepared;
 use crate::together::Ready;
 use crate::tolerance::tolerance;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use trimtab_core::{Bench, Failure, FailureKind, KernelId, LaunchError, Nanos, Point, Problem, Sample};
-use trimtab_operands::{Expected, Operands, making_takes};
+use trimtab_operands::{Exam, making_takes, small_stand_ins};
 use trimtab_tune::Stopwatch;
 
 /// The longest a driver may compile at the first dispatch; 2 s were seen.
@@ -44,11 +44,13 @@ pub(crate) fn preparation(engine: &Engine, problem: &Problem) -> Nanos {
 /// Operands in both memories.
 struct Bed {
     /// The processor's side holds the result read back.
-    operands: Operands,
-    expected: Expected,
+    exam: Exam,
     inputs: Vec<GpuBuffer>,
     out: GpuBuffer,
 }
+
+/// Buffers, by the steps of a program that use them.
+type Bound = Arc<[wgpu::BindGroup]>;
 
 /// A rival that gave the right result.
 struct Checked {
@@ -62,38 +64,97 @@ struct Checked {
 pub(crate) struct GpuBench<'a> {
     device: &'a GpuDevice,
     problem: Problem,
+    /// The problem, once it is timed.
     bed: Option<Bed>,
+    /// What rivals are checked on besides, by stand-in.
+    small: Vec<(Problem, Vec<Bed>)>,
     checked: Vec<Checked>,
 }
 
 impl<'a> GpuBench<'a> {
     pub(crate) fn new(device: &'a GpuDevice, problem: Problem) -> GpuBench<'a> {
-        GpuBench { device, problem, bed: None, checked: Vec::new() }
+        GpuBench { device, problem, bed: None, small: Vec::new(), checked: Vec::new() }
     }
 
-    fn make_bed(&self) -> Result<Bed, Failure> {
-        let operands = Operands::new(&self.problem);
-        let untried = |message: String| Failure::new(FailureKind::Untried, message);
-        let expected = Expected::new(self.device.reference.as_ref(), &self.problem, &operands)
-            .map_err(|message| untried(format!("no reference: {message}")))?;
-        let device = |error: LaunchError| untried(error.to_string());
-        let uploaded = operands.inputs.iter().map(|data| self.device.upload(data.slice().bytes()));
+    fn make_bed(&self, exam: Exam) -> Result<Bed, Failure> {
+        let device = |error: LaunchError| Failure::new(FailureKind::Untried, error.to_string());
+        let uploaded = exam.operands.inputs.iter().map(|data| self.device.upload(data.slice().bytes()));
         let inputs = uploaded.collect::<Result<_, _>>().map_err(device)?;
-        let out = self.device.allocate(operands.out.slice().bytes().len() as u64).map_err(device)?;
-        Ok(Bed { operands, expected, inputs, out })
+        let out = self.device.allocate(exam.operands.out.slice().bytes().len() as u64).map_err(device)?;
+        Ok(Bed { exam, inputs, out })
     }
 
-    /// A failure in the words of the planner.
-    fn failure(&self, trouble: Trouble, timeout: Nanos) -> Failure {
-        match trouble {
-            // Also of a device that is lost: the kernel that ran then must not be tried again.
-            Trouble::Refused(error) => Failure::new(FailureKind::Launch, error.to_string()),
-            Trouble::TimedOut => Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")),
-            Trouble::Busy => Failure::new(
-                FailureKind::Untried,
-                format!("the device is still busy with a kernel that took too long; waited {GRACE}"),
-            ),
+    /// Waits until nobody else uses the device.
+    fn alone(&self, timeout: Nanos) -> Result<MutexGuard<'a, ()>, Failure> {
+        let (device, untried) = (self.device, |message: String| Failure::new(FailureKind::Untried, message));
+        let engine = &device.engine;
+        let open = engine.open().map_err(|error| untried(error.to_string()))?;
+        if let Some(lost) = open.lost() {
+            return Err(untried(lost));
         }
+        engine.transfers().map_err(|error| untried(error.to_string()))?;
+        let alone = lock(&engine.measuring);
+        engine.idle(open).map_err(|trouble| failure(trouble.into(), timeout))?;
+        Ok(alone)
+    }
+
+    fn prepare(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Result<Arc<Prepared>, Failure> {
+        let prepared = self.device.prepare(kernel, problem, point);
+        prepared.map_err(|refused| Failure::new(refused.kind, refused.error.to_string()))
+    }
+
+    /// Compares a kernel's results on a stand-in with the reference's.
+    pub(crate) fn check(
+        &mut self,
+        kernel: KernelId,
+        stand_in: &Problem,
+        point: &Point,
+        timeout: Nanos,
+    ) -> Result<(), Failure> {
+        let alone = self.alone(timeout)?;
+        self.check_alone(&alone, kernel, stand_in, point, timeout)
+    }
+
+    fn check_alone(
+        &mut self,
+        _: &MutexGuard<'_, ()>,
+        kernel: KernelId,
+        stand_in: &Problem,
+        point: &Point,
+        timeout: Nanos,
+    ) -> Result<(), Failure> {
+        let prepared = self.prepare(kernel, stand_in, point)?;
+        if !self.small.iter().any(|(problem, _)| problem == stand_in) {
+            let exams = Exam::all(self.device.reference.as_ref(), stand_in)?;
+            let beds = exams.into_iter().map(|exam| self.make_bed(exam)).collect::<Result<_, _>>()?;
+            self.small.push((*stand_in, beds));
+        }
+        let engine = &self.device.engine;
+        let beds = self.small.iter_mut().find(|(problem, _)| problem == stand_in);
+        let mut beds = beds.into_iter().flat_map(|(_, beds)| beds);
+        beds.try_for_each(|bed| {
+            let own = engine.own(&prepared)?;
+            let bound = bed.bind(engine, &prepared, &own)?;
+            engine.compile(&prepared, &bound, LONGEST_COMPILE)?;
+            bed.examine(engine, &prepared, timeout).map(drop)
+        })
+        .map_err(|stopped| failure(stopped, timeout))
+    }
+}
+
+/// What stopped a run, in the words of the planner.
+fn failure(stopped: Stopped, timeout: Nanos) -> Failure {
+    match stopped {
+        Stopped::Wrong(wrong) => wrong,
+        // Also of a device that is lost: the kernel that ran then must not be tried again.
+        Stopped::Trouble(Trouble::Refused(error)) => Failure::new(FailureKind::Launch, error.to_string()),
+        Stopped::Trouble(Trouble::TimedOut) => {
+            Failure::new(FailureKind::TimedOut, format!("no result within {timeout}"))
+        }
+        Stopped::Trouble(Trouble::Busy) => Failure::new(
+            FailureKind::Untried,
+            format!("the device is still busy with a kernel that took too long; waited {GRACE}"),
+        ),
     }
 }
 
@@ -105,29 +166,43 @@ impl Bench for GpuBench<'_> {
         iterations: u32,
         timeout: Nanos,
     ) -> Result<Sample, Failure> {
-        let engine = &self.device.engine;
-        let untried = |error: LaunchError| Failure::new(FailureKind::Untried, error.to_string());
-        let open = engine.open().map_err(untried)?;
-        if let Some(lost) = open.lost() {
-            return Err(Failure::new(FailureKind::Untried, lost));
-        }
-        engine.transfers().map_err(untried)?;
-        let _alone = lock(&engine.measuring);
-        engine.idle(open).map_err(|trouble| self.failure(trouble, timeout))?;
-        let bed = match self.bed.take() {
+        let (device, problem) = (self.device, self.problem);
+        let engine = &device.engine;
+        let alone = self.alone(timeout)?;
+        let mut bed = match self.bed.take() {
             Some(bed) => bed,
-            None => self.make_bed()?,
+            None => self.make_bed(Exam::new(device.reference.as_ref(), &problem)?)?,
         };
-        let bed = self.bed.insert(bed);
-        let prepared = self.device.prepare(kernel, &self.problem, point);
-        let prepared = prepared.map_err(|refused| Failure::new(refused.kind, refused.error.to_string()))?;
+        let stopped = |stopped: Stopped| failure(stopped, timeout);
         let known = self.checked.iter().position(|known| (known.kernel, known.point) == (kernel, *point));
-        let each = known.map(|at| self.checked[at].each);
-        let outcome = run(engine, &self.problem, &prepared, bed, each, iterations, timeout);
-        let sample = outcome.map_err(|stopped| match stopped {
-            Stopped::Trouble(trouble) => self.failure(trouble, timeout),
-            Stopped::Wrong(message) => Failure::new(FailureKind::Wrong, message),
-        })?;
+        let outcome = self.prepare(kernel, &problem, point).and_then(|prepared| {
+            let own = engine.own(&prepared).map_err(|error| stopped(error.into()))?;
+            let bound = bed.bind(engine, &prepared, &own).map_err(stopped)?;
+            let Some(at) = known else {
+                // Drivers may compile at the first dispatch. Without work to do, that is all the first one takes.
+                let compile = || {
+                    engine
+                        .compile(&prepared, &bound, LONGEST_COMPILE)
+                        .map_err(|trouble| stopped(trouble.into()))
+                };
+                let excess = compile()?.saturating_sub(compile()?);
+                let compiled_in = prepared.built_in().map(|built| Nanos(built.0 + excess.0));
+                let each = bed.examine(engine, &prepared, timeout).map_err(stopped)?;
+                let takes = &|stand_in: &Problem| preparation(engine, stand_in);
+                if let Some(stand_in) = small_stand_ins(device, kernel, &problem, point, takes).first() {
+                    self.check_alone(&alone, kernel, stand_in, point, timeout)?;
+                }
+                // A kernel may be right the first time only.
+                engine.poison(&bed.out, problem.dtype()).map_err(|error| stopped(error.into()))?;
+                let sample = time(engine, &prepared, &bound, each, iterations, timeout).map_err(stopped)?;
+                bed.read(engine).map_err(stopped)?;
+                bed.exam.check_again(Some(tolerance(&problem)))?;
+                return Ok(Sample { compiled_in, ..sample });
+            };
+            time(engine, &prepared, &bound, self.checked[at].each, iterations, timeout).map_err(stopped)
+        });
+        self.bed = Some(bed);
+        let sample = outcome?;
         let each = Nanos(sample.ns() as u64);
         match known {
             Some(at) => self.checked[at].each = each,
@@ -139,7 +214,7 @@ impl Bench for GpuBench<'_> {
 
 enum Stopped {
     Trouble(Trouble),
-    Wrong(String),
+    Wrong(Failure),
 }
 
 impl<T: Into<Trouble>> From<T> for Stopped {
@@ -148,42 +223,45 @@ impl<T: Into<Trouble>> From<T> for Stopped {
     }
 }
 
-/// Checks the rival unless it is known how long it takes, then times it.
-fn run(
-    engine: &Arc<Engine>,
-    problem: &Problem,
-    prepared: &Arc<Prepared>,
-    bed: &mut Bed,
-    known: Option<Nanos>,
+impl Bed {
+    fn bind(&self, engine: &Engine, prepared: &Prepared, own: &Own) -> Result<Bound, Stopped> {
+        let inputs: Vec<&GpuBuffer> = self.inputs.iter().collect();
+        Ok(prepared.bind(engine.open()?, &own.with(&inputs, &self.out))?)
+    }
+
+    fn read(&mut self, engine: &Engine) -> Result<(), Stopped> {
+        Ok(engine.read_by(engine.path(), &self.out, self.exam.operands.out.slice_mut().into_bytes())?)
+    }
+
+    /// Runs a program once and compares what it wrote; how long it took.
+    fn examine(
+        &mut self,
+        engine: &Arc<Engine>,
+        prepared: &Arc<Prepared>,
+        timeout: Nanos,
+    ) -> Result<Nanos, Stopped> {
+        let problem = self.exam.problem;
+        engine.poison(&self.out, problem.dtype())?;
+        let watch = Stopwatch::start();
+        let inputs = self.inputs.iter().collect();
+        let launch = Ready { prepared: Arc::clone(prepared), inputs, out: &self.out };
+        let (statuses, _) = engine.run(&[launch], None, true, None, timeout, engine.path())?;
+        let each = watch.elapsed();
+        statuses.into_iter().try_for_each(|status| status_error(status, &problem))?;
+        self.read(engine)?;
+        self.exam.check(Some(tolerance(&problem))).map_err(Stopped::Wrong)?;
+        Ok(each)
+    }
+}
+
+fn time(
+    engine: &Engine,
+    prepared: &Prepared,
+    bound: &[wgpu::BindGroup],
+    each: Nanos,
     iterations: u32,
     timeout: Nanos,
 ) -> Result<Sample, Stopped> {
-    let open = engine.open()?;
-    let own = engine.own(prepared)?;
-    let inputs: Vec<&GpuBuffer> = bed.inputs.iter().collect();
-    let groups = prepared.bind(open, &own.with(&inputs, &bed.out))?;
-    let mut compiled_in = None;
-    let each = match known {
-        Some(each) => each,
-        None => {
-            // Drivers may compile at the first dispatch. Without work to do, that is all the first one takes.
-            let first = engine.compile(prepared, &groups, LONGEST_COMPILE)?;
-            let second = engine.compile(prepared, &groups, LONGEST_COMPILE)?;
-            let excess = first.saturating_sub(second);
-            compiled_in = prepared.built_in().map(|built| Nanos(built.0 + excess.0));
-            engine.poison(&bed.out, problem.dtype())?;
-            let watch = Stopwatch::start();
-            let launch = Ready { prepared: Arc::clone(prepared), inputs: inputs.clone(), out: &bed.out };
-            let (statuses, _) = engine.run(&[launch], None, true, None, timeout, engine.path())?;
-            let each = watch.elapsed();
-            statuses.into_iter().try_for_each(|status| status_error(status, problem))?;
-            engine.read_by(engine.path(), &bed.out, bed.operands.out.slice_mut().into_bytes())?;
-            bed.expected
-                .check_within(problem, &bed.operands.out, tolerance(problem))
-                .map_err(Stopped::Wrong)?;
-            each
-        }
-    };
-    let (ran, iterations) = engine.long_batch(prepared, &groups, iterations, each, timeout)?;
-    Ok(Sample { elapsed: ran.time(), iterations, interference: None, energy_uj: None, compiled_in })
+    let (ran, iterations) = engine.long_batch(prepared, bound, iterations, each, timeout)?;
+    Ok(Sample { elapsed: ran.time(), iterations, interference: None, energy_uj: None, compiled_in: None })
 }

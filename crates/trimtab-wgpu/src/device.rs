@@ -16,7 +16,8 @@ use trimtab_core::{
     LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, Work,
 };
 use trimtab_operands::{
-    Batch, Buffer, Executor, HostLaunch, Launch, Reference, Slice, SliceMut, Wait, operand_name, stand_ins,
+    Batch, Buffer, Executor, HostLaunch, Launch, Reference, Slice, SliceMut, Wait, operand_name,
+    verify_on_stand_ins,
 };
 
 /// The most programs a device keeps ready.
@@ -300,22 +301,10 @@ impl Device for GpuDevice {
         point: &Point,
         timeout: Nanos,
     ) -> Result<(), Failure> {
-        // The smallest stand-in that the kernel takes; the last one is the problem itself.
-        let Some(stand_in) = stand_ins(problem).find(|stand_in| self.declines(kernel, stand_in).is_none())
-        else {
-            let reason = self.declines(kernel, problem).map_or_else(String::new, |reason| reason.to_string());
-            let kind =
-                if self.engine.refusal().is_some() { FailureKind::Untried } else { FailureKind::Launch };
-            return Err(Failure::new(kind, format!("the kernel declines the problem: {reason}")));
-        };
-        // A large problem without a smaller stand-in is not checked ahead: it would take the caller's time and memory.
-        let preparation = preparation(&self.engine, &stand_in);
-        if preparation > timeout {
-            let message =
-                format!("no small stand-in is taken, and checking {problem} takes about {preparation}");
-            return Err(Failure::new(FailureKind::Untried, message));
-        }
-        GpuBench::new(self, stand_in).run(kernel, point, 1, timeout).map(|_| ())
+        let takes = |stand_in: &Problem| preparation(&self.engine, stand_in);
+        let mut bench = GpuBench::new(self, *problem);
+        let check = &mut |stand_in: &Problem| bench.check(kernel, stand_in, point, timeout);
+        verify_on_stand_ins(self, (kernel, problem, point), timeout, &takes, check)
     }
 
     fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {

@@ -110,7 +110,7 @@ fn same_as_the_reference(text: &str, lhs: Data, rhs: Data) {
     let cpu = CpuDevice::new(CpuOptions { threads: None, blas: None, kernels: vec![] });
     let mut operands = Operands::new(&problem);
     operands.inputs = vec![lhs.clone(), rhs.clone()];
-    let Expected::All(expected) = Expected::new(&cpu, &problem, &operands).unwrap() else {
+    let Expected::All { values: expected, .. } = Expected::new(&cpu, &problem, &operands).unwrap() else {
         panic!("elementwise problems are compared whole")
     };
     let exact_zero = !problem_is_a_function(&problem);
