@@ -130,7 +130,7 @@ fn a_new_operation_is_planned_without_copying_at_every_size() {
 
 #[test]
 fn a_view_is_copied_once_also_where_it_is_turned_and_repeated_along_a_batch() {
-    let rt = builder().patience(Patience::Estimate).build().unwrap();
+    let rt = builder().device("cpu").patience(Patience::Estimate).build().unwrap();
     let side = 256;
     let whole = Tensor::from_fn(&[3, 1, side, 2 * side], |at| (at % 7) as f32).unwrap();
     let part = whole.slice(3, side..2 * side).unwrap();
