@@ -217,16 +217,21 @@ fn special(problem: &Problem, place: usize, numbers: Numbers, len: u64) -> Vec<S
         Some(DType::F64) => 1e-310,
         _ => 1e-6,
     };
+    // As it is written gelu is not a number there, in the limit zero: either will do.
+    let low = match problem {
+        Problem::Elementwise(p) if p.op == ElementwiseOp::Unary(UnaryOp::Gelu) => -0.0,
+        _ => -inf,
+    };
     let each = |first: usize, every: usize, of: &[f64]| vec![Special { first, every, of: of.to_vec() }];
     let one = |value: f64| each(len as usize / 2 % PATTERN, PATTERN, &[value]);
     match (problem, numbers) {
         (Problem::Elementwise(_) | Problem::Transpose(_), Numbers::Real) if place == 0 => {
-            each(7, 1021, &[nan, inf, -0.0, -inf])
+            each(7, 1021, &[nan, inf, -0.0, low])
         }
         (Problem::Elementwise(p), Numbers::Special) if place == 0 => {
             let divides = matches!(p.op, ElementwiseOp::Binary(BinaryOp::Div));
             let below = if divides || p.op.is_function() { 0.5 } else { below };
-            each(2, 5, &[nan, inf, -inf, 0.0, -0.0, below, -below])
+            each(2, 5, &[nan, inf, low, 0.0, -0.0, below, -below])
         }
         (Problem::Elementwise(_), Numbers::Special) => each(3, 7, &[nan, 0.0, 1.0]),
         (Problem::Transpose(_), Numbers::Special) => each(2, 5, &[nan, inf, -inf, -0.0, below, -below]),

@@ -393,7 +393,9 @@ impl Graph {
             for file in &uses.included {
                 // One that is not there does not compile either.
                 let text = fs::read_to_string(file).unwrap_or_default().replace("\r\n", "\n");
-                let text = text.parse::<TokenStream>().map_or(text, |parsed| tokens(&parsed).join(" "));
+                let text = text
+                    .parse::<TokenStream>()
+                    .map_or_else(|_| plain(&text), |parsed| tokens(&parsed).join(" "));
                 code.insert(format!("{} {text}", file.file_name().unwrap_or_default().display()));
                 files.insert(file.clone());
             }
@@ -421,4 +423,10 @@ fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
+}
+
+/// A part of a shader whose brackets another part closes: its words, without what follows `//`.
+fn plain(text: &str) -> String {
+    let words = text.lines().filter_map(|line| line.split("//").next()).flat_map(str::split_whitespace);
+    words.collect::<Vec<_>>().join(" ")
 }

@@ -13,13 +13,14 @@ use trimtab::core::{
     Basis, Bytes, DType, Decline, Device, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion,
     LaunchError, Nanos, Patience, Problem, UnaryOp, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu};
+use trimtab::cpu::{Args, Cpu, Element};
+use trimtab::operands::f16;
 use trimtab::plan::{Reason, Standing, TuneRequest};
 use trimtab::tune::{Rules, Stopwatch};
 use trimtab::{Axis, Builder, Runtime, Tensor};
 
-/// The problem user kernels compete in: our own kernels need tens of microseconds for it even with wide vectors.
-const PROBLEM: &str = "elementwise.gelu:f64:20000";
+/// The problem user kernels compete in: on the processor the reference does it, in hundreds of microseconds.
+const PROBLEM: &str = "elementwise.gelu:f16:20000";
 const LEN: usize = 20_000;
 
 /// Time enough to measure although other tests run beside; what the usual budget does is printed by `bench cold`.
@@ -37,8 +38,8 @@ fn problem() -> Problem {
     PROBLEM.parse().unwrap()
 }
 
-fn input() -> Tensor<f64> {
-    Tensor::from_fn(&[LEN], |index| (index % 97) as f64 / 16.0 - 3.0).unwrap()
+fn input() -> Tensor<f16> {
+    Tensor::from_fn(&[LEN], |index| f16::from_f64((index % 97) as f64 / 16.0 - 3.0)).unwrap()
 }
 
 fn gelu(x: f64) -> f64 {
@@ -46,10 +47,15 @@ fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + inner.tanh())
 }
 
-fn check(result: &Tensor<f64>) {
-    let expected = input().to_vec().into_iter().map(gelu);
-    let close = |(a, b): (f64, f64)| (a - b).abs() <= 1e-12;
+fn check(result: &Tensor<f16>) {
+    let expected = input().to_vec().into_iter().map(|x| gelu(x.to_f64()));
+    let close = |(a, b): (f16, f64)| (a.to_f64() - b).abs() <= 4e-3;
     assert!(result.to_vec().into_iter().zip(expected).all(close));
+}
+
+/// By their bits: not a number is the same as itself.
+fn bytes(values: &[f16]) -> &[u8] {
+    f16::erase(values).bytes()
 }
 
 fn spin(time: Nanos) {
@@ -72,12 +78,13 @@ struct Behaviour {
     starts: Arc<AtomicU32>,
 }
 
-/// A user's kernel for one function. It looks whether the answer is already there, so that repeated runs on the same
-/// operands, as in a race, cost it nothing but what its behaviour adds.
+/// A user's kernel for one function. It keeps operands and answer of the run before, so that repeated runs on the same operands, as in
+/// a race, cost it two copies and what its behaviour adds.
 struct Users {
     name: &'static str,
     version: &'static str,
     behaviour: Behaviour,
+    last: Mutex<(Vec<f16>, Vec<f16>)>,
 }
 
 impl Variant<Cpu> for Users {
@@ -94,17 +101,17 @@ impl Variant<Cpu> for Users {
         VariantClass::Custom
     }
     fn declines(&self, problem: &Elementwise, _: &DeviceFacts) -> Option<Decline> {
-        let mine = problem.op == ElementwiseOp::Unary(UnaryOp::Gelu) && problem.dtype == DType::F64;
-        (!mine).then(|| Decline::because("does gelu of f64 only"))
+        let mine = problem.op == ElementwiseOp::Unary(UnaryOp::Gelu) && problem.dtype == DType::F16;
+        (!mine).then(|| Decline::because("does gelu of f16 only"))
     }
     fn configs(&self, _: &Elementwise, _: &DeviceFacts) -> Vec<NoSettings> {
         vec![NoSettings {}]
     }
     fn work(&self, problem: &Elementwise, _: NoSettings, _: &DeviceFacts) -> Work {
-        Work { bytes: Bytes(16 * problem.out_len()), threads: 1, lanes: 1, ..Work::default() }
+        Work { bytes: Bytes(4 * problem.out_len()), threads: 1, lanes: 1, ..Work::default() }
     }
     fn launch(&self, problem: &Elementwise, _: NoSettings, args: Args<'_>) -> Result<(), LaunchError> {
-        let args = args.typed::<f64>([problem.lhs_len(), 0, problem.out_len()])?;
+        let args = args.typed::<f16>([problem.lhs_len(), 0, problem.out_len()])?;
         let behaviour = &self.behaviour;
         behaviour.starts.fetch_add(1, Ordering::Relaxed);
         if behaviour.fails.load(Ordering::Relaxed) {
@@ -114,20 +121,20 @@ impl Variant<Cpu> for Users {
             let _ = wait.lock().unwrap().recv_timeout(*time);
         }
         spin(behaviour.spins);
-        // As close as another kernel may have left it.
-        let there = |place: usize| (args.out[place] - gelu(args.lhs[place])).abs() <= 1e-12;
-        if !(there(0) && there(args.out.len() / 2) && there(args.out.len() - 1)) {
-            args.out.iter_mut().zip(args.lhs).for_each(|(out, &x)| *out = gelu(x));
+        let mut last = self.last.lock().unwrap();
+        if bytes(&last.0) != bytes(args.lhs) {
+            *last = (args.lhs.to_vec(), args.lhs.iter().map(|x| f16::from_f64(gelu(x.to_f64()))).collect());
         }
+        args.out.copy_from_slice(&last.1);
         if behaviour.lies {
-            args.out[LEN.min(args.out.len()) / 3] += 0.5;
+            args.out[LEN.min(args.out.len()) / 3] = f16::from_f64(77.0);
         }
         Ok(())
     }
 }
 
 fn users(name: &'static str, behaviour: &Behaviour) -> Users {
-    Users { name, version: "1", behaviour: behaviour.clone() }
+    Users { name, version: "1", behaviour: behaviour.clone(), last: Mutex::default() }
 }
 
 fn takes(spins: Nanos) -> Behaviour {
@@ -369,7 +376,7 @@ fn a_new_version_of_a_kernel_forgets_only_that_kernel() {
         assert_ne!(chosen(&rt, &problem()), "user.mended");
     }
     let mended = Behaviour::default();
-    let second = || Users { name: "user.mended", version: "2", behaviour: mended.clone() };
+    let second = || Users { version: "2", ..users("user.mended", &mended) };
     {
         let rt = in_dir(&dir).kernel(second()).build().unwrap();
         // Before anything runs: ours are known as measured, the new version is not held to the old one's lie.
@@ -378,7 +385,7 @@ fn a_new_version_of_a_kernel_forgets_only_that_kernel() {
         for rival in &before.rivals {
             match &*rival.name {
                 "user.mended" => assert!(!measured(rival.estimate().unwrap().basis)),
-                "cpu.elementwise.reference" | "cpu.elementwise.vector" => {
+                "cpu.elementwise.reference" => {
                     let points = before.rivals.iter().filter(|other| other.name == rival.name);
                     let known =
                         |other: &trimtab::plan::Rival| other.estimate().is_some_and(|e| measured(e.basis));
@@ -439,14 +446,15 @@ fn an_import_counts_from_the_next_call_on_and_forgetting_undoes_it() {
     let rt =
         builder().patience(Patience::Off).kernel(users("user.gelu", &Behaviour::default())).build().unwrap();
     rt.gelu(&input()).unwrap();
-    assert_ne!(chosen(&rt, &problem()), "user.gelu");
+    let reason = || rt.explain(&problem()).unwrap().reason;
+    assert_eq!(reason(), Reason::DefaultOrder);
     rt.import(&facts, false).unwrap();
-    assert_ne!(chosen(&rt, &problem()), "user.gelu", "a dry run changes nothing");
+    assert_eq!(reason(), Reason::DefaultOrder, "a dry run changes nothing");
     assert!(rt.import(&facts, true).unwrap().new > 0);
-    assert_eq!(chosen(&rt, &problem()), "user.gelu");
+    assert_eq!((reason(), chosen(&rt, &problem()).as_str()), (Reason::Remembered, "user.gelu"));
     check(&rt.gelu(&input()).unwrap());
     assert!(rt.forget(&trimtab::wisdom::Filter::everything()) > 0);
-    assert_ne!(chosen(&rt, &problem()), "user.gelu");
+    assert_eq!(reason(), Reason::DefaultOrder);
 }
 
 #[test]
