@@ -30,6 +30,9 @@ const MOST_OPTIMISM: f64 = 4.0;
 /// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
 const MAX_FAILED: usize = 4096;
 
+/// The word for a failure that may have been an accident; versions before this one keep it and do not use it.
+const SUSPECT: &str = "suspect";
+
 /// How far estimating may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
@@ -510,11 +513,11 @@ pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
 
 /// The condition under which a first time-out is remembered: the machine may have been busy, so it bars nobody.
 pub(crate) fn suspect() -> Condition {
-    Condition::from("suspect")
+    Condition::from(SUSPECT)
 }
 
 fn is_suspect(fact: &Fact) -> bool {
-    fact.key.condition.name() == "suspect"
+    fact.key.condition.name() == SUSPECT
 }
 
 /// Whether another process saw a rival time out on this problem, and nobody timed it since.

@@ -115,10 +115,20 @@ pub(crate) fn with_intent<R>(
     if !is_foreign(rival.class) && !in_a_driver(device) {
         return run();
     }
+    noted(wisdom, device, (&rival.name, &rival.version.0, &rival.point_name), run)
+}
+
+/// Runs a kernel, its name, version and point written down before and crossed out after.
+fn noted<R>(
+    wisdom: &Wisdom,
+    device: &dyn Device,
+    (name, version, point): (&str, &str, &str),
+    run: impl FnOnce() -> R,
+) -> R {
     let fingerprint = &device.facts().fingerprint.0;
-    wisdom.intend(fingerprint, &rival.name, &rival.version.0, &rival.point_name);
+    wisdom.intend(fingerprint, name, version, point);
     let outcome = run();
-    wisdom.done(fingerprint, &rival.name, &rival.version.0, &rival.point_name);
+    wisdom.done(fingerprint, name, version, point);
     outcome
 }
 
@@ -132,11 +142,7 @@ impl Planner {
             return run();
         }
         let point = device.space(plan.kernel, problem).name(&plan.point);
-        let fingerprint = &device.facts().fingerprint.0;
-        self.wisdom().intend(fingerprint, &info.name, &info.version.0, &point);
-        let outcome = run();
-        self.wisdom().done(fingerprint, &info.name, &info.version.0, &point);
-        outcome
+        noted(self.wisdom(), device.as_ref(), (&info.name, &info.version.0, &point), run)
     }
 }
 
@@ -168,14 +174,11 @@ impl Guarded<'_> {
         let Some(info) = self.device.kernels().get(kernel.0 as usize) else {
             return self.bench.run(kernel, point, iterations, timeout);
         };
-        let fingerprint = &self.device.facts().fingerprint.0;
         let axes = self.axes.entry(kernel).or_insert_with(|| {
             Space::new(self.device.space(kernel, &self.problem).axes().to_vec(), Vec::new())
         });
         let name = axes.name(point);
-        self.wisdom.intend(fingerprint, &info.name, &info.version.0, &name);
-        let outcome = self.bench.run(kernel, point, iterations, timeout);
-        self.wisdom.done(fingerprint, &info.name, &info.version.0, &name);
-        outcome
+        let run = || self.bench.run(kernel, point, iterations, timeout);
+        noted(self.wisdom, self.device, (&info.name, &info.version.0, &name), run)
     }
 }

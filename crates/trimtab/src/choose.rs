@@ -14,7 +14,7 @@ use trimtab_core::{
     Condition, Custom, Device, Failure, FailureKind, KernelId, KernelInfo, KernelVersion, Nanos, Operation,
     Point, Problem, Space, VariantClass, panic_message,
 };
-use trimtab_plan::{Decision, Plan, Reason, TermsId};
+use trimtab_plan::{Decision, Plan, Reason, Standing, TermsId};
 use trimtab_tune::Stopwatch;
 use trimtab_wisdom::{FactKey, Outcome, Stats};
 
@@ -211,6 +211,20 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
 
     /// What a race just told of each option, if it leaves open which is the fastest.
     fn unmeasured(&self, problem: &Problem) -> Option<Trials> {
+        let (mut trials, reason) = self.told(problem)?;
+        // Who was given up takes longer than the fastest; without one, nobody knows how long.
+        let has_fastest = trials.fastest().is_some_and(|at| trials.0[at].trusted);
+        if reason == Reason::Remembered || (!trials.is_open() && has_fastest) {
+            return None;
+        }
+        for seen in trials.0.iter_mut().filter(|seen| seen.out.is_none() && !has_fastest) {
+            *seen = Seen::default();
+        }
+        Some(trials)
+    }
+
+    /// What the planner knows of each option, and why it chose.
+    fn told(&self, problem: &Problem) -> Option<(Trials, Reason)> {
         let failures = self.device.take_failures(problem);
         let decision = self.runtime.planner().decision(problem, self.terms)?;
         let of = |option: usize| {
@@ -225,23 +239,16 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
                 (_, Some((.., failure))) if failure.kind != FailureKind::Untried => {
                     Seen::out(failure.to_string())
                 }
+                // Who failed in an earlier race, or disagreed, is not tried on callers.
+                (None, None) => match rival.map(|rival| &rival.standing) {
+                    Some(Standing::Quarantined(why)) => Seen::out(why.clone()),
+                    _ => Seen::default(),
+                },
                 _ => Seen::default(),
             }
         };
-        let mut trials = Trials((0..self.device.ways.len()).map(of).collect());
-        let measured = |at: usize| trials.0[at].trusted;
-        // Who was given up takes longer than the fastest; without one, nobody knows how long.
-        if decision.reason == Reason::Remembered
-            || (!trials.is_open() && trials.fastest().is_some_and(measured))
-        {
-            return None;
-        }
-        if !trials.fastest().is_some_and(measured) {
-            for seen in trials.0.iter_mut().filter(|seen| seen.out.is_none()) {
-                *seen = Seen::default();
-            }
-        }
-        Some(trials)
+        let trials = Trials((0..self.device.ways.len()).map(of).collect());
+        Some((trials, decision.reason))
     }
 
     /// Lets calls find out which option is the fastest.
@@ -258,7 +265,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
         let answer = catch_unwind(AssertUnwindSafe(|| self.device.call(plan.kernel, input)));
         let option = plan.kernel.0 as usize;
         let known = |change: &dyn Fn(&mut Trials)| {
-            let mut trials = self.unmeasured(problem).unwrap_or_else(|| self.device.untried());
+            let mut trials = self.told(problem).map_or_else(|| self.device.untried(), |(trials, _)| trials);
             change(&mut trials);
             self.try_live(problem, trials);
         };
@@ -267,7 +274,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
                 if let Some(took) = watch.map(|watch| watch.elapsed()) {
                     planner.report(plan, took);
                     let is_late = took.0 > SLOWER * plan.expected.0.max(1) && plan.expected.0 > 0;
-                    let late = if is_late { self.device.late.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
+                    let late = if is_late { self.device.late.load(Ordering::Relaxed) + 1 } else { 0 };
                     self.device.late.store(late % LATE, Ordering::Relaxed);
                     if late >= LATE {
                         known(&|trials| trials.0[option] = Seen::raced(took.0 as f64, true));
