@@ -96,6 +96,9 @@ pub enum LaunchError {
     /// The settings are not this kernel's.
     #[error("point {0} is not a setting of this kernel")]
     Point(String),
+    /// An audit of the result found it wrong.
+    #[error("wrong result {0}")]
+    Wrong(String),
     /// The kernel said so itself.
     #[error("{0}")]
     Kernel(String),

@@ -2,6 +2,9 @@
 
 use crate::Bytes;
 
+/// The share of all cores that others may use before what is measured meanwhile is doubted.
+const OTHERS_SHARE: f64 = 0.15;
+
 /// A snapshot of the machine. Every field that could not be read is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
@@ -11,6 +14,8 @@ pub struct State {
     pub steal_share: Option<f64>,
     /// Share of time some task waited for a CPU in the last ten seconds (Linux pressure information).
     pub cpu_pressure: Option<f64>,
+    /// Cores' worth of work other processes and other guests of the hypervisor do, over the last tenth of a second or more.
+    pub others: Option<f64>,
     /// Memory that can be used without swapping.
     pub memory_free: Option<Bytes>,
     /// The hottest sensor, in degrees Celsius.
@@ -32,12 +37,16 @@ pub struct State {
 }
 
 impl State {
-    /// The condition under which a fact is learned: busy when more tasks want cores than there are, quiet otherwise.
+    /// The condition under which a fact is learned: busy when others use more than a share of all cores or, where nobody can
+    /// tell, when more tasks want cores than there are; quiet otherwise.
     pub fn condition(&self, cores: u32) -> Condition {
-        match self.load_1m {
-            Some(load) if load > 1.5 * f64::from(cores.max(1)) => Condition::Busy,
-            _ => Condition::Quiet,
-        }
+        let cores = f64::from(cores.max(1));
+        let busy = match (self.others, self.load_1m) {
+            (Some(others), _) => others > OTHERS_SHARE * cores,
+            (None, Some(load)) => load > 1.5 * cores,
+            (None, None) => false,
+        };
+        if busy { Condition::Busy } else { Condition::Quiet }
     }
 }
 
@@ -59,13 +68,17 @@ pub enum Condition {
     Chosen,
     /// Measured again because live calls took another time than before.
     Drifted,
+    /// A time-out that may have been an accident: it bars nobody.
+    Suspect,
+    /// How long a check of its result took, at the real size.
+    Checked,
     /// A word of another version of trimtab: kept, not used.
     Other(Box<str>),
 }
 
 impl Condition {
     /// Every condition that has a meaning here.
-    pub const ALL: [Condition; 7] = [
+    pub const ALL: [Condition; 9] = [
         Condition::Quiet,
         Condition::Busy,
         Condition::Live,
@@ -73,6 +86,8 @@ impl Condition {
         Condition::Explored,
         Condition::Chosen,
         Condition::Drifted,
+        Condition::Suspect,
+        Condition::Checked,
     ];
 
     /// The word in wisdom.
@@ -85,6 +100,8 @@ impl Condition {
             Condition::Explored => "explored",
             Condition::Chosen => "chosen",
             Condition::Drifted => "drifted",
+            Condition::Suspect => "suspect",
+            Condition::Checked => "checked",
             Condition::Other(word) => word,
         }
     }

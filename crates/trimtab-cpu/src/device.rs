@@ -45,6 +45,7 @@ pub struct CpuDevice {
     rates: OnceLock<Rates>,
     root: PathBuf,
     energy_root: Option<PathBuf>,
+    others: probe::Others,
     abandoned: Arc<AtomicU32>,
     /// Held by every thread inside a library, so that the device is not dropped, and the process does not end, under it.
     inside_libraries: Arc<()>,
@@ -70,6 +71,7 @@ impl CpuDevice {
             pool: Pool::new(options.threads.map_or(facts.threads, |cap| cap.min(facts.threads))),
             facts,
             rates: OnceLock::new(),
+            others: probe::Others::watch(&root),
             root,
             energy_root,
             abandoned: Arc::new(AtomicU32::new(0)),
@@ -195,7 +197,7 @@ impl Device for CpuDevice {
     }
 
     fn state(&self) -> State {
-        probe::state(&self.root)
+        State { others: self.others.now(&self.root), ..probe::state(&self.root) }
     }
 
     fn kernels(&self) -> &[KernelInfo] {

@@ -303,7 +303,7 @@ impl WeightedRows {
 }
 
 /// Numbers nobody can foresee.
-fn chance() -> RandomNumbers {
+pub(crate) fn chance() -> RandomNumbers {
     RandomNumbers::new(RandomState::new().build_hasher().finish())
 }
 

@@ -2,6 +2,7 @@
 //! with the reference; and the trait of devices that compute on them. Nothing here computes an operation but what checking needs, or runs a thread.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod check;
 mod exam;
 mod executor;
@@ -10,6 +11,7 @@ mod slack;
 mod slice;
 mod standin;
 
+pub use audit::Audit;
 pub use check::{Expected, Reference, WeightedRows, tolerance};
 pub use exam::{Exam, small_stand_ins, verify_on_stand_ins};
 pub use executor::{

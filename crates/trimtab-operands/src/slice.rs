@@ -248,6 +248,11 @@ impl<'a> SliceMut<'a> {
         each!(self, SliceMut(slice) => dtype_of(slice))
     }
 
+    /// The same elements, to be read.
+    pub fn view(&self) -> Slice<'_> {
+        each!(self, SliceMut(slice) => Element::erase(slice))
+    }
+
     /// The elements as they lie in memory.
     pub fn into_bytes(self) -> &'a mut [u8] {
         each!(self, SliceMut(slice) => bytemuck::cast_slice_mut(slice))

@@ -3,9 +3,9 @@
 use crate::calibration::Calibration;
 use crate::devices::{Devices, Scope};
 use crate::event::Event;
-use crate::experience::{Effort, Experience, suspect, timed_out_before};
+use crate::experience::{Effort, Experience, timed_out_before};
 use crate::field;
-use crate::goal::{SearchGoal, satisfies};
+use crate::goal::SearchGoal;
 use crate::guard::with_intent;
 use crate::offload;
 use crate::plan::{Plan, Reason, Rival, Standing};
@@ -13,6 +13,7 @@ use crate::record::Decision;
 use crate::thresholds::Offload;
 use crate::why::Why;
 use rustc_hash::FxHashSet;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
 use trimtab_core::{
     Basis, Condition, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem,
@@ -62,6 +63,8 @@ pub(crate) struct Ask<'a> {
     pub goal: SearchGoal,
     /// The plan in force, if any.
     pub in_force: Option<Plan>,
+    /// In the background, where what an earlier decision left open is settled: how many decisions are being made that go first.
+    pub behind: Option<Arc<AtomicU32>>,
     /// Whether nothing may run: the record says what a call would begin with.
     pub dry: bool,
     pub rules: Rules,
@@ -116,7 +119,8 @@ impl Decider {
         deciding.rules();
         if !deciding.recall() {
             deciding.estimate();
-            if !deciding.predict() && !deciding.measure() {
+            let learned = deciding.ask.behind.is_none();
+            if !(deciding.recall_each() || learned && deciding.predict() || deciding.measure()) {
                 deciding.settle()?;
             }
             deciding.catch_up();
@@ -164,35 +168,13 @@ impl Decider {
         let devices = self.devices.within(&ask.scope);
         let recorded = devices.iter().all(|(_, device)| device.facts().habits.recorded);
         let budget = if recorded { Budget::recorded(ask.budget) } else { Budget::time(ask.budget) };
-        budget
+        let budget = budget
             .evaluations(ask.goal.evals.unwrap_or(u32::MAX))
-            .good_enough(ask.goal.good_enough.unwrap_or(0.0))
-    }
-
-    /// The rival a verdict names.
-    fn find(&self, rivals: &[Rival], verdict: &Verdict) -> Option<usize> {
-        let on = |rival: &Rival| {
-            let device = self.devices.get(rival.device);
-            verdict.on.is_empty() || device.is_some_and(|device| device.facts().fingerprint.0 == verdict.on)
-        };
-        rivals.iter().position(|rival| {
-            *rival.name == *verdict.kernel
-                && *rival.version.0 == *verdict.version
-                && *rival.point_name == *verdict.point
-                && on(rival)
-                && !rival.is_barred()
-        })
-    }
-
-    fn signature(&self, record: &Decision) -> u64 {
-        let Decision { scope, problem, rivals, .. } = record;
-        self.experience.signature(&self.devices, scope, &self.wisdom, problem, rivals)
-    }
-
-    /// What is remembered of the race for this.
-    pub(crate) fn verdict(&self, record: &Decision) -> Option<Verdict> {
-        let machine = self.devices.machine(&record.scope);
-        self.wisdom.verdict(&machine, &record.problem.to_string(), &record.terms.to_string())
+            .good_enough(ask.goal.good_enough.unwrap_or(0.0));
+        match &ask.behind {
+            Some(others) => budget.yielding_to(others),
+            None => budget,
+        }
     }
 
     /// Checks a rival on a small stand-in; one that fails is remembered as failed.
@@ -239,7 +221,7 @@ impl Decider {
                 self.experience.note_failure(problem, rival, failure);
                 let facts = self.wisdom.facts(&device.facts().fingerprint.0, &problem.to_string());
                 if !timed_out_before(&facts, rival, self.wisdom.origin()) {
-                    condition = suspect();
+                    condition = Condition::Suspect;
                 }
             }
             FailureKind::Untried => return,
@@ -247,26 +229,6 @@ impl Decider {
         }
         let outcome = Outcome::Failed { kind: failure.kind, message: failure.message.clone() };
         self.wisdom.record(fact_key(device.as_ref(), problem, rival, condition), outcome);
-    }
-
-    /// Writes the winner into wisdom. The set of rivals is that after the race: whoever failed in it is out, and challenges the
-    /// verdict when that is forgotten.
-    pub(crate) fn remember(&self, record: &Decision, session: Nanos) {
-        let Some(winner) = record.winner() else { return };
-        let on = self.devices.get(winner.device).filter(|_| !record.scope.is_alone());
-        self.wisdom.decide(Verdict {
-            device: self.devices.machine(&record.scope),
-            problem: record.problem.to_string(),
-            terms: record.terms.to_string(),
-            kernel: winner.name.to_string(),
-            version: winner.version.to_string(),
-            point: winner.point_name.clone(),
-            extent: record.ended_by.extent(record.complete, record.patience, session),
-            candidates: self.signature(record),
-            on: on.map_or_else(String::new, |device| device.facts().fingerprint.0.clone()),
-            origin: String::new(),
-            last_seen_ms: 0,
-        });
     }
 }
 
@@ -295,45 +257,6 @@ impl<'a> Deciding<'a> {
         Ok(Deciding::new(by, ask, record))
     }
 
-    /// Takes the winner of an earlier race, if it still counts: as long as the set of rivals is the same, in mode `off` as long as
-    /// it exists. Where nothing may run, what is in force or remembered is what there is.
-    fn recall(&mut self) -> bool {
-        let in_force = self.ask.in_force.and_then(|plan| find_plan(&self.record.rivals, &plan));
-        self.verdict = self.by.verdict(&self.record);
-        let remembered = self.verdict.as_ref().and_then(|verdict| self.by.find(&self.record.rivals, verdict));
-        let mut counts = None;
-        if let Some(verdict) = &self.verdict {
-            let same = remembered.is_some() && verdict.candidates == self.by.signature(&self.record);
-            let enough = same && satisfies(&verdict.extent, &self.ask);
-            counts = remembered.filter(|_| enough || self.ask.patience <= Patience::Estimate);
-            if !same {
-                self.record.apply(Event::Challenged { dry: self.ask.dry });
-            }
-        }
-        self.incumbent = if self.ask.dry { in_force.or(remembered) } else { remembered.or(in_force) };
-        let choice = if self.ask.dry { self.incumbent } else { counts };
-        let Some(rival) = choice.filter(|&choice| self.has_fact(choice)) else { return false };
-        self.record.apply(match &self.verdict {
-            Some(verdict) if remembered == Some(rival) => {
-                Event::Recalled { rival, extent: verdict.extent.clone() }
-            }
-            _ => Event::Settled { rival, reason: Reason::Estimated },
-        });
-        true
-    }
-
-    /// Looks up what is measured of one rival; the others stay unconsidered. Cheap: no model, no rates.
-    fn has_fact(&mut self, index: usize) -> bool {
-        let Decider { devices, wisdom, experience, .. } = self.by;
-        let Ask { problem, terms, scope, .. } = &self.ask;
-        let one = &mut self.record.rivals[index..=index];
-        if terms.constraints.latency_max.is_some() {
-            one[0].transfer = devices.transfer(scope, one[0].device, problem);
-        }
-        experience.estimate(devices, wisdom, problem, terms, one, Effort::Facts);
-        one[0].estimate().is_some()
-    }
-
     /// How far estimating may go.
     pub(crate) fn effort(&self) -> Effort {
         match (self.ask.patience, self.ask.accept_partial) {
@@ -353,6 +276,11 @@ impl<'a> Deciding<'a> {
     fn estimate(&mut self) {
         let devices = if self.measures() { 1 } else { self.order.len() };
         (0..devices).for_each(|turn| self.estimate_device(turn, self.effort()));
+        if !self.ask.dry {
+            for (what, failure) in self.by.experience.bans.take_back(&self.record.rivals) {
+                self.record.apply(Event::Retried { what, failure });
+            }
+        }
         if self.ask.patience > Patience::Off {
             // Rates and transfers are measured once per process at most: the machine's cost, not this problem's.
             self.budget = self.by.budget(&self.ask);
@@ -414,7 +342,9 @@ impl<'a> Deciding<'a> {
             // Nobody has an estimate: the first nobody knows anything against, if its check passes.
             let Some(best) = best(rivals, &optimism) else { return self.settle_default() };
             let choice = self.incumbent.filter(|&incumbent| self.keeps(incumbent, best)).unwrap_or(best);
-            if rivals[choice].is_measured() || self.verify(choice) {
+            // Of a user's kernel nobody knows whether its version tells that it was changed.
+            let trusted = rivals[choice].is_measured() && rivals[choice].class != VariantClass::Custom;
+            if trusted || self.verify(choice) {
                 if self.incumbent == Some(choice) && choice != best {
                     reason = Reason::KeptIncumbent;
                 }
@@ -501,7 +431,7 @@ pub(crate) fn fact_key(
     }
 }
 
-fn find_plan(rivals: &[Rival], plan: &Plan) -> Option<usize> {
+pub(crate) fn find_plan(rivals: &[Rival], plan: &Plan) -> Option<usize> {
     rivals.iter().position(|rival| {
         plan.runs(rival) && !matches!(rival.standing, Standing::Declined(_) | Standing::Overruled(_))
     })

@@ -17,6 +17,11 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
+    /// One device, its operands where they are.
+    pub(crate) fn alone(device: u16) -> Scope {
+        Scope { devices: vec![device], in_place: true }
+    }
+
     pub(crate) fn is_alone(&self) -> bool {
         self.devices.len() == 1
     }
@@ -62,7 +67,7 @@ impl Devices {
     pub(crate) fn scope(&self, on: Option<u16>) -> Scope {
         let usable = |at: &u16| self.usable.get(*at as usize).copied().unwrap_or(true);
         match on {
-            Some(at) => Scope { devices: vec![at], in_place: true },
+            Some(at) => Scope::alone(at),
             None => {
                 let devices = (0..self.own.len() as u16).filter(usable).collect();
                 Scope { devices, in_place: false }

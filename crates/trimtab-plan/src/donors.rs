@@ -43,7 +43,7 @@ fn donor(wisdom: &Wisdom, place: &MeasuredOn, kernel: &str) -> Donor {
 }
 
 fn donor_point(facts: &[Fact]) -> Option<DonorPoint> {
-    let time = match believed(facts)? {
+    let time = match believed(facts, None)? {
         Ok((estimate, _)) => Some(estimate.time.0 as f64),
         Err(_) => None,
     };

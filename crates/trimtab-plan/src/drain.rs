@@ -32,6 +32,9 @@ impl Inner {
             sums.entry(report.plan_id).and_modify(|sum| *sum = sum.merge(&one)).or_insert(one);
             reports.push(report);
         }
+        if !reports.is_empty() {
+            self.settling.called();
+        }
         if let Ok(keys) = self.live_keys.lock() {
             for (id, stats) in sums {
                 self.live_counts.ran(id, &stats);
@@ -109,6 +112,7 @@ impl Inner {
                 ..SearchGoal::default()
             },
             in_force: in_force.or_else(|| self.table.get_overflow(problem, terms)),
+            behind: None,
             dry: false,
             rules: settings.rules.clone(),
             progress,

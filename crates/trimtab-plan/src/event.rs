@@ -42,6 +42,10 @@ pub enum Event {
     Shortlisted { rivals: usize },
     /// Measure: rivals raced.
     Raced { device: String, rivals: usize, runs: u32, winner: Option<usize> },
+    /// Measure: others used a device, or the machine around it, meanwhile.
+    Busy { device: String },
+    /// Measure: one run of each was timed, which is no race.
+    FewRuns,
     /// Measure: the budget ended a race.
     BudgetEnded { budget_ns: u64 },
     /// Measure: the number of points asked for ended it.
@@ -54,6 +58,8 @@ pub enum Event {
     Untried { why: String },
     /// Measure, settle: a rival's check against the reference, or its run, failed.
     Failed { rival: usize, kernel: String, failure: String },
+    /// Estimate: what it did is long enough ago, so it is tried again.
+    Retried { what: String, failure: String },
     /// Settle: this one is chosen.
     Settled { rival: usize, reason: Reason },
     /// Settle: one that was not measured is expected to be clearly faster than those that were.
@@ -62,6 +68,8 @@ pub enum Event {
     Closed { spent_ns: u64, evaluations: u32, expected_loss: Option<f64> },
     /// Live calls will not try others: a first launch would build them in the caller's time.
     NotExplored,
+    /// Afterwards: the result agreed with the reference at the real size, in so many nanoseconds.
+    Checked { took_ns: u64 },
     /// Afterwards: how all rivals stand now was looked up.
     Surveyed,
     /// Live: the plan takes another time than before, and calls find out who is fastest now.
@@ -152,6 +160,9 @@ impl Event {
             | Event::Predicted { .. }
             | Event::Foreseen
             | Event::Measuring { .. }
+            | Event::Busy { .. }
+            | Event::FewRuns
+            | Event::Checked { .. }
             | Event::Raced { .. }
             | Event::EvalsEnded { .. }
             | Event::Settled { .. }
@@ -204,6 +215,11 @@ impl fmt::Display for Event {
             Event::BudgetEnded { budget_ns } => {
                 write!(f, "the budget of {} ended the race", Nanos(*budget_ns))
             }
+            Event::Busy { device } => write!(f, "the machine was busy while {device} was measured"),
+            Event::FewRuns => f.write_str("one run of each was timed"),
+            Event::Checked { took_ns } => {
+                write!(f, "its result was checked at this size in the background, in {}", Nanos(*took_ns))
+            }
             Event::EvalsEnded { evals } => write!(f, "no more than {evals} points were asked for"),
             Event::GoodEnough { share, .. } => {
                 write!(f, "good enough: {:.0} % of the roofline", share * 100.0)
@@ -221,6 +237,9 @@ impl fmt::Display for Event {
             Event::Untried { why } if why.is_empty() => f.write_str("some could not be tried now"),
             Event::Untried { why } => write!(f, "not tried now: {why}"),
             Event::Failed { kernel, failure, .. } => write!(f, "{kernel} is out: {failure}"),
+            Event::Retried { what, failure } => {
+                write!(f, "{what} is tried again after its cool-down; before: {failure}")
+            }
             Event::Settled { reason, .. } => reason.fmt(f),
             Event::PreferredUnmeasured { kernel, device, .. } => write!(
                 f,

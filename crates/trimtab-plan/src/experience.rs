@@ -1,5 +1,6 @@
 //! What is known about times: facts of this very problem, fits over other problems, the analytic prior.
 
+use crate::bans::{Bans, is_over};
 use crate::devices::{Devices, Scope};
 use crate::field;
 use crate::guard::Hanging;
@@ -19,8 +20,14 @@ const MAX_OBSERVATIONS: usize = 256;
 /// Conditions of facts in the order they are believed.
 const CONDITIONS: [Condition; 3] = [Condition::Quiet, Condition::Busy, Condition::Live];
 /// Conditions of facts that are not races: their times lift no failure.
-const BESIDE: [Condition; 5] =
-    [Condition::Live, Condition::Compile, Condition::Explored, Condition::Chosen, Condition::Drifted];
+const BESIDE: [Condition; 6] = [
+    Condition::Live,
+    Condition::Compile,
+    Condition::Explored,
+    Condition::Chosen,
+    Condition::Drifted,
+    Condition::Checked,
+];
 
 /// Parts measurements are split into where predictions are judged, and the fewest of a kernel that are.
 const FOLDS: usize = 4;
@@ -29,9 +36,6 @@ const FEWEST_FORETOLD: usize = 8;
 const MOST_OPTIMISM: f64 = 4.0;
 /// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
 const MAX_FAILED: usize = 4096;
-
-/// The word for a failure that may have been an accident; versions before this one keep it and do not use it.
-const SUSPECT: &str = "suspect";
 
 /// How far estimating may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,7 +70,9 @@ pub(crate) struct Experience {
     liars: Mutex<FxHashMap<(u16, KernelId, String), String>>,
     /// Rivals that failed in this process. Wisdom alone does not hold them back: a process whose clock is ahead may have
     /// timed them later.
-    failed: Mutex<FxHashMap<FailedKey, Failure>>,
+    failed: Mutex<FxHashMap<FailedKey, (Failure, Nanos)>>,
+    /// Kernels and devices that are left alone for a while.
+    pub bans: Bans,
     /// What was learned of which rival is fastest.
     pub training: TrainingTables,
     /// Kernels whose threads hang now.
@@ -82,6 +88,7 @@ impl Experience {
             known.clear();
         }
         self.training.clear();
+        self.bans.clear();
         if let Ok(mut liars) = self.liars.lock() {
             liars.clear();
         }
@@ -109,6 +116,7 @@ impl Experience {
         }
         self.training.leave(device);
         self.hanging.leave(device);
+        self.bans.leave(device);
     }
 
     /// Remembers that a rival failed on a problem.
@@ -117,7 +125,8 @@ impl Experience {
             if failed.len() >= MAX_FAILED {
                 failed.clear();
             }
-            failed.insert((*problem, rival.device, rival.kernel, rival.point), what.clone());
+            let entry = (what.clone(), self.bans.now());
+            failed.insert((*problem, rival.device, rival.kernel, rival.point), entry);
         }
     }
 
@@ -126,9 +135,13 @@ impl Experience {
         if let Some(why) = self.hanging.why(rival.device, rival.kernel) {
             return Some(why);
         }
+        if let Some(why) = self.bans.why(rival) {
+            return Some(why);
+        }
         let failed = self.failed.lock().ok()?;
-        let failure = failed.get(&(*problem, rival.device, rival.kernel, rival.point))?;
-        (failure.kind != FailureKind::TimedOut || effort != Effort::Tune).then(|| failure.to_string())
+        let (failure, since) = failed.get(&(*problem, rival.device, rival.kernel, rival.point))?;
+        let holds = !self.bans.is_past(*since) && (failure.kind != FailureKind::TimedOut || effort != Effort::Tune);
+        holds.then(|| failure.to_string())
     }
 
     /// Remembers that a kernel did not finish in time.
@@ -243,7 +256,7 @@ impl Experience {
     }
 
     fn read(&self, device: &dyn Device, index: u16, wisdom: &Wisdom) -> FxHashMap<KernelKey, Known> {
-        let mut known = FxHashMap::default();
+        let (mut known, now_ms) = (FxHashMap::default(), wisdom.now_ms());
         let mut facts = wisdom.device_facts(&device.facts().fingerprint.0);
         facts.sort_by(|a, b| (a.last_seen_ms, &a.key).cmp(&(b.last_seen_ms, &b.key)));
         let kernels = device.kernels();
@@ -258,6 +271,7 @@ impl Experience {
             }
             let kernel = KernelId(number as u32);
             match &fact.outcome {
+                Outcome::Failed { kind, .. } if is_over(*kind, fact.last_seen_ms, now_ms) => (),
                 Outcome::Failed { kind: FailureKind::Wrong, message } => {
                     if let Ok(mut liars) = self.liars.lock() {
                         let key = (index, kernel, fact.key.point.to_string());
@@ -307,7 +321,7 @@ impl Experience {
             .collect();
         field::signature(&devices, rivals, |rival| {
             known.get(&rival.device).is_some_and(|known| {
-                known.crashed(rival).is_some() || matches!(believed(known.of(rival)), Some(Err(_)))
+                known.crashed(rival).is_some() || matches!(known.believed(rival), Some(Err(_)))
             })
         })
     }
@@ -335,7 +349,6 @@ impl Experience {
             if rival.is_barred() {
                 continue;
             }
-            let facts = known.of(rival);
             let is_reference = rival.class == VariantClass::Reference;
             if let (false, Some(why)) = (is_reference, known.crashed(rival)) {
                 rival.standing = Standing::Quarantined(why);
@@ -353,7 +366,15 @@ impl Experience {
                     self.by_others(problem, rival, rates)
                 }
             };
-            rival.standing = match believed(facts) {
+            if effort != Effort::Facts && let Some(what) = known.forgiven(rival) {
+                self.bans.let_back(rival.label(), what);
+            }
+            let believed = match effort {
+                // What is remembered alone decides the same at all times.
+                Effort::Facts => believed(known.of(rival), None),
+                _ => known.believed(rival),
+            };
+            rival.standing = match believed {
                 // What was too slow for a small budget gets another chance under a larger one.
                 Some(Err((FailureKind::TimedOut, _))) if effort == Effort::Tune => match model() {
                     Some(estimate) => self.standing(rival, terms, estimate),
@@ -427,6 +448,7 @@ fn add(
 
 /// What wisdom knows of a device's rivals on one problem.
 struct Remembered {
+    now_ms: u64,
     facts: FactsByRival,
     deaths: FxHashMap<KernelId, Vec<Death>>,
 }
@@ -439,12 +461,25 @@ impl Remembered {
             let key = (fact.key.kernel.to_string(), fact.key.version.to_string(), fact.key.point.to_string());
             facts.entry(key).or_default().push(fact);
         }
-        Remembered { facts, deaths: deaths(wisdom, device) }
+        Remembered { facts, deaths: deaths(wisdom, device), now_ms: wisdom.now_ms() }
     }
 
     fn of(&self, rival: &Rival) -> &[Fact] {
         let key = (rival.name.to_string(), rival.version.to_string(), rival.point_name.clone());
         self.facts.get(&key).map_or(&[][..], Vec::as_slice)
+    }
+
+    fn believed(&self, rival: &Rival) -> Option<Believed<'_>> {
+        believed(self.of(rival), Some(self.now_ms))
+    }
+
+    /// How a rival failed so long ago that it is tried again.
+    fn forgiven(&self, rival: &Rival) -> Option<String> {
+        let out = |now_ms| match believed(self.of(rival), now_ms) {
+            Some(Err((kind, message))) => Some(format!("{}: {message}", kind.name())),
+            _ => None,
+        };
+        out(None).filter(|_| out(Some(self.now_ms)).is_none())
     }
 
     /// Why so many processes died of a rival that it is out: at its point or, of a user's kernel, at any.
@@ -467,7 +502,12 @@ impl Remembered {
 /// Where processes died on a device, by kernel as it is now.
 fn deaths(wisdom: &Wisdom, device: &dyn Device) -> FxHashMap<KernelId, Vec<Death>> {
     let mut by_kernel: FxHashMap<KernelId, Vec<Death>> = FxHashMap::default();
-    for death in wisdom.deaths().into_iter().filter(|death| death.device == device.facts().fingerprint.0) {
+    let now_ms = wisdom.now_ms();
+    let counts = |death: &Death| {
+        let its = death.device == device.facts().fingerprint.0;
+        its && !is_over(FailureKind::Crashed, death.last_ms, now_ms)
+    };
+    for death in wisdom.deaths().into_iter().filter(counts) {
         let its = |info: &KernelInfo| info.name == death.kernel && *info.version.0 == *death.version;
         if let Some(at) = device.kernels().iter().position(its) {
             by_kernel.entry(KernelId(at as u32)).or_default().push(death);
@@ -493,10 +533,16 @@ pub(crate) fn suspects(wisdom: &Wisdom, device: &dyn Device, rivals: &[Rival], a
 pub(crate) type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a str)>;
 
 /// The most believable fact: a time, or a failure that is as new as every time. Times of live calls do not lift a failure:
-/// they are written down up to half a second later, that of the call that failed among them.
-pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
-    let failed = |fact: &Fact| matches!(fact.outcome, Outcome::Failed { .. }) && !is_suspect(fact);
-    let counts = |fact: &&Fact| failed(fact) || !is_beside(fact) && !is_suspect(fact);
+/// they are written down up to half a second later, that of the call that failed among them. With a time that is now, failures that
+/// are long over do not count.
+pub(crate) fn believed(facts: &[Fact], now_ms: Option<u64>) -> Option<Believed<'_>> {
+    let over = |fact: &Fact, kind: FailureKind| now_ms.is_some_and(|now| is_over(kind, fact.last_seen_ms, now));
+    let failed = |fact: &Fact| match fact.outcome {
+        Outcome::Failed { kind, .. } => !is_suspect(fact) && !over(fact, kind),
+        Outcome::Timed(_) => false,
+    };
+    let timed = |fact: &Fact| matches!(fact.outcome, Outcome::Timed(_)) && !is_beside(fact);
+    let counts = |fact: &&Fact| failed(fact) || timed(fact);
     let newest = facts.iter().filter(counts).max_by_key(|fact| (fact.last_seen_ms, failed(fact)));
     if let Some(Fact { outcome: Outcome::Failed { kind, message }, .. }) = newest {
         return Some(Err((*kind, message)));
@@ -511,13 +557,8 @@ pub(crate) fn believed(facts: &[Fact]) -> Option<Believed<'_>> {
     Some(Ok((estimate_of(stats), stats.energy_uj)))
 }
 
-/// The condition under which a first time-out is remembered: the machine may have been busy, so it bars nobody.
-pub(crate) fn suspect() -> Condition {
-    Condition::from(SUSPECT)
-}
-
 fn is_suspect(fact: &Fact) -> bool {
-    fact.key.condition.name() == SUSPECT
+    fact.key.condition == Condition::Suspect
 }
 
 /// Whether another process saw a rival time out on this problem, and nobody timed it since.

@@ -44,7 +44,10 @@ impl SearchGoal {
 
 /// Whether an earlier verdict is as good as what is asked now.
 pub(crate) fn satisfies(had: &Extent, ask: &Ask<'_>) -> bool {
-    let Ask { patience, session, accept_partial, goal, .. } = ask;
+    let Ask { patience, session, accept_partial, goal, behind, .. } = ask;
+    if behind.is_some() && (had.partial || had.busy) {
+        return false;
+    }
     let same = goal.strategy.is_none_or(|goal| had.strategy.as_deref() == Some(goal.name()));
     if had.partial {
         return *accept_partial || (had.session_ms > 0 && had.session_ms >= millis(*session) && same);
@@ -90,6 +93,7 @@ mod tests {
             accept_partial: in_a_call,
             goal,
             in_force: None,
+            behind: None,
             dry: false,
             rules: Rules::default(),
             progress: &mut quiet,

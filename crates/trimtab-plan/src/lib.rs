@@ -4,6 +4,7 @@
 //! [`Device`](trimtab_core::Device), ask for a plan, run it, report how long it took.
 #![forbid(unsafe_code)]
 
+mod bans;
 pub mod calibration;
 mod class;
 mod crossover;
@@ -16,6 +17,7 @@ mod event;
 mod experience;
 mod feedback;
 mod field;
+mod force;
 mod goal;
 mod guard;
 mod learned;
@@ -25,15 +27,18 @@ mod offload;
 pub mod place;
 mod plan;
 mod planner;
+mod recall;
 mod record;
 pub mod regret;
 mod resize;
 mod search;
 mod settings;
+mod settle;
 mod strategy_name;
 mod table;
 mod thresholds;
 mod training;
+mod trust;
 mod why;
 mod witness;
 
@@ -49,9 +54,10 @@ pub use planner::Planner;
 pub use record::Decision;
 pub use settings::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Settings, TuneRequest};
 pub use strategy_name::{StrategyName, TuneMode, UnknownMode, UnknownStrategy};
-pub use table::TermsId;
+pub use table::{MAX_NUMBER, TermsId};
 pub use thresholds::{Offload, Said, Side};
 pub use training::wanted;
+pub use trust::Trust;
 /// Models of which rival is fastest.
 pub use trimtab_model::learn;
 pub use trimtab_model::learn::Ledger;

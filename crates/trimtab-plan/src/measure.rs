@@ -45,8 +45,37 @@ const MAX_SUSPECTS: usize = 4;
 const TIMEOUT_MAX: Nanos = Nanos::from_millis(5_000);
 /// How many times slower than others a kernel's default point may look and still be tried.
 const DEFAULT_LENIENCE: u64 = 5;
+/// One sample in so many that others disturbed makes a race one on a busy machine.
+const SPOILED: usize = 4;
 /// Samples of every rival still racing that make a race complete although the budget ended it.
 const ENOUGH_SAMPLES: usize = 3;
+
+/// Whose measured times are too close to call.
+#[derive(Clone, Copy)]
+struct Close {
+    /// Within this factor of the best, …
+    factor: f64,
+    /// … at most so many of them.
+    most: usize,
+}
+
+impl Close {
+    /// After other rounds.
+    const fn tuning(noisy: bool) -> Close {
+        match noisy {
+            true => Close { factor: NOISY_RUN_OFF_FACTOR, most: NOISY_RUN_OFF_RIVALS },
+            false => Close { factor: RUN_OFF_FACTOR, most: RUN_OFF_RIVALS },
+        }
+    }
+
+    /// After rounds on a busy machine: what others did to them is not known.
+    const fn settling(noisy: bool) -> Close {
+        match noisy {
+            true => Close { factor: 1.6, most: 12 },
+            false => Close { factor: 1.5, most: 12 },
+        }
+    }
+}
 
 impl Deciding<'_> {
     /// Races rivals where that is allowed; whether that decided. One device at a time: each measures on operands of its own.
@@ -55,16 +84,24 @@ impl Deciding<'_> {
             return false;
         }
         self.record.apply(Event::Measuring { strategy: self.ask.goal.strategy });
-        let mut winners: Vec<usize> = Vec::new();
+        let (mut winners, mut raced): (Vec<usize>, Vec<usize>) = Default::default();
         for turn in 0..self.order.len() {
             if turn > 0 {
                 self.estimate_device(turn, self.effort());
             }
             let (at, device) = (self.order[turn].0, Arc::clone(&self.order[turn].1));
             if self.record.rivals.iter().any(|rival| rival.device == at && rival.is_open()) {
+                if let Some((winner, _)) = self.recalled_on(at).filter(|_| !self.ask.scope.is_alone()) {
+                    winners.push(winner);
+                    continue;
+                }
                 let given = self.ask.rules.clone();
-                winners.extend(self.measure_on(turn, at, device.as_ref()));
+                let winner = self.measure_on(turn, at, device.as_ref());
                 self.ask.rules = given;
+                if let Some(winner) = winner {
+                    winners.push(winner);
+                    raced.push(winner);
+                }
             }
         }
         // A rival whose estimate kept a limit may have broken it in the race.
@@ -79,8 +116,23 @@ impl Deciding<'_> {
             return false;
         };
         let kept = self.incumbent == Some(rival) && best != Some(rival);
-        let reason = if kept { Reason::KeptIncumbent } else { Reason::Raced };
+        let once = raced.contains(&rival)
+            && self.record.ended_by.good_enough.is_none()
+            && self.record.rivals.iter().filter_map(samples).max().is_some_and(|most| most < 2);
+        let reason = match kept {
+            true => Reason::KeptIncumbent,
+            false if once => Reason::Led,
+            false => Reason::Raced,
+        };
+        if once {
+            self.record.apply(Event::FewRuns);
+        }
         self.record.apply(Event::Settled { rival, reason });
+        if !self.ask.scope.is_alone() {
+            for &winner in raced.iter().filter(|_| time_only) {
+                self.by.remember_on(&self.record, winner, self.ask.session);
+            }
+        }
         if self.ask.scope.is_alone() || !self.prefer_unmeasured() {
             self.by.remember(&self.record, self.ask.session);
         }
@@ -154,6 +206,10 @@ impl Deciding<'_> {
             evaluations: self.budget.evaluations_left().div_ceil(turns),
         };
         let before = self.budget.evaluated();
+        let was_completed = self.verdict.as_ref().is_some_and(|verdict| !verdict.extent.partial);
+        if self.ask.behind.is_some() && was_completed {
+            return self.last_round(bench, device, noisy, self.incumbent);
+        }
         if let Some(list) = self.shortlist(device) {
             let leader = self.race(bench, &list, self.incumbent);
             if leader.is_some() {
@@ -187,8 +243,20 @@ impl Deciding<'_> {
         if self.ask.accept_partial || self.is_good_enough(leader) {
             return leader;
         }
-        let last = self.run_off(device, noisy);
-        if last.len() < 2 {
+        self.last_round(bench, device, noisy, leader)
+    }
+
+    /// Those too close to call side by side, with many samples of each.
+    fn last_round(
+        &mut self,
+        bench: &mut Guarded<'_>,
+        device: u16,
+        noisy: bool,
+        leader: Option<usize>,
+    ) -> Option<usize> {
+        let settles = self.ask.behind.is_some();
+        let last = self.run_off(device, if settles { Close::settling(noisy) } else { Close::tuning(noisy) });
+        if last.len() < 2 && !settles {
             return leader;
         }
         let rules = &mut self.ask.rules;
@@ -298,11 +366,7 @@ impl Deciding<'_> {
     }
 
     /// The few whose measured times are too close to call.
-    fn run_off(&self, device: u16, noisy: bool) -> Vec<usize> {
-        let (factor, most) = match noisy {
-            true => (NOISY_RUN_OFF_FACTOR, NOISY_RUN_OFF_RIVALS),
-            false => (RUN_OFF_FACTOR, RUN_OFF_RIVALS),
-        };
+    fn run_off(&self, device: u16, Close { factor, most }: Close) -> Vec<usize> {
         let rivals = &self.record.rivals;
         let its = |&index: &usize| rivals[index].device == device && rivals[index].is_measured();
         let mut close: Vec<usize> = (0..rivals.len()).filter(its).collect();
@@ -397,6 +461,7 @@ impl Decider {
     /// Writes a race into the record's rivals, into experience and into wisdom.
     pub(crate) fn note(&self, record: &mut Decision, indices: &[usize], report: &RaceReport) {
         let problem = record.problem;
+        let mut condition = None;
         for raced in &report.rivals {
             let index = indices[raced.candidate];
             let rival = &mut record.rivals[index];
@@ -419,14 +484,44 @@ impl Decider {
             rival.standing = self.experience.standing(rival, &record.terms, estimate);
             let now_ms = self.wisdom.now_ms();
             self.experience.note_time(&self.devices, &problem, rival, &stats, now_ms);
-            let cores = device.facts().cores.unwrap_or(device.facts().threads);
-            let condition = device.state().condition(cores);
+            // Of its own samples some may be clean although others use the machine: the shortest counts.
+            let spoiled = raced.interfered as usize >= raced.samples.len();
+            let known = condition.get_or_insert_with(|| self.condition(device.as_ref()));
+            let condition = if spoiled { Condition::Busy } else { known.clone() };
             self.wisdom.record(fact_key(device.as_ref(), &problem, rival, condition), Outcome::Timed(stats));
             if let Some(built) = raced.compiled_in.and_then(|time| Stats::of(&[time.0 as f64])) {
                 let key = fact_key(device.as_ref(), &problem, rival, Condition::Compile);
                 self.wisdom.record(key, Outcome::Timed(built));
             }
         }
+        let all: usize = report.rivals.iter().map(|raced| raced.samples.len()).sum();
+        let spoiled: usize = report.rivals.iter().map(|raced| raced.interfered as usize).sum();
+        let busy = condition == Some(Condition::Busy) || all > 0 && SPOILED * spoiled >= all;
+        if let (true, Some(rival)) = (busy, indices.first().and_then(|&index| record.rivals.get(index))) {
+            let device = rival.device_id.to_string();
+            record.apply_once(Event::Busy { device });
+        }
+    }
+
+    /// The condition under which a device is measured now: its own, and that of the processor that hands it its work.
+    pub(crate) fn condition(&self, device: &dyn Device) -> Condition {
+        let of = |device: &dyn Device| {
+            let facts = device.facts();
+            device.state().condition(facts.cores.unwrap_or(facts.threads))
+        };
+        let host = self.devices.own().iter().find(|other| other.facts().habits.host_memory);
+        match (of(device), host.filter(|_| !device.facts().habits.host_memory)) {
+            (Condition::Quiet, Some(host)) if !device.facts().habits.recorded => of(host.as_ref()),
+            (condition, _) => condition,
+        }
+    }
+}
+
+/// How often a rival was timed.
+fn samples(rival: &Rival) -> Option<u32> {
+    match rival.estimate()?.basis {
+        Basis::Measured(samples) => Some(samples),
+        _ => None,
     }
 }
 

@@ -194,6 +194,8 @@ pub enum Reason {
     Remembered,
     /// It won a race just now.
     Raced,
+    /// One run of each was timed, and its was the shortest.
+    Led,
     /// It is within the indifference zone of the fastest and was in force before.
     KeptIncumbent,
     /// problems of its family that were measured teach that it is the fastest; nothing was measured.
@@ -216,6 +218,7 @@ impl Reason {
         match self {
             Reason::Remembered => "remembered",
             Reason::Raced => "raced",
+            Reason::Led => "led",
             Reason::KeptIncumbent => "kept incumbent",
             Reason::Learned => "learned",
             Reason::Estimated => "estimated",
@@ -238,6 +241,7 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Reason::Remembered => "it won an earlier race and is remembered",
             Reason::Raced => "it won the race",
+            Reason::Led => "one run of each was timed, and its was the shortest",
             Reason::KeptIncumbent => "it was in force and nothing is clearly faster",
             Reason::Learned => {
                 "other problems of its family teach that it is the fastest; nothing was measured"

@@ -5,15 +5,16 @@ use crate::decide::{Ask, Decider, PlanError};
 use crate::devices::{Devices, MAX_JOINED};
 use crate::drift::Drifts;
 use crate::feedback::{self, Feedback};
+use crate::force::no_plan;
 use crate::goal::SearchGoal;
 use crate::live::Explores;
 use crate::plan::{Plan, Rival};
 use crate::record::Decision;
 use crate::regret::{self, Accuracy, LiveCounts, LiveStats};
-use crate::resize::{Live, Resizes, is_resizable};
+use crate::resize::Resizes;
 use crate::settings::{Settings, TuneRequest};
+use crate::settle::{Settling, is_current};
 use crate::table::{Table, TermsId};
-use crate::why::Why;
 use crate::witness::Witness;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -55,6 +56,7 @@ pub(crate) struct Inner {
     pub explores: Explores,
     pub live_counts: LiveCounts,
     pub drifts: Drifts,
+    pub settling: Settling,
     pub witness: OnceLock<Arc<dyn Witness>>,
     pub stop: AtomicBool,
 }
@@ -107,6 +109,7 @@ impl Planner {
             explores: Explores::default(),
             live_counts: LiveCounts::default(),
             drifts: Drifts::default(),
+            settling: Settling::default(),
             witness: OnceLock::new(),
             stop: AtomicBool::new(false),
         };
@@ -196,7 +199,7 @@ impl Planner {
         self.inner.table.get(problem, terms)
     }
 
-    /// Grows whenever a plan that was in force ceases to be: something was learned, or forgotten. No lock.
+    /// Grows whenever what is in force changes: something was decided, learned, or forgotten. No lock.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.inner.table.generation()
@@ -220,12 +223,6 @@ impl Planner {
         self.inner.explores.ledgers()
     }
 
-    /// The plan in force, also if it came after the table of known plans was full.
-    fn in_force(&self, problem: &Problem, terms: TermsId) -> Option<Plan> {
-        let known = self.known(problem, terms).map(|(_, plan)| *plan);
-        known.or_else(|| self.inner.table.get_overflow(problem, terms))
-    }
-
     /// The plan for a problem, made now if need be. Never waits for another thread's measuring.
     pub fn plan(&self, problem: &Problem, terms: TermsId) -> Result<Plan, PlanError> {
         self.decide(problem, terms).map(|(plan, _)| plan)
@@ -237,15 +234,16 @@ impl Planner {
         problem: &Problem,
         terms: TermsId,
     ) -> Result<(Plan, Option<Arc<Decision>>), PlanError> {
-        if let Some(plan) = self.in_force(problem, terms) {
+        if let Some(plan) = self.inner.in_force(problem, terms) {
             return Ok((plan, None));
         }
         let settings = &self.inner.settings;
         let mut quiet = |_: &Progress| ();
+        let _first = self.inner.settling.go_first();
         match self.inner.deciding.try_lock() {
             Ok(_guard) => {
                 // Another thread may have published while we came here.
-                if let Some(plan) = self.in_force(problem, terms) {
+                if let Some(plan) = self.inner.in_force(problem, terms) {
                     return Ok((plan, None));
                 }
                 let ask = self.inner.ask(problem, terms, settings.patience, &mut quiet);
@@ -270,6 +268,7 @@ impl Planner {
         request: &TuneRequest,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Arc<Decision>, PlanError> {
+        let _first = self.inner.settling.go_first();
         let _guard = self.inner.deciding.lock();
         let ask = self.inner.ask(problem, terms, request.patience, progress);
         let goal = match request.patience {
@@ -341,32 +340,21 @@ impl Planner {
         plan: &Plan,
         error: &LaunchError,
     ) -> Result<Plan, PlanError> {
-        self.inner.live_counts.count(|counts| counts.failed += 1);
-        let failure = Failure::new(FailureKind::Launch, error.to_string());
-        let record = self.inner.record(problem, terms)?;
-        if let Some(rival) = record.rivals.iter().find(|rival| plan.runs(rival)) {
-            self.inner.decider.record_failure(problem, rival, &failure);
-        }
-        // Not the one in force, but one that was tried: that in force answers.
-        if let Some(now) = self.in_force(problem, terms)
-            && (now.device, now.kernel, now.point) != (plan.device, plan.kernel, plan.point)
-        {
-            self.inner.explores.failed(plan.id);
-            return Ok(now);
-        }
-        let mut quiet = |_: &Progress| ();
-        let ask = self.inner.ask(problem, terms, Patience::Estimate, &mut quiet);
-        let decision = self.inner.decider.next_best(&record, ask, plan, &failure)?;
-        // The reference is never quarantined; when it fails too, that is the answer.
-        if decision.winner().is_some_and(|next| plan.runs(next)) {
-            return Err(PlanError::NoRival {
-                problem: problem.to_string(),
-                terms: decision.terms.to_string(),
-                why: Why::Unsupported,
-                reasons: format!("the reference failed too: {error}"),
-            });
-        }
-        self.publish(problem, terms, &Arc::new(decision))
+        let failure = match error {
+            LaunchError::Wrong(what) => Failure::new(FailureKind::Wrong, what.clone()),
+            _ => Failure::new(FailureKind::Launch, error.to_string()),
+        };
+        let next = self.inner.put_out(problem, terms, plan, &failure);
+        self.start_drainer();
+        next
+    }
+
+    /// A result of the plan was found wrong after it was delivered: it is quarantined, and if it is in force the next best takes its
+    /// place. The record of what is in force then.
+    pub fn accuse(&self, plan: &Plan, failure: &Failure) -> Option<Arc<Decision>> {
+        let (problem, terms) = self.inner.table.asked(plan.id)?;
+        self.inner.put_out(&problem, terms, plan, failure).ok()?;
+        self.inner.record(&problem, terms).ok()
     }
 
     /// Whether the caller should time this call of the plan and report it.
@@ -403,7 +391,8 @@ impl Planner {
     /// What live calls of this process showed.
     pub fn stats(&self) -> LiveStats {
         let stats = self.inner.live_counts.stats();
-        LiveStats { dropped: self.reports_dropped(), ledger: self.ledger(), ..stats }
+        let (settled, unsettled) = (self.inner.settling.settled(), self.inner.settling.waiting() as u64);
+        LiveStats { settled, unsettled, dropped: self.reports_dropped(), ledger: self.ledger(), ..stats }
     }
 
     /// Takes in what live calls reported and writes wisdom. The background thread does this by itself.
@@ -456,6 +445,7 @@ impl Planner {
         self.inner.resizes.clear();
         self.inner.explores.clear();
         self.inner.drifts.clear();
+        self.inner.settling.clear();
         if let Ok(mut decisions) = self.inner.decisions.lock() {
             decisions.0.clear();
             decisions.1.clear();
@@ -468,22 +458,7 @@ impl Planner {
         terms: TermsId,
         decision: &Arc<Decision>,
     ) -> Result<Plan, PlanError> {
-        let inner = &self.inner;
-        let plan = decision.plan().ok_or_else(|| no_plan(problem))?;
-        let wanted = inner.settings.live_resize && inner.settings.patience > Patience::Off;
-        let resized = wanted && is_resizable(decision) && !inner.table.is_crowded();
-        let live = if resized { Live::new(&inner.decider.devices, terms, decision) } else { None };
-        let plan = live.as_ref().map_or(plan, Live::plan);
-        let plan = match (plan.device as usize) < self.devices().len() {
-            true => inner.table.publish(problem, terms, plan),
-            false => inner.table.publish_joined(problem, terms, plan),
-        };
-        inner.keep(problem, terms, &plan, Arc::clone(decision));
-        inner.open(terms, decision, plan);
-        if let Some(live) = live {
-            inner.resizes.begin(live.numbered(plan));
-            inner.feedback.await_reports(inner.feedback.awaited(), plan.id);
-        }
+        let plan = self.inner.publish(problem, terms, decision)?;
         self.start_drainer();
         Ok(plan)
     }
@@ -502,6 +477,9 @@ impl Planner {
                 match weak.upgrade() {
                     Some(inner) if !inner.stop.load(Ordering::Acquire) => {
                         inner.take_in();
+                        if let Some(witness) = inner.witness.get() {
+                            witness.idle();
+                        }
                         // Calls that were waited for wake this thread more often than wisdom needs to be written.
                         if written.elapsed().duration() >= DRAIN_INTERVAL {
                             inner.decider.wisdom.flush();
@@ -523,23 +501,14 @@ impl Planner {
 impl Drop for Planner {
     fn drop(&mut self) {
         self.inner.stop.store(true, Ordering::Release);
-        let handle = self.drainer.lock().ok().and_then(|mut drainer| drainer.take());
-        if let Some(handle) = handle {
+        let drainer = self.drainer.lock().ok().and_then(|mut drainer| drainer.take());
+        for handle in drainer.into_iter().chain(self.inner.settling.end()) {
             handle.thread().unpark();
-            // What a device holds may be the last handle of this planner, and the background thread may be who drops it.
-            if handle.thread().id() != std::thread::current().id() {
+            // What a device holds may be the last handle of this planner, and a background thread may be who drops it.
+            if !is_current(handle.thread()) {
                 let _ = handle.join();
             }
         }
         self.inner.drain();
-    }
-}
-
-fn no_plan(problem: &Problem) -> PlanError {
-    PlanError::NoRival {
-        problem: problem.to_string(),
-        terms: String::new(),
-        why: Why::Unsupported,
-        reasons: "no plan was made".to_string(),
     }
 }

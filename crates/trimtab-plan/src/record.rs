@@ -33,6 +33,8 @@ pub struct Decision {
     pub patience: Patience,
     /// Whether everything that patience asks for was measured.
     pub complete: bool,
+    /// Whether the machine was busy while it was measured.
+    pub busy: bool,
     /// Time spent deciding.
     pub spent: Nanos,
     /// Timed runs made for this decision.
@@ -67,6 +69,7 @@ impl Decision {
             overruled: None,
             patience,
             complete: true,
+            busy: false,
             spent: Nanos(0),
             runs: 0,
             evaluations: 0,
@@ -90,6 +93,7 @@ impl Decision {
             Event::Overruled { why, .. } => self.overruled = Some(*why),
             Event::Recalled { rival, extent } => {
                 (self.chosen, self.reason, self.complete) = (*rival, Reason::Remembered, !extent.partial);
+                self.busy = extent.busy;
                 self.ended_by = SearchGoal::of(extent);
             }
             Event::Predicted { rival, loss, .. } => {
@@ -97,11 +101,13 @@ impl Decision {
                 self.expected_loss = Some(*loss);
             }
             Event::Measuring { strategy } => self.ended_by.strategy = *strategy,
+            Event::Busy { .. } => self.busy = true,
             Event::NotMeasured { .. }
             | Event::Shortlisted { .. }
             | Event::Untried { .. }
             | Event::Foreseen
             | Event::BudgetEnded { .. }
+            | Event::FewRuns
             | Event::Drifting { .. } => self.complete = false,
             Event::Raced { runs, .. } => self.runs += runs,
             Event::EvalsEnded { evals } => self.ended_by.evals = Some(*evals),
@@ -140,6 +146,8 @@ impl Decision {
             | Event::Dominated { .. }
             | Event::NoRoofline { .. }
             | Event::NotExplored
+            | Event::Retried { .. }
+            | Event::Checked { .. }
             | Event::Surveyed
             | Event::Resized { .. } => (),
         }
@@ -172,7 +180,8 @@ impl Decision {
     pub fn notes(&self) -> Vec<String> {
         let later = |at: usize, event: &Event| self.events[at + 1..].iter().any(|next| next.replaces(event));
         let events = self.events.iter().enumerate().filter(|(at, event)| !later(*at, event));
-        events.filter_map(|(_, event)| event.note()).collect()
+        let unsure = self.unsure().map(|why| format!("provisional: {why}"));
+        events.filter_map(|(_, event)| event.note()).chain(unsure).collect()
     }
 
     /// The strategy that searched settings for this decision or for the one remembered, if one did or was asked to.
@@ -226,13 +235,15 @@ impl Decision {
 
 impl Serialize for Decision {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut view = to.serialize_struct("Decision", 12)?;
+        let mut view = to.serialize_struct("Decision", 14)?;
         view.serialize_field("problem", &self.problem.to_string())?;
         view.serialize_field("terms", &self.terms.to_string())?;
         view.serialize_field("patience", self.patience.name())?;
         view.serialize_field("chosen", &self.chosen)?;
         view.serialize_field("reason", &self.reason)?;
         view.serialize_field("complete", &self.complete)?;
+        view.serialize_field("busy", &self.busy)?;
+        view.serialize_field("trust", self.trust().name())?;
         view.serialize_field("spent_ns", &self.spent.0)?;
         view.serialize_field("runs", &self.runs)?;
         view.serialize_field("evaluations", &self.evaluations)?;

@@ -80,7 +80,15 @@ pub struct LiveStats {
     pub failed: u64,
     /// What all timed calls took, and what went into trying others.
     pub ledger: Ledger,
-    /// Plans that live calls changed, live resize left aside.
+    /// Results of which a part was computed again, and those of them that were wrong.
+    pub audits: u64,
+    /// See [`LiveStats::audits`].
+    pub wrong: u64,
+    /// Plans that were settled in the background, and those that wait for it.
+    pub settled: u64,
+    /// See [`LiveStats::settled`].
+    pub unsettled: u64,
+    /// Plans that live calls or the background changed, live resize left aside.
     pub changed: u64,
     /// Kernels that took longer or shorter than known for a while, what the whole machine did divided out.
     pub noticed: u64,

@@ -35,6 +35,9 @@ pub struct Settings {
     /// the time. Only with [`Patience::Measure`] and above: the others promise that nothing is tried. Never on GPUs, where a kernel's
     /// first launch builds it in the caller's time.
     pub explore: bool,
+    /// Whether plans nobody is sure of are checked and raced again in the background, in a bounded share of the time and at idle
+    /// priority. With [`Patience::Estimate`] they are checked only, with [`Patience::Off`] nothing runs.
+    pub settle: bool,
     /// Whether a plan whose calls take another time than before is measured again in the background, beside the next best. No call
     /// runs anything else for it. Only with [`Patience::Measure`] and above.
     pub watch: bool,
@@ -52,6 +55,7 @@ impl Default for Settings {
             offload: Offload::default(),
             live_resize: true,
             explore: true,
+            settle: true,
             watch: true,
         }
     }

@@ -17,6 +17,8 @@ const FIRST: usize = 512;
 const SECOND: usize = 8_192;
 /// Plans published before the table is full; after that new ones are kept in a map behind a lock, and still found.
 const MAX_PLANS: usize = (FIRST + SECOND) / 2;
+/// The largest number a plan can have.
+pub const MAX_NUMBER: usize = FIRST + SECOND;
 /// Longest chain looked through. At half load the longest chain stays far below.
 const MAX_PROBES: usize = 64;
 
@@ -93,8 +95,8 @@ pub(crate) struct Table {
     used: AtomicUsize,
     writing: Mutex<()>,
     overflowing: AtomicBool,
-    /// How often a plan in force was replaced by another.
-    replaced: AtomicU64,
+    /// How often what is in force changed.
+    changed: AtomicU64,
     overflow: RwLock<FxHashMap<(Problem, TermsId), Plan>>,
 }
 
@@ -106,7 +108,7 @@ impl Table {
             used: AtomicUsize::new(0),
             writing: Mutex::new(()),
             overflowing: AtomicBool::new(false),
-            replaced: AtomicU64::new(0),
+            changed: AtomicU64::new(0),
             overflow: RwLock::default(),
         }
     }
@@ -225,6 +227,11 @@ impl Table {
         (!slot.is_over()).then_some((slot.problem, slot.terms, slot.plan))
     }
 
+    /// What the plan of that number is or was for.
+    pub(crate) fn asked(&self, id: u32) -> Option<(Problem, TermsId)> {
+        self.slot(id).map(|slot| (slot.problem, slot.terms))
+    }
+
     /// Whether half of the slots are taken: then none should be spent on trying something out.
     pub(crate) fn is_crowded(&self) -> bool {
         self.used.load(Ordering::Relaxed) > MAX_PLANS / 2
@@ -282,14 +289,14 @@ impl Table {
         // Only now: whoever looks meanwhile finds the old plan, or the new one behind it.
         if let Some(older) = older {
             older.state.store(OVER, Ordering::Release);
-            self.replaced.fetch_add(1, Ordering::Relaxed);
         }
+        self.changed.fetch_add(1, Ordering::Relaxed);
         plan
     }
 
-    /// How often a plan that was in force ceased to be: what rests on such plans may have to be thought over.
+    /// How often what is in force changed: what rests on plans, or on there being none, may have to be thought over.
     pub(crate) fn generation(&self) -> u64 {
-        self.replaced.load(Ordering::Relaxed)
+        self.changed.load(Ordering::Relaxed)
     }
 
     /// Forgets these plans: the next call of their problems plans anew.
@@ -298,7 +305,7 @@ impl Table {
         for slot in slots.filter_map(OnceLock::get).filter(|slot| these(&slot.plan)) {
             slot.state.store(OVER, Ordering::Release);
         }
-        self.replaced.fetch_add(1, Ordering::Relaxed);
+        self.changed.fetch_add(1, Ordering::Relaxed);
         if let Ok(mut map) = self.overflow.write() {
             map.retain(|_, plan| !these(plan));
         }

@@ -11,4 +11,7 @@ pub trait Witness: Send + Sync {
 
     /// So many calls of the plan of that [number](Plan::number) were timed, and took so much together.
     fn ran(&self, plan: u32, calls: u64, total: Nanos);
+
+    /// Some time has passed: whatever was put aside may be done now.
+    fn idle(&self) {}
 }

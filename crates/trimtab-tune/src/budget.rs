@@ -1,6 +1,7 @@
 //! What measuring may cost: time, candidates tried, and when a result is good enough. It stops a race; it never fails one.
 
 use crate::Stopwatch;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use trimtab_core::Nanos;
 
@@ -17,6 +18,8 @@ pub struct Budget {
     share: Option<f64>,
     /// Nanoseconds of one launch at the roofline, as bits; zero while it is not known.
     roofline: AtomicU64,
+    /// While this is not zero, nothing is left.
+    others: Option<Arc<AtomicU32>>,
 }
 
 impl Budget {
@@ -30,6 +33,7 @@ impl Budget {
             evaluated: AtomicU32::new(0),
             share: None,
             roofline: AtomicU64::new(0),
+            others: None,
         }
     }
 
@@ -55,12 +59,22 @@ impl Budget {
         Budget { share: Some(share).filter(|share| share.is_finite() && *share > 0.0), ..self }
     }
 
+    /// The same, and nothing is left while that counter is above zero: whoever measures in the background makes way.
+    pub fn yielding_to(self, others: &Arc<AtomicU32>) -> Budget {
+        Budget { others: Some(Arc::clone(others)), ..self }
+    }
+
+    /// Whether it makes way now.
+    pub fn yields(&self) -> bool {
+        self.others.as_ref().is_some_and(|others| others.load(Ordering::Relaxed) > 0)
+    }
+
     /// At most `limit` of the time left, for a part of the work. It counts candidates apart; [`Budget::join`] counts its
     /// time here.
     pub fn part(&self, limit: Nanos) -> Budget {
         let whole = if self.watch.is_some() { Budget::time } else { Budget::recorded };
         let roofline = AtomicU64::new(self.roofline.load(Ordering::Relaxed));
-        Budget { share: self.share, roofline, ..whole(limit.min(self.left())) }
+        Budget { share: self.share, roofline, others: self.others.clone(), ..whole(limit.min(self.left())) }
     }
 
     /// Counts the time reported to a part. Time by the clock passes for both.
@@ -88,7 +102,11 @@ impl Budget {
 
     /// Time left; [`Nanos::MAX`] for a budget without limit.
     pub fn left(&self) -> Nanos {
-        if self.limit == Nanos::MAX { Nanos::MAX } else { self.limit.saturating_sub(self.spent()) }
+        match self.limit {
+            _ if self.yields() => Nanos(0),
+            Nanos::MAX => Nanos::MAX,
+            limit => limit.saturating_sub(self.spent()),
+        }
     }
 
     /// Time spent: by the clock, or as reported if that is more.

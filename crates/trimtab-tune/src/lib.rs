@@ -5,6 +5,7 @@
 
 mod budget;
 mod clock;
+mod priority;
 mod race;
 mod resize;
 mod rules;
@@ -14,6 +15,7 @@ mod stats;
 
 pub use budget::Budget;
 pub use clock::{Stopwatch, precision};
+pub use priority::run_when_idle;
 pub use race::{Candidate, Event, Progress, RaceReport, Raced, StopReason, race};
 pub use resize::{Margins, Observed, Resize};
 pub use rules::{LADDER, Rules};

@@ -176,6 +176,9 @@ pub struct Extent {
     /// Whether the budget ended it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// Whether the machine was busy meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub busy: bool,
     /// Milliseconds of the tuning session it was part of, where the budget ended it; zero within a call.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub session_ms: u64,

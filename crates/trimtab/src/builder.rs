@@ -1,5 +1,6 @@
 //! Setting up a runtime: what the caller asks for, what the environment asks for, and which devices there are.
 
+use crate::audits::{Audits, Background};
 use crate::calibrate;
 use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
 use crate::error::Error;
@@ -9,7 +10,7 @@ use crate::journal::Journal;
 use crate::memory::{Counts, DeviceMemory};
 use crate::runtime::{HOST, Runtime, Shared, blob_name};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
 use trimtab_operands::{Executor, Kept, Reference};
@@ -351,8 +352,10 @@ impl Builder {
         let planner = Planner::with_usable(devices, usable.clone(), Arc::new(wisdom), settings, terms);
         calibration.into_iter().for_each(|calibration| planner.calibrate(calibration));
         let journal = Arc::<Journal>::default();
-        planner.tell(Arc::clone(&journal) as Arc<dyn Witness>);
+        let background = Arc::new(Background { journal: Arc::clone(&journal), shared: OnceLock::new() });
+        planner.tell(Arc::clone(&background) as Arc<dyn Witness>);
         let shared = Arc::new(Shared {
+            audits: Audits::default(),
             planner,
             cpu,
             executors,
@@ -365,6 +368,8 @@ impl Builder {
             warnings,
             unusable,
         });
+        // The first and only time.
+        let _ = background.shared.set(Arc::downgrade(&shared));
         Ok(Runtime { shared, terms: TermsId::default(), given: terms })
     }
 }

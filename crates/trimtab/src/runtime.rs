@@ -1,5 +1,6 @@
 //! The runtime: devices, planner and memory together, shared by cheap clones.
 
+use crate::audits::Audits;
 use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
 use crate::expression::Schedules;
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub counts: Arc<Counts>,
     pub schedules: Schedules,
     pub journal: Arc<Journal>,
+    pub audits: Audits,
     /// Whether warnings are told on standard error.
     pub log: bool,
     pub warnings: Vec<String>,
@@ -229,7 +231,8 @@ impl Runtime {
     /// What live calls of this process showed: how many were timed, what trying others cost, how near expected times were.
     /// What outlives the process is in wisdom: see [`plan::regret`](trimtab_plan::regret).
     pub fn stats(&self) -> LiveStats {
-        self.shared.planner.stats()
+        let (audits, wrong) = self.shared.audits.counts();
+        LiveStats { audits, wrong, ..self.shared.planner.stats() }
     }
 
     /// What was moved to devices and back, and what had to make room there, since this runtime was built.
@@ -309,7 +312,8 @@ impl Runtime {
         out: &mut SliceMut<'_>,
     ) -> Result<(), LaunchError> {
         let launch = || self.launch_once(plan, problem, inputs, out, false);
-        self.shared.planner.first_launch(problem, plan, launch)
+        self.shared.planner.first_launch(problem, plan, launch)?;
+        self.first_look(plan, problem, inputs, &out.view())
     }
 
     /// Runs a held plan on operands of the problem it was made for.
@@ -361,14 +365,16 @@ impl Runtime {
         plan: &Plan,
         problem: &Problem,
         inputs: &[Slice<'_>],
-        out: SliceMut<'_>,
+        mut out: SliceMut<'_>,
         timed: bool,
     ) -> Result<(), LaunchError> {
         let Some(executor) = self.shared.executors.get(plan.device as usize) else {
             return Err(LaunchError::Kernel(format!("there is no device {}", plan.device)));
         };
         let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs };
-        if let Some(time) = executor.launch_host(launch, out, timed)? {
+        let time = executor.launch_host(launch, out.lend(), timed)?;
+        if let Some(time) = time {
+            self.look(plan, problem, inputs, &out.view())?;
             self.shared.planner.report(plan, time);
         }
         Ok(())

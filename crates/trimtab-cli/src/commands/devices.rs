@@ -148,6 +148,7 @@ fn limits_view(adapter: &AdapterFacts) -> Value {
 fn state_view(state: &State) -> Value {
     json!({
         "load_1m": state.load_1m,
+        "others": state.others,
         "steal_share": state.steal_share,
         "cpu_pressure": state.cpu_pressure,
         "memory_free_bytes": state.memory_free.map(|free| free.0),
@@ -285,6 +286,7 @@ fn state_words(state: &State) -> Fields<'static> {
         None => unknown.push(name),
     };
     add("load", state.load_1m.map(|load| format!("{load:.2} runnable tasks, mean of a minute")));
+    add("others", state.others.map(|cores| format!("other processes keep {cores:.1} cores busy")));
     add(
         "pressure",
         state

@@ -4,6 +4,7 @@
 mod facts;
 mod features;
 mod interference;
+mod others;
 mod rates;
 mod read;
 mod speed;
@@ -14,5 +15,6 @@ mod fixtures;
 
 pub use facts::facts;
 pub use interference::Watch;
+pub(crate) use others::Others;
 pub use rates::rates;
 pub use state::{energy_uj, state};

@@ -19,6 +19,8 @@ pub fn state(root: &Path) -> State {
         load_1m: load(root),
         steal_share: steal_share(root),
         cpu_pressure: pressure(root),
+        // Told by comparing two readings: see `Others`.
+        others: None,
         memory_free: memory_free(root),
         temperature_celsius: temperature(root),
         frequency_mhz: frequency(root, &processors),

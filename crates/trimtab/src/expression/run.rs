@@ -156,7 +156,8 @@ impl Runtime {
         let mut out = allocate_result(dtype, element_count(dtype, shape)?)?;
         let planner = self.planner();
         retrying(planner, step.terms, problem, self.plan_of(step.terms, problem)?, |plan| {
-            self.launch_once(plan, problem, &inputs[..used], &mut out, planner.should_time(plan))
+            let timed = planner.should_time(plan) || self.is_new(plan);
+            self.launch_once(plan, problem, &inputs[..used], &mut out, timed)
         })?;
         AnyTensor::from_data(out, dtype, shape)
     }

@@ -1,0 +1,331 @@
+//! Audits of results callers got: some elements are computed again from the caller's own operands.
+//!
+//! Of each axis some indices are taken, the first and the last among them. What lies there in the operands and in the result is a
+//! smaller problem of the same sort, which the reference can do. Axes that are added up are taken whole.
+
+use crate::check::{Expected, Reference, chance};
+use crate::operands::Operands;
+use crate::slice::{Data, Element, Slice};
+use trimtab_core::{
+    BinaryOp, DType, Elementwise, ElementwiseOp, Failure, FailureKind, Fused, Matmul, Operand, Over, Problem,
+    Product, RandomNumbers, Reduce, ReduceOp, Transpose, Varies,
+};
+
+/// Indices of an axis of a matrix that are looked at, and elements of anything else.
+const PER_AXIS: usize = 8;
+const ELEMENTS: f64 = 512.0;
+
+/// What is looked at of an axis: all of it, or some indices in order.
+#[derive(Clone, Debug)]
+enum Taken {
+    All(usize),
+    Some(Vec<usize>),
+}
+
+impl Taken {
+    /// So many indices of that many, the first and the last among them.
+    fn some(len: u64, most: usize, random: &mut RandomNumbers) -> Taken {
+        let len = len as usize;
+        if len <= most {
+            return Taken::All(len);
+        }
+        let mut indices = vec![random.below(len)];
+        if most > 1 {
+            indices.extend([0, len - 1]);
+            indices.extend((3..most).map(|_| random.below(len)));
+        }
+        indices.sort_unstable();
+        indices.dedup();
+        Taken::Some(indices)
+    }
+
+    fn all(len: u64) -> Taken {
+        Taken::All(len as usize)
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Taken::All(len) => *len,
+            Taken::Some(indices) => indices.len(),
+        }
+    }
+
+    fn at(&self, nth: usize) -> usize {
+        match self {
+            Taken::All(_) => nth,
+            Taken::Some(indices) => indices[nth],
+        }
+    }
+}
+
+/// An operand's axes as they lie: what is taken of each, and its size.
+type Axes<'a> = Vec<(&'a Taken, u64)>;
+
+/// What is taken of an operand, in order.
+fn gathered<T: Element>(from: &[T], axes: &Axes<'_>) -> Option<Vec<T>> {
+    let count: usize = axes.iter().map(|(taken, _)| taken.len()).product();
+    let mut all = Vec::with_capacity(count);
+    let mut nth = vec![0; axes.len()];
+    for _ in 0..count {
+        let index = axes.iter().zip(&nth).fold(0, |index, ((taken, size), &nth)| {
+            index * *size as usize + taken.at(nth)
+        });
+        all.push(*from.get(index)?);
+        for ((taken, _), nth) in axes.iter().zip(&mut nth).rev() {
+            *nth += 1;
+            if *nth < taken.len() {
+                break;
+            }
+            *nth = 0;
+        }
+    }
+    Some(all)
+}
+
+/// A part of a call: its own operands and the result it got.
+#[derive(Debug)]
+pub struct Audit {
+    problem: Problem,
+    part: Operands,
+}
+
+impl Audit {
+    /// Takes a part of a call, of so many elements at most; nothing where no part of it can be computed alone.
+    pub fn of(problem: &Problem, inputs: &[Slice<'_>], out: &Slice<'_>, most: usize) -> Option<Audit> {
+        let mut random = chance();
+        match problem {
+            Problem::Matmul(p) => product(p, inputs, out, most, &mut random),
+            Problem::Elementwise(p) => elementwise(p, inputs, out, &mut random),
+            Problem::Reduce(p) => reduce(p, inputs, out, most, &mut random),
+            Problem::Transpose(p) => transpose(p, inputs, out, &mut random),
+            Problem::Fused(p) => fused(p, inputs, out, most, &mut random),
+            Problem::Custom(_) => None,
+        }
+        .filter(Audit::is_ordinary)
+    }
+
+    /// Whether the part is right: within the tolerance of a device, or of a kernel on the processor without one.
+    pub fn check(&self, reference: &dyn Reference, within: Option<f64>) -> Result<(), Failure> {
+        // Where there is nothing to compare with, nothing can be said.
+        let Ok(expected) = Expected::new(reference, &self.problem, &self.part) else { return Ok(()) };
+        let checked = match within {
+            Some(tolerance) => expected.check_within(&self.problem, &self.part.out, tolerance),
+            None => expected.check(&self.problem, &self.part.out),
+        };
+        checked.map_err(|message| {
+            let message = format!("in a live call, of which {} was computed again: {message}", self.problem);
+            Failure::new(FailureKind::Wrong, message)
+        })
+    }
+
+    /// Whether every kernel that is right must agree about it: numbers as most are. What overflows in one order of summation does
+    /// not in another, and functions of large numbers are not the same on all devices.
+    fn is_ordinary(&self) -> bool {
+        let (least, most): (f64, f64) = match &self.problem {
+            Problem::Transpose(_) => return true,
+            Problem::Elementwise(p) => match p.op {
+                ElementwiseOp::Binary(BinaryOp::Pow) => (0.01, 8.0),
+                ElementwiseOp::Binary(BinaryOp::Div) => (1e-3, 1e3),
+                op if op.is_function() => (1e-12, 10.0),
+                _ => (1e-12, 1e6),
+            },
+            Problem::Reduce(Reduce { op: ReduceOp::Prod, .. }) => return false,
+            Problem::Fused(p) if matches!(p.end(), Some((ReduceOp::Prod, _))) => return false,
+            Problem::Fused(_) => (1e-6, 10.0),
+            _ => (1e-12, 1e6),
+        };
+        let half = self.problem.dtype() == Some(DType::F16);
+        let added = match &self.problem {
+            Problem::Matmul(p) => p.k as f64,
+            Problem::Reduce(p) => p.len as f64,
+            Problem::Fused(p) => p.product().map_or(1.0, |product| product.depth as f64) * p.reduced_len() as f64,
+            _ => 1.0,
+        };
+        let integer = self.problem.dtype() == Some(DType::I32);
+        let most = match (half, integer) {
+            (true, _) => most.min((1e4 / added).sqrt()),
+            (_, true) => most.min((1e9 / added).sqrt()),
+            _ => most,
+        };
+        let is_ordinary = |value: f64| value == 0.0 || (least..=most).contains(&value.abs());
+        let divides = matches!(
+            &self.problem,
+            Problem::Elementwise(p) if matches!(p.op, ElementwiseOp::Binary(BinaryOp::Div | BinaryOp::Pow))
+        );
+        self.part.inputs.iter().enumerate().all(|(place, data)| {
+            let numbers = (0..data.len()).filter_map(|at| data.at(at));
+            numbers.into_iter().all(|value| is_ordinary(value) && !(divides && place == 1 && value == 0.0))
+        })
+    }
+}
+
+/// The audit of a smaller problem, its operands taken from the call's.
+fn part(
+    problem: Problem,
+    inputs: &[Slice<'_>],
+    taken: &[Axes<'_>],
+    out: &Slice<'_>,
+    of_out: &Axes<'_>,
+) -> Option<Audit> {
+    let dtype = problem.dtype()?;
+    let take = |from: &Slice<'_>, axes: &Axes<'_>| -> Option<Data> {
+        crate::by_dtype!(dtype, T => gathered(T::slice(*from)?, axes).map(T::own))
+    };
+    let inputs: Option<Vec<Data>> = inputs.iter().zip(taken).map(|(from, axes)| take(from, axes)).collect();
+    Some(Audit { problem, part: Operands { inputs: inputs?, out: take(out, of_out)? } })
+}
+
+fn product(
+    p: &Matmul,
+    inputs: &[Slice<'_>],
+    out: &Slice<'_>,
+    most: usize,
+    random: &mut RandomNumbers,
+) -> Option<Audit> {
+    let sides = sides(p.k, most)?;
+    let batch = Taken::some(p.batch, 1, random);
+    let (rows, columns) = (Taken::some(p.m, sides, random), Taken::some(p.n, sides, random));
+    let inner = Taken::all(p.k);
+    let (batches, row) = ((&batch, p.batch), (&rows, p.m));
+    let (column, term) = ((&columns, p.n), (&inner, p.k));
+    let lie = |operand: Operand, pair| {
+        let batch = Some(batches).filter(|_| !operand.shared);
+        batch.into_iter().chain(turned(operand.transposed, pair)).collect()
+    };
+    let taken: [Axes<'_>; 2] = [lie(p.lhs, [row, term]), lie(p.rhs, [term, column])];
+    let alone = |operand: Operand| Operand { shared: false, ..operand };
+    let (m, n) = (rows.len() as u64, columns.len() as u64);
+    let small = Matmul::batched(p.dtype, 1, m, n, p.k, alone(p.lhs), alone(p.rhs)).ok()?;
+    part(small.into(), inputs, &taken, out, &vec![batches, row, column])
+}
+
+/// Two axes as they lie.
+fn turned<T>(transposed: bool, [first, second]: [T; 2]) -> [T; 2] {
+    if transposed { [second, first] } else { [first, second] }
+}
+
+/// How many rows and columns of a product are taken whose terms are so many.
+fn sides(depth: u64, most: usize) -> Option<usize> {
+    Some((most / (2 * depth.max(1) as usize)).min(PER_AXIS)).filter(|sides| *sides > 0)
+}
+
+fn elementwise(
+    p: &Elementwise,
+    inputs: &[Slice<'_>],
+    out: &Slice<'_>,
+    random: &mut RandomNumbers,
+) -> Option<Audit> {
+    let axes = some_of_each(p.dims(), random);
+    let operand = |varies: &dyn Fn(usize) -> bool| -> Axes<'_> {
+        let of = axes.iter().zip(p.dims()).enumerate().filter(|(axis, _)| varies(*axis));
+        of.map(|(_, (taken, size))| (taken, *size)).collect()
+    };
+    let shape = |varies: &dyn Fn(usize) -> bool| -> Vec<u64> {
+        let sizes = axes.iter().enumerate();
+        sizes.map(|(axis, taken)| if varies(axis) { taken.len() as u64 } else { 1 }).collect()
+    };
+    let (lhs, rhs) = (|axis: usize| p.lhs_varies(axis), |axis: usize| p.rhs_varies(axis));
+    let (small, taken) = match p.op {
+        ElementwiseOp::Unary(op) => (Elementwise::unary(op, p.dtype, &shape(&lhs)), vec![operand(&lhs)]),
+        ElementwiseOp::Binary(op) => {
+            let small = Elementwise::binary(op, p.dtype, &shape(&lhs), &shape(&rhs));
+            (small, vec![operand(&lhs), operand(&rhs)])
+        }
+    };
+    part(small.ok()?.into(), inputs, &taken, out, &operand(&|_| true))
+}
+
+fn reduce(
+    p: &Reduce,
+    inputs: &[Slice<'_>],
+    out: &Slice<'_>,
+    most: usize,
+    random: &mut RandomNumbers,
+) -> Option<Audit> {
+    let fit = most / p.len.max(1) as usize;
+    let outer = Taken::some(p.outer, fit.min(PER_AXIS), random);
+    let inner = Taken::some(p.inner, (fit / PER_AXIS).clamp(1, PER_AXIS), random);
+    let len = Taken::all(p.len);
+    let shape = [outer.len() as u64, p.len, inner.len() as u64];
+    let small = Reduce::new(p.op, p.dtype, &shape, Some(1)).ok().filter(|_| fit > 0)?;
+    let from = vec![(&outer, p.outer), (&len, p.len), (&inner, p.inner)];
+    part(small.into(), inputs, &[from], out, &vec![(&outer, p.outer), (&inner, p.inner)])
+}
+
+fn transpose(
+    p: &Transpose,
+    inputs: &[Slice<'_>],
+    out: &Slice<'_>,
+    random: &mut RandomNumbers,
+) -> Option<Audit> {
+    let axes = some_of_each(p.dims(), random);
+    let shape: Vec<u64> = axes.iter().map(|taken| taken.len() as u64).collect();
+    let permutation: Vec<usize> = p.permutation().iter().map(|&axis| usize::from(axis)).collect();
+    let small = Transpose::new(p.dtype, &shape, &permutation).ok()?;
+    let of = |axis: usize| (&axes[axis], p.dims()[axis]);
+    let from: Axes<'_> = (0..axes.len()).map(of).collect();
+    let to: Axes<'_> = permutation.iter().map(|&axis| of(axis)).collect();
+    part(small.into(), inputs, &[from], out, &to)
+}
+
+fn fused(
+    p: &Fused,
+    inputs: &[Slice<'_>],
+    out: &Slice<'_>,
+    most: usize,
+    random: &mut RandomNumbers,
+) -> Option<Audit> {
+    let (is_over, depth) = (p.end().map(|(_, over)| over), p.product().map_or(1, |product| product.depth));
+    let (all_rows, all_columns) = (
+        matches!(is_over, Some(Over::All | Over::Rows)),
+        matches!(is_over, Some(Over::All | Over::Columns)),
+    );
+    let whole = [(all_rows, p.outer()), (all_columns, p.inner())];
+    let reduced: u64 = whole.iter().filter(|(all, _)| *all).map(|(_, size)| *size).product();
+    // A vector has one row.
+    let few = if p.outer() == 1 { PER_AXIS * PER_AXIS } else { PER_AXIS };
+    let fit = most / (2 * depth.max(1).saturating_mul(reduced.max(1)) as usize).max(1);
+    if fit == 0 {
+        return None;
+    }
+    let mut take = |all: bool, size: u64, few: usize| match all {
+        true => Taken::all(size),
+        false => Taken::some(size, few.min(fit), random),
+    };
+    let (rows, columns) = (take(all_rows, p.outer(), PER_AXIS), take(all_columns, p.inner(), few));
+    let (inner, one, numbers) = (Taken::all(depth), Taken::all(1), Taken::all(p.numbers() as u64));
+    let (row, column, term) = ((&rows, p.outer()), (&columns, p.inner()), (&inner, depth));
+    let mut taken: Vec<Axes<'_>> = (0..p.inputs())
+        .map(|input| match (p.product(), input) {
+            (Some(Product { lhs_transposed, .. }), 0) => turned(lhs_transposed, [row, term]).to_vec(),
+            (Some(Product { rhs_transposed, .. }), 1) => turned(rhs_transposed, [term, column]).to_vec(),
+            _ => match p.varies(input) {
+                Varies::All => vec![row, column],
+                Varies::Rows => vec![row],
+                Varies::Columns => vec![column],
+                Varies::Nowhere => vec![(&one, 1)],
+            },
+        })
+        .collect();
+    taken.extend((p.numbers() > 0).then(|| vec![(&numbers, p.numbers() as u64)]));
+    let of_out: Axes<'_> = match is_over {
+        None => vec![row, column],
+        Some(Over::Rows) => vec![column],
+        Some(Over::Columns) => vec![row],
+        Some(Over::All) => vec![(&one, 1)],
+    };
+    let varies: Vec<Varies> = (0..p.inputs()).map(|input| p.varies(input)).collect();
+    let (steps, sizes) = (p.steps().collect::<Vec<_>>(), [rows.len() as u64, columns.len() as u64]);
+    let small = Fused::new(p.dtype, sizes, &steps, &varies, p.product(), p.end()).ok()?;
+    part(small.into(), inputs, &taken, out, &of_out)
+}
+
+/// Some indices of each axis, so that all together are few.
+fn some_of_each(dims: &[u64], random: &mut RandomNumbers) -> Vec<Taken> {
+    let long = dims.iter().filter(|size| **size > 1).count().max(1) as f64;
+    let most = ELEMENTS.powf(1.0 / long).floor().max(2.0) as usize;
+    dims.iter().map(|&size| Taken::some(size, most, random)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Plans nobody is sure of are told as such, and settled in the background.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
+
+mod scripted;
+
+use scripted::{Script, Scripted, kernel, reference};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use trimtab_core::{
+    Bench, DType, Decline, Device, DeviceFacts, Elementwise, Failure, FailureKind, KernelId, KernelInfo,
+    Nanos, Operation, Patience, Point, Problem, Rates, Sample, Space, State, Terms, UnaryOp, VariantClass,
+    Work,
+};
+use trimtab_plan::{Decision, Event, Planner, Reason, Settings, TermsId, Trust};
+use trimtab_wisdom::Wisdom;
+
+/// A scripted machine that others use now and then, and whose operands are anybody's.
+struct Machine {
+    scripted: Arc<Scripted>,
+    infos: Vec<KernelInfo>,
+    busy: AtomicBool,
+    /// The kernel that is wrong at the real size.
+    lies: Option<&'static str>,
+    benches: AtomicU32,
+}
+
+impl Machine {
+    fn new(kernels: Vec<Script>) -> Machine {
+        let scripted = Scripted::new(kernels);
+        let infos = scripted.kernels().iter().cloned();
+        let infos = infos.map(|info| KernelInfo { operation: Operation::Elementwise, ..info }).collect();
+        Machine { scripted, infos, busy: AtomicBool::new(false), lies: None, benches: AtomicU32::new(0) }
+    }
+}
+
+impl Device for Machine {
+    fn facts(&self) -> &DeviceFacts {
+        self.scripted.facts()
+    }
+    fn rates(&self) -> Rates {
+        self.scripted.rates()
+    }
+    fn state(&self) -> State {
+        let others = if self.busy.load(Ordering::Relaxed) { 1.0 } else { 0.0 };
+        State { others: Some(others), ..State::default() }
+    }
+    fn kernels(&self) -> &[KernelInfo] {
+        &self.infos
+    }
+    fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
+        self.scripted.declines(kernel, problem)
+    }
+    fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
+        self.scripted.space(kernel, problem)
+    }
+    fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
+        self.scripted.work(kernel, problem, point)
+    }
+    fn verify(&self, _: KernelId, _: &Problem, _: &Point, _: Nanos) -> Result<(), Failure> {
+        Ok(())
+    }
+    fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+        self.benches.fetch_add(1, Ordering::Relaxed);
+        let lies = self.lies.and_then(|lies| self.infos.iter().position(|info| info.name == lies));
+        Ok(Box::new(Checked { bench: self.scripted.bench(problem, limit)?, lies }))
+    }
+}
+
+/// A bench that finds a kernel wrong.
+struct Checked<'a> {
+    bench: Box<dyn Bench + 'a>,
+    lies: Option<usize>,
+}
+
+impl Bench for Checked<'_> {
+    fn run(&mut self, kernel: KernelId, point: &Point, n: u32, timeout: Nanos) -> Result<Sample, Failure> {
+        if self.lies == Some(kernel.0 as usize) {
+            return Err(Failure::new(FailureKind::Wrong, "element 7 is 0, reference 1"));
+        }
+        self.bench.run(kernel, point, n, timeout)
+    }
+}
+
+fn problem() -> Problem {
+    Elementwise::unary(UnaryOp::Neg, DType::F32, &[1000]).unwrap().into()
+}
+
+fn planner(machine: &Arc<Machine>, wisdom: &Arc<Wisdom>, settings: Settings) -> Planner {
+    let device = Arc::clone(machine) as Arc<dyn Device>;
+    Planner::new(vec![device], Arc::clone(wisdom), settings, Terms::default())
+}
+
+fn decided(planner: &Planner) -> Arc<Decision> {
+    planner.plan(&problem(), TermsId::default()).unwrap();
+    planner.explain(&problem(), TermsId::default()).unwrap()
+}
+
+/// The record once it is as wanted, or as it is after a long time.
+fn later(planner: &Planner, wanted: impl Fn(&Decision) -> bool) -> Arc<Decision> {
+    let start = Instant::now();
+    loop {
+        let now = planner.explain(&problem(), TermsId::default()).unwrap();
+        if wanted(&now) || start.elapsed() > Duration::from_secs(20) {
+            return now;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn name(decision: &Decision) -> &str {
+    &decision.winner().unwrap().name
+}
+
+#[test]
+fn a_pick_made_while_the_machine_was_busy_is_told_as_such_and_put_right_once_it_is_quiet() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let kernels = vec![kernel("good", &[(1, 20_000)]), kernel("bad", &[(1, 25_000)]), reference(900_000)];
+    let machine = Arc::new(Machine::new(kernels));
+    machine.busy.store(true, Ordering::Relaxed);
+    machine.scripted.slow_down("good", 1.4);
+    let planner = planner(&machine, &wisdom, Settings::default());
+    let first = decided(&planner);
+    assert_eq!((name(&first), first.trust()), ("bad", Trust::Measured));
+    let notes = first.notes();
+    assert!(notes.iter().any(|note| note.contains("provisional: the machine was busy")), "{notes:?}");
+    // Nothing is measured while others use the machine.
+    std::thread::sleep(Duration::from_millis(900));
+    assert_eq!(name(&planner.explain(&problem(), TermsId::default()).unwrap()), "bad");
+
+    machine.scripted.slow_down("good", 1.0);
+    machine.busy.store(false, Ordering::Relaxed);
+    let settled = later(&planner, |now| now.trust() == Trust::Settled);
+    assert_eq!((name(&settled), settled.trust()), ("good", Trust::Settled));
+    let (_, plan) = planner.known(&problem(), TermsId::default()).unwrap();
+    assert_eq!(plan.kernel, settled.winner().unwrap().kernel);
+    assert_eq!(planner.stats().settled, 1);
+    drop(planner);
+
+    let runs = machine.scripted.runs.load(Ordering::Relaxed);
+    let next = self::planner(&machine, &wisdom, Settings::default());
+    let recalled = decided(&next);
+    assert_eq!((name(&recalled), recalled.reason), ("good", Reason::Remembered));
+    assert_eq!(machine.scripted.runs.load(Ordering::Relaxed), runs);
+}
+
+#[test]
+fn what_another_process_picked_while_it_was_busy_is_put_right_by_the_next_that_uses_it() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let kernels = vec![kernel("good", &[(1, 20_000)]), kernel("bad", &[(1, 25_000)]), reference(900_000)];
+    let machine = Arc::new(Machine::new(kernels));
+    machine.busy.store(true, Ordering::Relaxed);
+    machine.scripted.slow_down("good", 1.4);
+    assert_eq!(name(&decided(&planner(&machine, &wisdom, Settings::default()))), "bad");
+    machine.scripted.slow_down("good", 1.0);
+    machine.busy.store(false, Ordering::Relaxed);
+    let next = planner(&machine, &wisdom, Settings::default());
+    let recalled = decided(&next);
+    assert_eq!((name(&recalled), recalled.reason), ("bad", Reason::Remembered));
+    assert_eq!(name(&later(&next, |now| now.trust() == Trust::Settled)), "good");
+}
+
+#[test]
+fn a_problem_too_long_for_a_call_is_measured_in_the_background() {
+    let kernels = vec![kernel("short", &[(1, 30_000_000)]), kernel("long", &[(1, 60_000_000)]), reference(900_000_000)];
+    let machine = Arc::new(Machine::new(kernels));
+    let planner = planner(&machine, &Arc::new(Wisdom::in_memory()), Settings::default());
+    assert!(decided(&planner).trust() < Trust::Settled);
+    let settled = later(&planner, |now| now.trust() == Trust::Settled);
+    assert_eq!((name(&settled), settled.trust()), ("short", Trust::Settled));
+}
+
+#[test]
+fn one_run_of_each_is_no_race() {
+    let kernels = vec![kernel("short", &[(1, 3_000_000)]), kernel("long", &[(1, 6_000_000)]), reference(9_000_000)];
+    let machine = Arc::new(Machine::new(kernels));
+    let settings = Settings { budget: Nanos::from_millis(19), settle: false, ..Settings::default() };
+    let decision = decided(&planner(&machine, &Arc::new(Wisdom::in_memory()), settings));
+    if decision.reason != Reason::Led {
+        // Who is timed more than once has raced.
+        assert!(decision.trust() >= Trust::Measured || decision.reason == Reason::Estimated, "{decision:?}");
+        return;
+    }
+    assert!(decision.trust() < Trust::Measured && !decision.complete);
+}
+
+#[test]
+fn an_estimated_plan_is_checked_at_its_size_and_one_that_is_wrong_there_answers_no_more() {
+    for patience in [Patience::Estimate, Patience::Measure] {
+        let wisdom = Arc::new(Wisdom::in_memory());
+        let user = Script { class: VariantClass::Custom, ..kernel("lies", &[(1, 10_000_000)]) };
+        let mut machine = Machine::new(vec![user, kernel("honest", &[(1, 20_000_000)]), reference(900_000_000)]);
+        machine.lies = Some("lies");
+        let machine = Arc::new(machine);
+        let planner = planner(&machine, &wisdom, Settings { patience, ..Settings::default() });
+        let first = decided(&planner);
+        let honest = later(&planner, |now| name(now) == "honest" && now.trust() >= Trust::Checked);
+        assert_eq!(name(&honest), "honest", "{patience:?} after {:?}", name(&first));
+        let lies = planner.survey(&honest).rivals.into_iter().find(|rival| &*rival.name == "lies").unwrap();
+        assert!(lies.out_because().unwrap().contains("element 7 is 0"), "{:?}", lies.out_because());
+        if patience == Patience::Estimate {
+            let is_checked = |event: &Event| matches!(event, Event::Checked { .. });
+            assert!(later(&planner, |now| now.events.iter().any(is_checked)).events.iter().any(is_checked));
+        }
+    }
+}
+
+#[test]
+fn nothing_runs_behind_the_back_of_who_wants_none_of_it() {
+    let kernels = || vec![kernel("short", &[(1, 30_000_000)]), kernel("long", &[(1, 60_000_000)]), reference(900_000_000)];
+    for settings in [
+        Settings { settle: false, ..Settings::default() },
+        Settings { patience: Patience::Off, ..Settings::default() },
+    ] {
+        let machine = Arc::new(Machine::new(kernels()));
+        let planner = planner(&machine, &Arc::new(Wisdom::in_memory()), settings);
+        decided(&planner);
+        let benches = machine.benches.load(Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(900));
+        assert_eq!(machine.benches.load(Ordering::Relaxed), benches);
+        assert_eq!(planner.stats().unsettled, 0);
+    }
+}
+
+#[test]
+fn the_background_makes_way_and_ends_with_its_planner() {
+    let kernels = vec![kernel("short", &[(1, 300_000)]), kernel("long", &[(1, 600_000)]), reference(9_000_000)];
+    let machine = Arc::new(Machine::new(kernels));
+    machine.busy.store(true, Ordering::Relaxed);
+    let planner = planner(&machine, &Arc::new(Wisdom::in_memory()), Settings::default());
+    decided(&planner);
+    assert_eq!(planner.stats().unsettled, 1);
+    let start = Instant::now();
+    drop(planner);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert_eq!(Arc::strong_count(&machine), 1, "nobody holds the device any more");
+}

@@ -1,0 +1,185 @@
+//! Audits: some of what kernels answered is computed again, from the caller's own operands.
+//!
+//! The first answer of every plan is looked at before the caller gets it; a wrong one is never delivered where the part that is looked
+//! at shows it. Of later calls that are timed a few are put aside, a small part of each, and looked at in the background: who is found
+//! out there answers no more.
+
+use crate::journal::Journal;
+use crate::runtime::{HOST, Runtime, Shared};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use trimtab_core::{LaunchError, Nanos, Problem, VariantClass};
+use trimtab_operands::{Audit, Slice};
+use trimtab_plan::{Decision, MAX_NUMBER, Plan, Witness};
+use trimtab_tune::Stopwatch;
+
+/// Elements taken of a plan's first call, and of a later one: those a caller waits for.
+const FIRST: usize = 1 << 22;
+const LATER: usize = 1 << 15;
+/// One timed call in so many may be put aside, …
+const EVERY: u32 = 64;
+/// … if the last one is this long ago: taking a part takes some ten microseconds.
+const APART: Nanos = Nanos::from_millis(20);
+/// Calls shorter than this are looked at once: taking a part of them would allocate, and take longer than they do.
+const SHORT: Nanos = Nanos(20_000);
+/// Audits that wait to be looked at; more are not taken.
+const MAX_WAITING: usize = 32;
+
+/// What was looked at, and what waits for it.
+pub(crate) struct Audits {
+    /// A bit for each plan by number: whether its first call was looked at.
+    seen: Box<[AtomicU64]>,
+    timed: AtomicU32,
+    born: Stopwatch,
+    last: AtomicU64,
+    waiting: Mutex<VecDeque<(Plan, Audit, Option<f64>)>>,
+    made: AtomicU64,
+    wrong: AtomicU64,
+}
+
+impl Default for Audits {
+    fn default() -> Audits {
+        let (timed, last, waiting, made, wrong) = Default::default();
+        let seen = (0..=MAX_NUMBER / 64).map(|_| AtomicU64::new(0)).collect();
+        Audits { seen, timed, born: Stopwatch::start(), last, waiting, made, wrong }
+    }
+}
+
+impl Audits {
+    /// Whether a plan has not answered yet.
+    fn is_new(&self, plan: &Plan) -> bool {
+        let number = plan.number();
+        let word = self.seen.get(number as usize / 64).filter(|_| number > 0);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (number % 64) & 1 == 0)
+    }
+
+    fn saw(&self, plan: &Plan) {
+        let number = plan.number();
+        if let Some(word) = self.seen.get(number as usize / 64) {
+            word.fetch_or(1 << (number % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether this timed call is to be put aside.
+    fn is_due(&self) -> bool {
+        if self.timed.fetch_add(1, Ordering::Relaxed) % EVERY != 0 {
+            return false;
+        }
+        let (now, last) = (self.born.elapsed(), self.last.load(Ordering::Relaxed));
+        now.saturating_sub(Nanos(last)) >= APART
+            && self.last.compare_exchange(last, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Audits made so far, and those of them that showed a wrong result.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.made.load(Ordering::Relaxed), self.wrong.load(Ordering::Relaxed))
+    }
+}
+
+impl Runtime {
+    /// Whether a plan's answer is to be looked at before it is delivered.
+    pub(crate) fn is_new(&self, plan: &Plan) -> bool {
+        self.shared.audits.is_new(plan)
+    }
+
+    /// Looks at the first answer of a plan.
+    #[cold]
+    pub(crate) fn first_look(
+        &self,
+        plan: &Plan,
+        problem: &Problem,
+        inputs: &[Slice<'_>],
+        out: &Slice<'_>,
+    ) -> Result<(), LaunchError> {
+        let audits = &self.shared.audits;
+        audits.saw(plan);
+        let Some(audit) = self.audit(plan, problem, inputs, out, FIRST) else { return Ok(()) };
+        audits.made.fetch_add(1, Ordering::Relaxed);
+        audit.check(&*self.shared.cpu, self.allowed(plan, problem)).map_err(|failure| {
+            audits.wrong.fetch_add(1, Ordering::Relaxed);
+            LaunchError::Wrong(failure.message)
+        })
+    }
+
+    /// Looks at an answer whose call was timed: at once if it is the plan's first, else perhaps later.
+    pub(crate) fn look(
+        &self,
+        plan: &Plan,
+        problem: &Problem,
+        inputs: &[Slice<'_>],
+        out: &Slice<'_>,
+    ) -> Result<(), LaunchError> {
+        let audits = &self.shared.audits;
+        if audits.is_new(plan) {
+            return self.first_look(plan, problem, inputs, out);
+        }
+        if plan.expected >= SHORT
+            && audits.is_due()
+            && let Some(audit) = self.audit(plan, problem, inputs, out, LATER)
+            && let Ok(mut waiting) = audits.waiting.lock()
+            && waiting.len() < MAX_WAITING
+        {
+            waiting.push_back((*plan, audit, self.allowed(plan, problem)));
+        }
+        Ok(())
+    }
+
+    fn audit(
+        &self,
+        plan: &Plan,
+        problem: &Problem,
+        inputs: &[Slice<'_>],
+        out: &Slice<'_>,
+        most: usize,
+    ) -> Option<Audit> {
+        let executor = self.shared.executors.get(plan.device as usize)?;
+        let info = executor.kernels().get(plan.kernel.0 as usize)?;
+        // A reference is the yardstick itself.
+        let is_judged = info.class != VariantClass::Reference;
+        is_judged.then(|| Audit::of(problem, inputs, out, most)).flatten()
+    }
+
+    /// The tolerance of a plan's device; nothing for the processor, whose kernels have the strictest.
+    fn allowed(&self, plan: &Plan, problem: &Problem) -> Option<f64> {
+        (plan.device as usize != HOST).then(|| self.tolerance(plan, problem))
+    }
+}
+
+impl Shared {
+    /// Looks at what was put aside.
+    fn look_at_waiting(&self) {
+        let next = || self.audits.waiting.lock().ok()?.pop_front();
+        while let Some((plan, audit, allowed)) = next() {
+            self.audits.made.fetch_add(1, Ordering::Relaxed);
+            let Err(failure) = audit.check(&*self.cpu, allowed) else { continue };
+            self.audits.wrong.fetch_add(1, Ordering::Relaxed);
+            let Some(decision) = self.planner.accuse(&plan, &failure) else { continue };
+            if self.log {
+                eprintln!("trimtab: {}: a kernel is out: {failure}", decision.problem);
+            }
+        }
+    }
+}
+
+/// Hears of what happens in the background.
+pub(crate) struct Background {
+    pub journal: Arc<Journal>,
+    pub shared: OnceLock<Weak<Shared>>,
+}
+
+impl Witness for Background {
+    fn changed(&self, plan: &Plan, decision: &Decision) {
+        self.journal.changed(plan, decision);
+    }
+
+    fn ran(&self, plan: u32, calls: u64, total: Nanos) {
+        self.journal.ran(plan, calls, total);
+    }
+
+    fn idle(&self) {
+        if let Some(shared) = self.shared.get().and_then(Weak::upgrade) {
+            shared.look_at_waiting();
+        }
+    }
+}
