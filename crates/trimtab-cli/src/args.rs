@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use trimtab::core::{Nanos, Problem, ProblemError};
-use trimtab::plan::{Kernels, StrategyName, TuneMode};
+use trimtab::plan::{KernelRules, StrategyName, TuneMode};
 use trimtab::{VARIABLES, parse_duration};
 
 /// The longest search that is simulated.
@@ -45,7 +45,7 @@ pub struct Global {
 pub struct Named {
     /// Only this kernel may run the operation it serves; with a minus it may not: -cpu.matmul.gemm, -cpu.matmul.*; also several, separated by commas
     #[arg(long = "kernel", value_name = "[-]NAME", allow_hyphen_values = true, value_parser = kernels)]
-    pub kernels: Vec<Kernels>,
+    pub kernels: Vec<KernelRules>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -382,8 +382,8 @@ fn mode(text: &str) -> Result<TuneMode, String> {
     text.parse::<TuneMode>().map_err(|error| error.to_string())
 }
 
-fn kernels(text: &str) -> Result<Kernels, String> {
-    text.parse::<Kernels>().map_err(|error| error.to_string())
+fn kernels(text: &str) -> Result<KernelRules, String> {
+    text.parse::<KernelRules>().map_err(|error| error.to_string())
 }
 
 fn strategy(text: &str) -> Result<StrategyName, String> {

@@ -6,7 +6,7 @@ use crate::output::Output;
 use anyhow::Result;
 use std::cell::Cell;
 use std::io::Write;
-use trimtab::{Builder, Kernels, Runtime};
+use trimtab::{Builder, KernelRules, Runtime};
 
 /// A runtime and where to write.
 pub struct Session {
@@ -24,7 +24,7 @@ impl Session {
 
     /// The same with these kernels forbidden or forced, each of which there must be.
     pub fn naming(named: &Named, global: &Global) -> Result<Session> {
-        let Some(said) = named.kernels.iter().cloned().reduce(Kernels::and) else {
+        let Some(said) = named.kernels.iter().cloned().reduce(KernelRules::and) else {
             return Session::start(global);
         };
         let runtime = build(Runtime::builder().kernels(said.clone()), global)?;

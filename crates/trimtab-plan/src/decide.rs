@@ -10,7 +10,7 @@ use crate::guard::with_intent;
 use crate::offload;
 use crate::plan::{Plan, Reason, Rival, Standing};
 use crate::record::Decision;
-use crate::said::Kernels;
+use crate::said::KernelRules;
 use crate::thresholds::Offload;
 use crate::why::Why;
 use rustc_hash::FxHashSet;
@@ -81,7 +81,7 @@ pub(crate) struct Decider {
     /// What the user says about devices.
     pub offload: Offload,
     /// What the user says about kernels.
-    pub kernels: Kernels,
+    pub kernels: KernelRules,
     /// What whole calls take on each device, where that was calibrated.
     pub calibration: RwLock<Arc<Calibration>>,
     verified: Mutex<FxHashSet<Verified>>,
@@ -108,7 +108,7 @@ impl Decider {
         switch_margin: f64,
         offload: Offload,
     ) -> Decider {
-        let (experience, kernels) = (Experience::default(), Kernels::OPEN);
+        let (experience, kernels) = (Experience::default(), KernelRules::OPEN);
         let (calibration, verified) = (RwLock::default(), Mutex::default());
         Decider { devices, wisdom, experience, switch_margin, offload, kernels, calibration, verified }
     }

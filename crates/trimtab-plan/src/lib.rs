@@ -48,7 +48,7 @@ pub use learned::{ENOUGH_PROBLEMS, TrainingTable};
 pub use plan::{Plan, Reason, Rival, Standing};
 pub use planner::Planner;
 pub use record::Decision;
-pub use said::{Kernels, WrongKernels};
+pub use said::{KernelRules, WrongKernelRules};
 pub use settings::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Settings, TuneRequest};
 pub use strategy_name::{StrategyName, TuneMode, UnknownMode, UnknownStrategy};
 pub use table::TermsId;

@@ -33,24 +33,24 @@ impl Pattern {
 /// answers where nobody else may, also if it is forbidden: every call is answered, and the record says by whom and why.
 ///
 /// ```
-/// let said: trimtab_plan::Kernels = "-cpu.matmul.*, cpu.reduce.vector".parse()?;
+/// let said: trimtab_plan::KernelRules = "-cpu.matmul.*, cpu.reduce.vector".parse()?;
 /// assert_eq!(said.to_string(), "-cpu.matmul.*,cpu.reduce.vector");
-/// # Ok::<(), trimtab_plan::WrongKernels>(())
+/// # Ok::<(), trimtab_plan::WrongKernelRules>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kernels {
+pub struct KernelRules {
     only: Vec<Pattern>,
     never: Vec<Pattern>,
 }
 
 /// A text that names no kernels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` names no kernel; {words}", words = Kernels::WORDS)]
-pub struct WrongKernels(String);
+#[error("`{0}` names no kernel; {words}", words = KernelRules::WORDS)]
+pub struct WrongKernelRules(String);
 
-impl Kernels {
+impl KernelRules {
     /// Nothing is said.
-    pub const OPEN: Kernels = Kernels { only: Vec::new(), never: Vec::new() };
+    pub const OPEN: KernelRules = KernelRules { only: Vec::new(), never: Vec::new() };
     /// How they are written.
     pub const WORDS: &str = "write names such as cpu.matmul.gemm to force and -cpu.matmul.gemm to forbid, separated by commas; \
                              cpu.matmul.* means all that begin so, `trimtab devices` lists all";
@@ -66,7 +66,7 @@ impl Kernels {
     }
 
     /// Both what this says and what another does.
-    pub fn and(mut self, other: Kernels) -> Kernels {
+    pub fn and(mut self, other: KernelRules) -> KernelRules {
         self.only.extend(other.only);
         self.never.extend(other.never);
         self
@@ -74,7 +74,7 @@ impl Kernels {
 
     /// Whether nothing is said.
     pub fn is_open(&self) -> bool {
-        *self == Kernels::OPEN
+        *self == KernelRules::OPEN
     }
 
     /// A sentence for each name that none of these kernels has, with the names that are near.
@@ -98,16 +98,16 @@ impl Kernels {
     }
 
     /// What of it speaks of these kernels.
-    fn about<'a>(&self, kernels: impl Iterator<Item = &'a str> + Clone) -> Kernels {
+    fn about<'a>(&self, kernels: impl Iterator<Item = &'a str> + Clone) -> KernelRules {
         let speaks = |pattern: &&Pattern| kernels.clone().any(|kernel| pattern.names(kernel));
-        Kernels {
+        KernelRules {
             only: self.only.iter().filter(speaks).cloned().collect(),
             never: self.never.iter().filter(speaks).cloned().collect(),
         }
     }
 }
 
-impl fmt::Display for Kernels {
+impl fmt::Display for KernelRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let never = self.never.iter().map(|pattern| format!("-{}", pattern.0));
         let all: Vec<String> = never.chain(self.only.iter().map(|pattern| pattern.0.clone())).collect();
@@ -115,18 +115,18 @@ impl fmt::Display for Kernels {
     }
 }
 
-impl FromStr for Kernels {
-    type Err = WrongKernels;
+impl FromStr for KernelRules {
+    type Err = WrongKernelRules;
 
-    fn from_str(text: &str) -> Result<Kernels, WrongKernels> {
-        let mut kernels = Kernels::default();
+    fn from_str(text: &str) -> Result<KernelRules, WrongKernelRules> {
+        let mut kernels = KernelRules::default();
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
             let forbidden = entry.strip_prefix('-');
             let name = forbidden.unwrap_or(entry);
             let start = name.strip_suffix('*').unwrap_or(name);
             let wrong = |c: char| c.is_whitespace() || c == '*';
             if name.is_empty() || name.starts_with('-') || start.contains(wrong) {
-                return Err(WrongKernels(entry.to_string()));
+                return Err(WrongKernelRules(entry.to_string()));
             }
             match forbidden {
                 Some(_) => kernels.forbid(name),
@@ -157,13 +157,13 @@ impl Decision {
 }
 
 impl Decider {
-    /// Kernels of usable devices outside a scope that take a problem.
+    /// KernelRules of usable devices outside a scope that take a problem.
     fn elsewhere(&self, problem: &Problem, scope: &Scope) -> Vec<String> {
         let others = self.devices.scope(None).devices.into_iter().filter(|at| !scope.devices.contains(at));
         others.flat_map(|at| self.takers(problem, at)).collect()
     }
 
-    /// Kernels of a device that take a problem.
+    /// KernelRules of a device that take a problem.
     fn takers(&self, problem: &Problem, at: u16) -> Vec<String> {
         let Some(device) = self.devices.get(at) else { return Vec::new() };
         let infos = device.kernels().iter().enumerate();
@@ -322,20 +322,20 @@ mod tests {
 
     #[test]
     fn names_are_forbidden_with_a_minus_and_forced_without() {
-        let said: Kernels = " -a.b , c.*,, -d* ".parse().unwrap();
+        let said: KernelRules = " -a.b , c.*,, -d* ".parse().unwrap();
         assert_eq!(said.to_string(), "-a.b,-d*,c.*");
         let all = ["a.b", "a.bc", "c.x", "dx"];
         assert_eq!(all.map(|kernel| said.forbids(kernel)), [true, false, false, true]);
         assert_eq!(all.map(|kernel| said.forces(kernel)), [false, false, true, false]);
-        let both: Kernels = "a.*,-a.b".parse().unwrap();
+        let both: KernelRules = "a.*,-a.b".parse().unwrap();
         assert!(both.forces("a.c") && !both.forces("a.b"));
-        assert!("".parse::<Kernels>().unwrap().is_open());
+        assert!("".parse::<KernelRules>().unwrap().is_open());
     }
 
     #[test]
     fn what_names_nothing_is_an_error_that_says_how_to_write_it() {
         for text in ["-", "--a", "a*b", "a b", "a,**"] {
-            let message = text.parse::<Kernels>().unwrap_err().to_string();
+            let message = text.parse::<KernelRules>().unwrap_err().to_string();
             assert!(message.contains("cpu.matmul.*"), "{message}");
         }
     }
@@ -344,7 +344,7 @@ mod tests {
     fn an_unknown_name_is_told_with_the_nearest_ones() {
         let kernels =
             ["cpu.matmul.gemm", "cpu.matmul.blocked", "gpu.matmul.tiled", "cpu.reduce.vector", "a", "b"];
-        let said: Kernels = "-cpu.matmul.gem,cpu.reduce.*".parse().unwrap();
+        let said: KernelRules = "-cpu.matmul.gem,cpu.reduce.*".parse().unwrap();
         let told = said.unmatched(&kernels);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains("`cpu.matmul.gem`; near names: cpu.matmul.gemm, "), "{told:?}");

@@ -14,7 +14,7 @@ use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Pat
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
 use trimtab_operands::{Executor, Kept, Reference};
 use trimtab_plan::learn::ModelChoice;
-use trimtab_plan::{Kernels, Offload, Planner, Settings, StrategyName, TermsId, Witness};
+use trimtab_plan::{KernelRules, Offload, Planner, Settings, StrategyName, TermsId, Witness};
 use trimtab_tune::Rules;
 use trimtab_wisdom::{Store, Wisdom};
 
@@ -176,7 +176,7 @@ impl Builder {
     }
 
     /// Says all about kernels at once, as `TRIMTAB_KERNELS` does.
-    pub fn kernels(mut self, kernels: Kernels) -> Self {
+    pub fn kernels(mut self, kernels: KernelRules) -> Self {
         self.environment.kernels = Some(kernels);
         self
     }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use std::path::PathBuf;
 use trimtab_core::{Nanos, Patience};
 use trimtab_plan::learn::ModelChoice;
-use trimtab_plan::{Class, Kernels, Offload, StrategyName, TuneMode};
+use trimtab_plan::{Class, KernelRules, Offload, StrategyName, TuneMode};
 
 /// Every variable trimtab reads, with what it does.
 pub const VARIABLES: [(&str, &str); 17] = [
@@ -49,7 +49,7 @@ pub(crate) struct Environment {
     pub blas: Option<Blas>,
     pub log: Option<bool>,
     pub offload: Option<Offload>,
-    pub kernels: Option<Kernels>,
+    pub kernels: Option<KernelRules>,
 }
 
 /// Where wisdom is kept.
@@ -129,7 +129,7 @@ impl Environment {
         }
         environment.offload = offload(lookup)?;
         if let Some(value) = lookup("TRIMTAB_KERNELS") {
-            let valid = Kernels::WORDS.to_string();
+            let valid = KernelRules::WORDS.to_string();
             environment.kernels = Some(value.parse().map_err(|_| wrong("TRIMTAB_KERNELS", value, valid))?);
         }
         Ok(environment)

@@ -5,7 +5,7 @@ use crate::runtime::{HOST, Runtime};
 use rustc_hash::{FxHashMap, FxHashSet};
 use trimtab_core::{Basis, Bytes, Estimate, KernelId, Nanos, Patience, Problem, Transfers};
 use trimtab_operands::Executor;
-use trimtab_plan::{self as plan, Kernels, Offload, PlanError, Planner, Side, TermsId, Why};
+use trimtab_plan::{self as plan, KernelRules, Offload, PlanError, Planner, Side, TermsId, Why};
 
 /// How far the time of copying a view may be off, in doublings.
 const COPY_SPREAD: f64 = 1.0;
@@ -14,12 +14,12 @@ const COPY_SPREAD: f64 = 1.0;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Said<'a> {
     pub offload: &'a Offload,
-    pub kernels: &'a Kernels,
+    pub kernels: &'a KernelRules,
 }
 
 impl Said<'_> {
     /// Nothing is said.
-    pub(crate) const NOTHING: Said<'static> = Said { offload: &Offload::OPEN, kernels: &Kernels::OPEN };
+    pub(crate) const NOTHING: Said<'static> = Said { offload: &Offload::OPEN, kernels: &KernelRules::OPEN };
 }
 
 /// Why a piece does not run on a device.
