@@ -1,5 +1,5 @@
 //! Trust under load: what is tuned beside busy processes, judged once they are gone, and again by the plans in force after the
-//! runtime had quiet time for its background work.
+//! runtime had quiet time for its background work. What was tuned without any is judged with them: that much is noise.
 
 use crate::{Printer, gpu, matmul};
 use anyhow::{Context, Result, anyhow};
@@ -35,25 +35,24 @@ const LEFT_OUT: usize = 6;
 type Pick = (KernelId, Point);
 
 /// Problems of one device, and how their rivals are compared.
-struct Part {
+struct Field {
     device: &'static str,
     problems: Vec<Problem>,
     rules: Rules,
 }
 
-/// What one load did to one problem.
-struct Tuned {
-    problem: Problem,
-    first: Pick,
-    settled: Pick,
+/// What tuning came to know of one problem.
+struct Known {
+    pick: Pick,
     rivals: Vec<Pick>,
 }
 
-/// Speeds relative to the best rival, at most one: of what was tuned, and of what was in force later.
+/// Speeds relative to the best rival, at most one: of what was tuned, of what was in force later, and of what was tuned quietly.
 #[derive(Default)]
 struct Judged {
     first: Vec<f64>,
     settled: Vec<f64>,
+    quiet: Vec<f64>,
     changed: usize,
 }
 
@@ -61,6 +60,7 @@ impl Judged {
     fn add(&mut self, other: &Judged) {
         self.first.extend(&other.first);
         self.settled.extend(&other.settled);
+        self.quiet.extend(&other.quiet);
         self.changed += other.changed;
     }
 
@@ -70,24 +70,34 @@ impl Judged {
             "load": load, "problems": self.first.len(), "changed": self.changed,
             "geomean": geomean(&self.first), "worst": worst(&self.first),
             "settled_geomean": geomean(&self.settled), "settled_worst": worst(&self.settled),
+            "quiet_geomean": geomean(&self.quiet), "quiet_worst": worst(&self.quiet),
         })
     }
 }
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
-    let parts = parts(printer.options.shapes)?;
+    let mut parts: Vec<(Field, Vec<Known>)> = Vec::new();
+    for part in all_parts(printer.options.shapes)? {
+        match part.runtime() {
+            Ok(rt) => {
+                let decisions = tune(&rt, &part, 0)?;
+                let known = (decisions.iter().zip(&part.problems))
+                    .map(|(decision, problem)| known(&rt, problem, decision))
+                    .collect::<Result<_>>()?;
+                parts.push((part, known));
+            }
+            Err(error @ Error::NoSuchDevice { .. }) => {
+                eprintln!("{} is left out: {error}", part.device);
+                printer.line(&json!({ "left_out": part.device }));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
     let mut all = Judged::default();
     for load in LOADS {
         let mut judged = Judged::default();
-        for part in &parts {
-            match Runtime::builder().device(part.device).wisdom_in_memory().build() {
-                Ok(rt) => judged.add(&judge(printer, load, part, rt)?),
-                Err(error @ Error::NoSuchDevice { .. }) => {
-                    eprintln!("{} is left out: {error}", part.device);
-                    printer.line(&json!({ "load": load, "left_out": part.device }));
-                }
-                Err(error) => return Err(error.into()),
-            }
+        for (part, quiet) in &parts {
+            judged.add(&judge(printer, load, part, quiet)?);
         }
         printer.line(&judged.summary(json!(load)));
         all.add(&judged);
@@ -96,8 +106,14 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     Ok(())
 }
 
+impl Field {
+    fn runtime(&self) -> Result<Runtime, Error> {
+        Runtime::builder().device(self.device).wisdom_in_memory().build()
+    }
+}
+
 /// The problems, or so many of each device's, evenly chosen.
-fn parts(shapes: Option<usize>) -> Result<[Part; 2]> {
+fn all_parts(shapes: Option<usize>) -> Result<[Field; 2]> {
     let matmuls = matmul::SIZES.iter().map(|(m, n, k)| format!("matmul:f32:{m}x{n}x{k}"));
     let on_gpu = gpu::PROBLEMS.iter().enumerate().filter(|(at, _)| at % LEFT_OUT != 0);
     let some = |texts: Vec<String>| -> Result<Vec<Problem>> {
@@ -107,56 +123,65 @@ fn parts(shapes: Option<usize>) -> Result<[Part; 2]> {
     };
     let on_gpu = on_gpu.map(|(_, text)| (*text).to_string()).collect();
     Ok([
-        Part { device: "cpu", problems: some(matmuls.collect())?, rules: matmul::judging() },
-        Part { device: "gpu0", problems: some(on_gpu)?, rules: gpu::judging() },
+        Field { device: "cpu", problems: some(matmuls.collect())?, rules: matmul::judging() },
+        Field { device: "gpu0", problems: some(on_gpu)?, rules: gpu::judging() },
     ])
 }
 
-/// Tunes beside busy processes, waits quietly, and judges both what was tuned and what is in force then. All are timed in one run,
-/// with the runtime gone: its background work disturbs nobody, and both picks meet the same rivals.
-fn judge(printer: &Printer, load: usize, part: &Part, rt: Runtime) -> Result<Judged> {
-    let (at, device) = rt.planned().next().context("no device is planned for")?;
-    let device = Arc::clone(device);
-    let busy = Busy::start(load)?;
-    let mut decisions: Vec<Arc<Decision>> = Vec::new();
-    for problem in &part.problems {
+/// Tunes every problem as the command does, beside so many busy processes.
+fn tune(rt: &Runtime, part: &Field, load: usize) -> Result<Vec<Arc<Decision>>> {
+    let _busy = Busy::start(load)?;
+    let request = TuneRequest::new(Patience::Measure, TUNE_BUDGET);
+    let tune = |problem: &Problem| {
         eprintln!("beside {load} busy: {problem} on {}", part.device);
-        let request = TuneRequest::new(Patience::Measure, TUNE_BUDGET);
-        decisions.push(rt.tune(problem, &request, &mut |_| ())?);
-    }
-    drop(busy);
+        Ok(rt.tune(problem, &request, &mut |_| ())?)
+    };
+    part.problems.iter().map(tune).collect()
+}
+
+/// What a decision chose, and what is measured by now.
+fn known(rt: &Runtime, problem: &Problem, decision: &Decision) -> Result<Known> {
+    let winner = decision.winner().ok_or_else(|| anyhow!("{problem} was not tuned"))?;
+    let now = rt.planner().survey(rt.explain(problem)?.as_ref());
+    Ok(Known { pick: place(winner), rivals: rivals(&now, winner.device) })
+}
+
+/// Tunes beside busy processes, waits quietly, and judges both what was tuned and what is in force then. All are timed in one run,
+/// with the runtime gone: its background work disturbs nobody, and all picks meet the same rivals.
+fn judge(printer: &Printer, load: usize, part: &Field, quiet: &[Known]) -> Result<Judged> {
+    let rt = part.runtime()?;
+    let device = Arc::clone(rt.planned().next().context("no device is planned for")?.1);
+    let decisions = tune(&rt, part, load)?;
     eprintln!("quiet for {} s", QUIET.as_secs());
     std::thread::sleep(QUIET);
-    let mut all: Vec<Tuned> = Vec::new();
-    for (problem, decision) in part.problems.iter().zip(&decisions) {
-        let first = decision.winner().map(place).ok_or_else(|| anyhow!("{problem} was not tuned"))?;
+    let mut all: Vec<(Problem, Vec<Pick>)> = Vec::new();
+    for ((problem, decision), quiet) in part.problems.iter().zip(&decisions).zip(quiet) {
         let plan = rt.plan(problem)?;
-        let now = rt.planner().survey(rt.explain(problem)?.as_ref());
-        let rivals = rivals(&now, at);
-        all.push(Tuned { problem: *problem, first, settled: (plan.kernel, plan.point), rivals });
+        let Known { pick, rivals } = known(&rt, problem, decision)?;
+        let picks = vec![pick, (plan.kernel, plan.point), quiet.pick];
+        all.push((*problem, [picks, rivals, quiet.rivals.clone()].concat()));
     }
     drop(rt);
     let mut judged = Judged::default();
-    for tuned in all {
-        let Tuned { problem, first, settled, .. } = tuned;
+    for (problem, finalists) in all {
         eprintln!("judging {problem} on {}", part.device);
-        let mut finalists = vec![first, settled];
-        finalists.extend(tuned.rivals);
         let times = times(device.as_ref(), &problem, &finalists, &part.rules)?;
         let best = times.iter().copied().fold(f64::INFINITY, f64::min);
-        let (ratio, settled_ratio) = (best / times[0], best / times[1]);
-        judged.first.push(ratio);
-        judged.settled.push(settled_ratio);
-        judged.changed += usize::from(first != settled);
-        let fastest = times.iter().position(|time| *time == best).map_or(first, |at| finalists[at]);
-        let name = |(kernel, point): Pick| {
-            let kernel_name = device.kernels().get(kernel.0 as usize).map_or("", |info| info.name.as_str());
-            format!("{kernel_name}@{}", device.space(kernel, &problem).name(&point))
+        let ratio = |at: usize| best / times[at];
+        judged.first.push(ratio(0));
+        judged.settled.push(ratio(1));
+        judged.quiet.push(ratio(2));
+        judged.changed += usize::from(finalists[0] != finalists[1]);
+        let fastest = times.iter().position(|time| *time == best).unwrap_or(0);
+        let name = |at: usize| {
+            let (kernel, point) = finalists[at];
+            let name = device.kernels().get(kernel.0 as usize).map_or("", |info| info.name.as_str());
+            format!("{name}@{}", device.space(kernel, &problem).name(&point))
         };
         printer.line(&json!({
-            "load": load, "device": part.device, "problem": problem.to_string(), "pick": name(first),
-            "settled": name(settled), "best": name(fastest), "best_ns": best.round(), "rivals": finalists.len(),
-            "vs_best": ratio, "settled_vs_best": settled_ratio,
+            "load": load, "device": part.device, "problem": problem.to_string(), "pick": name(0), "settled": name(1),
+            "quiet": name(2), "best": name(fastest), "best_ns": best.round(), "judged": distinct(&finalists).len(),
+            "vs_best": ratio(0), "settled_vs_best": ratio(1), "quiet_vs_best": ratio(2),
         }));
     }
     Ok(judged)
@@ -166,11 +191,20 @@ fn place(rival: &Rival) -> Pick {
     (rival.kernel, rival.point)
 }
 
+fn distinct(picks: &[Pick]) -> Vec<Pick> {
+    let mut distinct: Vec<Pick> = Vec::new();
+    for pick in picks {
+        if !distinct.contains(pick) {
+            distinct.push(*pick);
+        }
+    }
+    distinct
+}
+
 /// The measured rivals that could be the best: of each kernel the fastest point, and the fastest of all.
-fn rivals(decision: &Decision, device: usize) -> Vec<Pick> {
+fn rivals(decision: &Decision, device: u16) -> Vec<Pick> {
     let measured = |rival: &&Rival| {
-        rival.device as usize == device
-            && matches!(rival.estimate(), Some(Estimate { basis: Basis::Measured(_), .. }))
+        rival.device == device && matches!(rival.estimate(), Some(Estimate { basis: Basis::Measured(_), .. }))
     };
     let mut all: Vec<&Rival> = decision.rivals.iter().filter(measured).collect();
     let time = |rival: &Rival| rival.estimate().map_or(u64::MAX, |estimate| estimate.time.0);
@@ -191,12 +225,7 @@ fn times(device: &dyn Device, problem: &Problem, picks: &[Pick], rules: &Rules) 
     let budget = Budget::time(JUDGE_BUDGET);
     let mut bench =
         device.bench(problem, budget.left()).map_err(|decline| anyhow!("{problem}: {decline}"))?;
-    let mut distinct: Vec<Pick> = Vec::new();
-    for pick in picks {
-        if !distinct.contains(pick) {
-            distinct.push(*pick);
-        }
-    }
+    let distinct = distinct(picks);
     let candidates: Vec<Candidate> =
         distinct.iter().map(|&(kernel, point)| Candidate { kernel, point, expected: None }).collect();
     let report = race(bench.as_mut(), &candidates, None, rules, &budget, &mut |_| ());
