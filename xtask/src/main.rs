@@ -18,13 +18,14 @@ usage: cargo xtask COMMAND
   browser-check [FILE]
                   the page of `trimtab report`, or that file, in a browser of this machine; fails where there is none
   bench NAME…     figures of one run: overhead, matmul, bandwidth, fusion, expressions, placement, offload, cold, reload, search, gpu, gpu-start,
-                  regret, online, recorded, or all  [--json] [--no-install]
+                  underload, regret, online, recorded, or all  [--json] [--no-install]
                   regret and online take --csv FILE (m,n,k,<variant>… in nanoseconds), --shapes N, --save FILE;
+                  underload takes --shapes N;
                   recorded takes --data DIR, and finds TRIMTAB_DATA and ../shared/data by itself
 ";
 
 /// Benchmarks that use a GPU if there is one.
-const ON_GPUS: [&str; 6] = ["gpu", "gpu-start", "fusion", "expressions", "offload", "all"];
+const ON_GPUS: [&str; 7] = ["gpu", "gpu-start", "underload", "fusion", "expressions", "offload", "all"];
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();

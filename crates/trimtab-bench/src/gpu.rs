@@ -10,7 +10,7 @@ use trimtab::plan::{Rival, Standing, TuneRequest};
 use trimtab::tune::{Budget, Candidate, Rules, geomean, race};
 
 /// Launches of less than about 0.1 ms are left out: on a software adapter they are all waking threads up, and vary by a third.
-const PROBLEMS: [&str; 24] = [
+pub(crate) const PROBLEMS: [&str; 24] = [
     "matmul:f32:96x96x96",
     "matmul:f32:64x64x64",
     "matmul:f32:128x128x128",
@@ -46,6 +46,11 @@ const FINALISTS: usize = 4;
 const ROUNDS: u32 = 40;
 /// A round of the comparison takes at least this long: single launches vary by a third.
 const BATCH: Nanos = Nanos::from_millis(10);
+
+/// How finalists are compared.
+pub(crate) fn judging() -> Rules {
+    Rules { min_samples: ROUNDS, max_samples: ROUNDS, batch_time_min: BATCH, ..Rules::thorough() }
+}
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let tuned_with = Runtime::builder().device("gpu0").wisdom_in_memory().build()?;
@@ -120,9 +125,7 @@ fn run_off(
         device.bench(problem, budget.left()).map_err(|decline| anyhow!("{problem}: {decline}"))?;
     let candidates: Vec<Candidate> =
         finalists.iter().map(|&(kernel, point)| Candidate { kernel, point, expected: None }).collect();
-    let rules =
-        Rules { min_samples: ROUNDS, max_samples: ROUNDS, batch_time_min: BATCH, ..Rules::thorough() };
-    let report = race(bench.as_mut(), &candidates, None, &rules, &budget, &mut |_| ());
+    let report = race(bench.as_mut(), &candidates, None, &judging(), &budget, &mut |_| ());
     let time = |raced: &trimtab::tune::Raced| raced.min().ok_or_else(|| anyhow!("{problem}: {raced:?}"));
     report.rivals.iter().map(time).collect()
 }

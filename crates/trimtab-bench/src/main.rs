@@ -24,6 +24,7 @@ mod reload;
 mod search;
 mod times;
 mod turns;
+mod underload;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -75,7 +76,7 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 15] = [
+const BENCHES: [(&str, &str, Bench); 16] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
@@ -102,6 +103,11 @@ const BENCHES: [(&str, &str, Bench); 15] = [
         placement::run,
     ),
     ("offload", "the device a call is given to against the better one, size by size", offload::run),
+    (
+        "underload",
+        "what was tuned beside busy processes against the best rival once it is quiet  [--shapes N]",
+        underload::run,
+    ),
     ("recorded", "the models on published recordings of other devices  [--data DIR]", recorded::run),
 ];
 
@@ -110,6 +116,7 @@ fn main() -> Result<()> {
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [gpu_start::OURS, dir] => return gpu_start::start(std::path::Path::new(dir)),
         [gpu_start::BY_HAND, _] => return by_hand::start(),
+        [underload::BUSY] => return underload::spin(),
         _ => (),
     }
     let (names, printer) = parse(words)?;

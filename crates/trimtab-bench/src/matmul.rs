@@ -9,7 +9,7 @@ use trimtab::core::{Nanos, Patience, Problem};
 use trimtab::plan::TuneRequest;
 use trimtab::tune::{Rules, geomean};
 
-const SIZES: [(u64, u64, u64); 34] = [
+pub(crate) const SIZES: [(u64, u64, u64); 34] = [
     (1, 1, 1),
     (2, 2, 2),
     (4, 4, 4),
@@ -51,10 +51,15 @@ const COMPARE_BUDGET: Nanos = Nanos::from_millis(30_000);
 /// Interleaved rounds of the comparison; the minimum counts.
 const ROUNDS: u32 = 20;
 
+/// How rivals are compared.
+pub(crate) fn judging() -> Rules {
+    Rules { min_samples: ROUNDS, max_samples: ROUNDS, ..Rules::thorough() }
+}
+
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let rt = Runtime::builder().device("cpu").wisdom_in_memory().build()?;
     let request = TuneRequest::new(Patience::Measure, TUNE_BUDGET);
-    let rules = Rules { min_samples: ROUNDS, max_samples: ROUNDS, ..Rules::thorough() };
+    let rules = judging();
     let mut ratios = Vec::new();
     let mut rivals: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (m, n, k) in SIZES {

@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use trimtab::core::{Nanos, Problem, ProblemError};
-use trimtab::plan::{StrategyName, TuneMode};
+use trimtab::plan::{KernelRules, StrategyName, TuneMode};
 use trimtab::{VARIABLES, parse_duration};
 
 /// The longest search that is simulated.
@@ -38,6 +38,14 @@ pub struct Global {
     /// Effort for a new problem: off, estimate, measure, exhaustive; or a search strategy, which means measure with it
     #[arg(long, global = true, value_name = "MODE", value_parser = mode)]
     pub tune: Option<TuneMode>,
+}
+
+/// Which kernels may run. Wins over the environment.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Named {
+    /// Only this kernel may run the operation it serves; with a minus it may not: -cpu.matmul.gemm, -cpu.matmul.*; also several, separated by commas
+    #[arg(long = "kernel", value_name = "[-]NAME", allow_hyphen_values = true, value_parser = kernels)]
+    pub kernels: Vec<KernelRules>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -113,6 +121,8 @@ pub struct Tune {
     /// Ends when the best reaches this share of the device's roofline: 0.9 or 90%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub good_enough: Option<f64>,
+    #[command(flatten)]
+    pub named: Named,
 }
 
 #[derive(Args, Debug)]
@@ -142,6 +152,8 @@ pub struct Explain {
     /// Every setting of every kernel, not only the best of each kernel
     #[arg(long)]
     pub all: bool,
+    #[command(flatten)]
+    pub named: Named,
 }
 
 #[derive(Args, Debug)]
@@ -289,6 +301,8 @@ pub struct Run {
     /// The problem
     #[arg(value_name = "PROBLEM")]
     pub problem: String,
+    #[command(flatten)]
+    pub named: Named,
 }
 
 #[derive(Debug, Subcommand)]
@@ -366,6 +380,10 @@ pub fn problem(text: &str) -> Result<Problem, ProblemError> {
 
 fn mode(text: &str) -> Result<TuneMode, String> {
     text.parse::<TuneMode>().map_err(|error| error.to_string())
+}
+
+fn kernels(text: &str) -> Result<KernelRules, String> {
+    text.parse::<KernelRules>().map_err(|error| error.to_string())
 }
 
 fn strategy(text: &str) -> Result<StrategyName, String> {

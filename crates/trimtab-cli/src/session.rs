@@ -1,11 +1,12 @@
 //! One run of the command: the runtime as the options ask for it, its warnings, and where output goes.
 
-use crate::args::Global;
+use crate::args::{Global, Named};
+use crate::failure::bad_input;
 use crate::output::Output;
 use anyhow::Result;
 use std::cell::Cell;
 use std::io::Write;
-use trimtab::{Builder, Runtime};
+use trimtab::{Builder, KernelRules, Runtime};
 
 /// A runtime and where to write.
 pub struct Session {
@@ -18,37 +19,35 @@ pub struct Session {
 impl Session {
     /// Sets the runtime up and tells what could not be set up.
     pub fn start(global: &Global) -> Result<Session> {
-        Session::of(Runtime::builder(), global)
+        Ok(Session::with(build(Runtime::builder(), global)?, global))
+    }
+
+    /// The same with these kernels forbidden or forced, each of which there must be.
+    pub fn naming(named: &Named, global: &Global) -> Result<Session> {
+        let Some(said) = named.kernels.iter().cloned().reduce(KernelRules::and) else {
+            return Session::start(global);
+        };
+        let runtime = build(Runtime::builder().kernels(said.clone()), global)?;
+        let infos = runtime.devices().iter().flat_map(|device| device.kernels());
+        let names: Vec<&str> = infos.map(|info| info.name.as_str()).collect();
+        match said.unmatched(&names).into_iter().next() {
+            Some(unknown) => Err(bad_input(unknown)),
+            None => Ok(Session::with(runtime, global)),
+        }
     }
 
     /// The same, with the speeds of devices measured now.
     pub fn measuring(global: &Global) -> Result<Session> {
-        Session::of(Runtime::builder().measure_anew(), global)
+        Ok(Session::with(build(Runtime::builder().measure_anew(), global)?, global))
     }
 
-    fn of(mut builder: Builder, global: &Global) -> Result<Session> {
-        if let Some(device) = &global.device {
-            builder = builder.device(device.trim());
-        }
-        if let Some(threads) = global.threads {
-            builder = builder.threads(threads);
-        }
-        if let Some(mode) = global.tune {
-            builder = builder.patience(mode.patience);
-            builder = mode.strategy.into_iter().fold(builder, Builder::strategy);
-        }
-        builder = match &global.wisdom_dir {
-            Some(dir) if is_off(&dir.to_string_lossy()) => builder.wisdom_in_memory(),
-            Some(dir) => builder.wisdom_dir(dir),
-            None => builder,
-        };
-        let runtime = builder.build()?;
+    fn with(runtime: Runtime, global: &Global) -> Session {
         crate::interrupt::watch(runtime.planner().wisdom());
         for warning in runtime.warnings() {
             warn(warning);
         }
         let told = Cell::new(runtime.wisdom().warnings().len());
-        Ok(Session { runtime, out: Output::new(global.json), told })
+        Session { runtime, out: Output::new(global.json), told }
     }
 
     /// Writes what was learned to disk and tells what went wrong with that.
@@ -68,6 +67,26 @@ impl Session {
             None => "not remembered: wisdom is off".to_string(),
         }
     }
+}
+
+/// The runtime as the options ask for it.
+fn build(mut builder: Builder, global: &Global) -> Result<Runtime> {
+    if let Some(device) = &global.device {
+        builder = builder.device(device.trim());
+    }
+    if let Some(threads) = global.threads {
+        builder = builder.threads(threads);
+    }
+    if let Some(mode) = global.tune {
+        builder = builder.patience(mode.patience);
+        builder = mode.strategy.into_iter().fold(builder, Builder::strategy);
+    }
+    builder = match &global.wisdom_dir {
+        Some(dir) if is_off(&dir.to_string_lossy()) => builder.wisdom_in_memory(),
+        Some(dir) => builder.wisdom_dir(dir),
+        None => builder,
+    };
+    Ok(builder.build()?)
 }
 
 /// Says something on standard error that does not stop the command.

@@ -67,9 +67,10 @@ fn gathered<T: Element>(from: &[T], axes: &Axes<'_>) -> Option<Vec<T>> {
     let mut all = Vec::with_capacity(count);
     let mut nth = vec![0; axes.len()];
     for _ in 0..count {
-        let index = axes.iter().zip(&nth).fold(0, |index, ((taken, size), &nth)| {
-            index * *size as usize + taken.at(nth)
-        });
+        let index = axes
+            .iter()
+            .zip(&nth)
+            .fold(0, |index, ((taken, size), &nth)| index * *size as usize + taken.at(nth));
         all.push(*from.get(index)?);
         for ((taken, _), nth) in axes.iter().zip(&mut nth).rev() {
             *nth += 1;
@@ -138,7 +139,9 @@ impl Audit {
         let added = match &self.problem {
             Problem::Matmul(p) => p.k as f64,
             Problem::Reduce(p) => p.len as f64,
-            Problem::Fused(p) => p.product().map_or(1.0, |product| product.depth as f64) * p.reduced_len() as f64,
+            Problem::Fused(p) => {
+                p.product().map_or(1.0, |product| product.depth as f64) * p.reduced_len() as f64
+            }
             _ => 1.0,
         };
         let integer = self.problem.dtype() == Some(DType::I32);
@@ -276,10 +279,8 @@ fn fused(
     random: &mut RandomNumbers,
 ) -> Option<Audit> {
     let (is_over, depth) = (p.end().map(|(_, over)| over), p.product().map_or(1, |product| product.depth));
-    let (all_rows, all_columns) = (
-        matches!(is_over, Some(Over::All | Over::Rows)),
-        matches!(is_over, Some(Over::All | Over::Columns)),
-    );
+    let (all_rows, all_columns) =
+        (matches!(is_over, Some(Over::All | Over::Rows)), matches!(is_over, Some(Over::All | Over::Columns)));
     let whole = [(all_rows, p.outer()), (all_columns, p.inner())];
     let reduced: u64 = whole.iter().filter(|(all, _)| *all).map(|(_, size)| *size).product();
     // A vector has one row.

@@ -130,7 +130,8 @@ impl Bans {
             }
         }
         for (&(device, kernel), ban) in known.iter_mut() {
-            let its = |rival: &&Rival| rival.device == device && kernel.is_none_or(|kernel| rival.kernel == kernel);
+            let its =
+                |rival: &&Rival| rival.device == device && kernel.is_none_or(|kernel| rival.kernel == kernel);
             let over = ban.until.is_some_and(|until| until <= now);
             if let Some(rival) = rivals.iter().find(its).filter(|_| over) {
                 let name = if kernel.is_some() { &rival.name } else { &rival.device_id };

@@ -10,6 +10,7 @@ use crate::guard::with_intent;
 use crate::offload;
 use crate::plan::{Plan, Reason, Rival, Standing};
 use crate::record::Decision;
+use crate::said::KernelRules;
 use crate::thresholds::Offload;
 use crate::why::Why;
 use rustc_hash::FxHashSet;
@@ -82,6 +83,8 @@ pub(crate) struct Decider {
     pub switch_margin: f64,
     /// What the user says about devices.
     pub offload: Offload,
+    /// What the user says about kernels.
+    pub kernels: KernelRules,
     /// What whole calls take on each device, where that was calibrated.
     pub calibration: RwLock<Arc<Calibration>>,
     verified: Mutex<FxHashSet<Verified>>,
@@ -108,9 +111,9 @@ impl Decider {
         switch_margin: f64,
         offload: Offload,
     ) -> Decider {
-        let experience = Experience::default();
+        let (experience, kernels) = (Experience::default(), KernelRules::OPEN);
         let (calibration, verified) = (RwLock::default(), Mutex::default());
-        Decider { devices, wisdom, experience, switch_margin, offload, calibration, verified }
+        Decider { devices, wisdom, experience, switch_margin, offload, kernels, calibration, verified }
     }
 
     /// Decides: enumerate, rules, recall, estimate, predict, measure, settle.
@@ -373,6 +376,10 @@ impl<'a> Deciding<'a> {
                 return Ok(());
             }
         }
+        if self.relent() {
+            self.look_again();
+            return self.settle_best(Reason::NextBest);
+        }
         Err(no_rival(&self.record))
     }
 
@@ -478,11 +485,12 @@ fn no_rival(record: &Decision) -> PlanError {
         reasons.push("no device has a kernel for this operation".to_string());
     }
     // Whoever could do it and did not fail is out by a limit, if anyone is.
+    let ruled = record.overruled.filter(|why| *why == Why::Kernels);
     let limited = record.rivals.iter().any(|rival| matches!(rival.standing, Standing::Excluded(_)));
     PlanError::NoRival {
         problem: record.problem.to_string(),
         terms: record.terms.to_string(),
-        why: if limited { Why::Constraint } else { Why::Unsupported },
+        why: if limited { Why::Constraint } else { ruled.unwrap_or(Why::Unsupported) },
         reasons: reasons.join("; "),
     }
 }

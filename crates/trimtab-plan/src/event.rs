@@ -18,6 +18,10 @@ pub enum Event {
     Enumerated { rivals: usize },
     /// Rules: no other device than the processor may be used.
     Disabled,
+    /// Rules: what the user said about kernels leaves these out.
+    LeftOut { kernels: Vec<String>, rule: String },
+    /// Rules: what the user said about kernels cannot be followed as it stands.
+    Unheeded { rule: String, why: String },
     /// Rules: what the user said leaves no place for some.
     Overruled { why: Why, rule: String },
     /// Rules: what the user said cannot be followed.
@@ -180,6 +184,8 @@ impl fmt::Display for Event {
         match self {
             Event::Enumerated { rivals } => write!(f, "{rivals} rivals were listed"),
             Event::Disabled => f.write_str("disabled: offload is off, only the processor is looked at"),
+            Event::LeftOut { kernels, rule } => write!(f, "kernels: `{rule}` leaves out {}", kernels.join(", ")),
+            Event::Unheeded { rule, why } => write!(f, "kernels: `{rule}` is not followed here: {why}"),
             Event::Overruled { why, rule } => write!(f, "{why}: {rule}"),
             Event::NoPlace { rule } => write!(f, "{rule}, but no device there takes it"),
             Event::Recalled { extent, .. } => fmt_extent(extent, f),

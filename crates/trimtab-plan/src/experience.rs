@@ -140,7 +140,8 @@ impl Experience {
         }
         let failed = self.failed.lock().ok()?;
         let (failure, since) = failed.get(&(*problem, rival.device, rival.kernel, rival.point))?;
-        let holds = !self.bans.is_past(*since) && (failure.kind != FailureKind::TimedOut || effort != Effort::Tune);
+        let holds =
+            !self.bans.is_past(*since) && (failure.kind != FailureKind::TimedOut || effort != Effort::Tune);
         holds.then(|| failure.to_string())
     }
 
@@ -366,7 +367,9 @@ impl Experience {
                     self.by_others(problem, rival, rates)
                 }
             };
-            if effort != Effort::Facts && let Some(what) = known.forgiven(rival) {
+            if effort != Effort::Facts
+                && let Some(what) = known.forgiven(rival)
+            {
                 self.bans.let_back(rival.label(), what);
             }
             let believed = match effort {
@@ -536,7 +539,8 @@ pub(crate) type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a
 /// they are written down up to half a second later, that of the call that failed among them. With a time that is now, failures that
 /// are long over do not count.
 pub(crate) fn believed(facts: &[Fact], now_ms: Option<u64>) -> Option<Believed<'_>> {
-    let over = |fact: &Fact, kind: FailureKind| now_ms.is_some_and(|now| is_over(kind, fact.last_seen_ms, now));
+    let over =
+        |fact: &Fact, kind: FailureKind| now_ms.is_some_and(|now| is_over(kind, fact.last_seen_ms, now));
     let failed = |fact: &Fact| match fact.outcome {
         Outcome::Failed { kind, .. } => !is_suspect(fact) && !over(fact, kind),
         Outcome::Timed(_) => false,

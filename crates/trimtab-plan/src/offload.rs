@@ -54,6 +54,8 @@ impl Decider {
         device: u16,
     ) -> Option<(Plan, Nanos)> {
         let mut rivals = field::enumerate(&[(device, self.devices.get(device)?)], problem, terms);
+        let alone = Scope { devices: vec![device], in_place: scope.in_place };
+        self.heed(problem, &alone, &mut rivals);
         let transfer = self.devices.transfer(scope, device, problem);
         rivals.iter_mut().for_each(|rival| rival.transfer = transfer);
         self.experience.estimate(&self.devices, &self.wisdom, problem, terms, &mut rivals, Effort::Model);

@@ -72,7 +72,7 @@ pub enum Standing {
     Excluded(String),
     /// On its device it cannot win: the transfer alone takes longer than another device needs for it all.
     Dominated(String),
-    /// What the user said about devices leaves no place for it.
+    /// What the user said about devices or kernels leaves no place for it.
     Overruled(String),
     /// It failed, hung or lied before and is not tried.
     Quarantined(String),

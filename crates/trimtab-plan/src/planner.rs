@@ -96,6 +96,7 @@ impl Planner {
         let devices = Devices::new(devices, usable);
         let mut decider = Decider::new(devices, wisdom, settings.switch_margin, settings.offload.clone());
         decider.experience.training.model = settings.model.clone();
+        decider.kernels = settings.kernels.clone();
         let inner = Inner {
             decider,
             settings,

@@ -33,9 +33,18 @@ impl Decider {
         self.verdict_in(record, &record.scope)
     }
 
+    /// The same among some devices: of a race of the kernels that may run here, or of all if one won that may.
     fn verdict_in(&self, record: &Decision, scope: &Scope) -> Option<Verdict> {
         let machine = self.devices.machine(scope);
-        self.wisdom.verdict(&machine, &record.problem.to_string(), &record.terms.to_string())
+        let of = |terms: &str| self.wisdom.verdict(&machine, &record.problem.to_string(), terms);
+        let own = of(&record.remembered_under(scope));
+        let out = record.left_out_in(scope);
+        match own {
+            None if !out.is_empty() => {
+                of(&record.terms.to_string()).filter(|all| !out.contains(&all.kernel.as_str()))
+            }
+            own => own,
+        }
     }
 
     /// Writes the winner into wisdom. The set of rivals is that after the race: whoever failed in it is out, and challenges the
@@ -57,7 +66,7 @@ impl Decider {
         self.wisdom.decide(Verdict {
             device: self.devices.machine(scope),
             problem: record.problem.to_string(),
-            terms: record.terms.to_string(),
+            terms: record.remembered_under(scope),
             kernel: winner.name.to_string(),
             version: winner.version.to_string(),
             point: winner.point_name.clone(),

@@ -27,7 +27,7 @@ pub struct Decision {
     pub chosen: usize,
     /// Why it was chosen.
     pub reason: Reason,
-    /// Which of the user's rules about devices left rivals out, if one did.
+    /// Which of the user's rules left rivals out, if one did.
     pub overruled: Option<Why>,
     /// How much effort was allowed.
     pub patience: Patience,
@@ -90,6 +90,7 @@ impl Decision {
         let before = self.chosen;
         match &event {
             Event::Disabled => self.overruled = Some(Why::Disabled),
+            Event::LeftOut { .. } => self.overruled = Some(Why::Kernels),
             Event::Overruled { why, .. } => self.overruled = Some(*why),
             Event::Recalled { rival, extent } => {
                 (self.chosen, self.reason, self.complete) = (*rival, Reason::Remembered, !extent.partial);
@@ -142,6 +143,7 @@ impl Decision {
             }
             Event::Enumerated { .. }
             | Event::NoPlace { .. }
+            | Event::Unheeded { .. }
             | Event::Challenged { .. }
             | Event::Dominated { .. }
             | Event::NoRoofline { .. }

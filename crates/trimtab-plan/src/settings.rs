@@ -1,5 +1,6 @@
 //! How a planner behaves, and what is asked of it when a problem is tuned.
 
+use crate::said::KernelRules;
 use crate::strategy_name::StrategyName;
 use crate::thresholds::Offload;
 use trimtab_core::{Nanos, Patience};
@@ -28,6 +29,8 @@ pub struct Settings {
     pub model: ModelChoice,
     /// What the user says about which device to use.
     pub offload: Offload,
+    /// What the user says about which kernels to use.
+    pub kernels: KernelRules,
     /// Whether a plan that rests on no measurement learns the width of its kernel from live calls. Never with
     /// [`Patience::Off`].
     pub live_resize: bool,
@@ -53,6 +56,7 @@ impl Default for Settings {
             strategy: None,
             model: ModelChoice::Auto,
             offload: Offload::default(),
+            kernels: KernelRules::default(),
             live_resize: true,
             explore: true,
             settle: true,

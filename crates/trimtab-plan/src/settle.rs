@@ -245,8 +245,7 @@ impl Inner {
     fn run_once(&self, problem: &Problem, rival: &Rival) -> Result<(), Failure> {
         let untried = |why: String| Failure::new(FailureKind::Untried, why);
         let device = self.decider.devices.get(rival.device).ok_or_else(|| untried(String::new()))?;
-        let bench =
-            device.bench(problem, LONGEST_CHECK).map_err(|decline| untried(decline.to_string()))?;
+        let bench = device.bench(problem, LONGEST_CHECK).map_err(|decline| untried(decline.to_string()))?;
         let hanging = &self.decider.experience.hanging;
         let guarded = Guarded::new(bench, *problem, &self.decider.wisdom, device.as_ref());
         let mut bench = guarded.beside(hanging, rival.device);

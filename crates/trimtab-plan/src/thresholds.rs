@@ -117,6 +117,9 @@ impl Deciding<'_> {
     /// Puts out the rivals the user's rules leave no place for, if others can do the problem.
     pub(crate) fn rules(&mut self) {
         let by = self.by;
+        // A kernel by its name is said more exactly than a device by a size.
+        let heeded = by.heed(&self.record.problem, &self.ask.scope, &mut self.record.rivals);
+        heeded.into_iter().for_each(|event| self.record.apply(event));
         if by.offload.off {
             self.record.apply(Event::Disabled);
         }

@@ -16,6 +16,8 @@ trimtab_core::named! {
         Measured = "measured",
         /// A size set by the user, below or above which a device is not used.
         Threshold = "threshold",
+        /// Kernels the user forbids or forces.
+        Kernels = "kernels",
         /// Too little work to be worth handing over.
         SmallBatch = "small-batch",
         /// The other device cannot do it.

@@ -82,7 +82,8 @@ fn a_new_kernel_on_one_device_challenges_that_device_alone() {
     let (wisdom, host, gpu) = (Arc::new(Wisdom::in_memory()), host(), gpu());
     decided(&planner(&[&host, &gpu], &wisdom));
     let before = runs(&[&host, &gpu]);
-    let more = vec![kernel("wide", &[(1, 9_000)]), kernel("narrow", &[(1, 2_000)]), kernel("new", &[(1, 1_000)])];
+    let more =
+        vec![kernel("wide", &[(1, 9_000)]), kernel("narrow", &[(1, 2_000)]), kernel("new", &[(1, 1_000)])];
     let newer = Scripted::gpu("gpu0", more, 500, false);
     assert_eq!(told(&decided(&planner(&[&host, &newer], &wisdom))), "new (raced)");
     assert_eq!(runs(&[&host]), before[..1]);

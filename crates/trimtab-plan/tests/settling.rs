@@ -162,7 +162,8 @@ fn what_another_process_picked_while_it_was_busy_is_put_right_by_the_next_that_u
 
 #[test]
 fn a_problem_too_long_for_a_call_is_measured_in_the_background() {
-    let kernels = vec![kernel("short", &[(1, 30_000_000)]), kernel("long", &[(1, 60_000_000)]), reference(900_000_000)];
+    let kernels =
+        vec![kernel("short", &[(1, 30_000_000)]), kernel("long", &[(1, 60_000_000)]), reference(900_000_000)];
     let machine = Arc::new(Machine::new(kernels));
     let planner = planner(&machine, &Arc::new(Wisdom::in_memory()), Settings::default());
     assert!(decided(&planner).trust() < Trust::Settled);
@@ -172,7 +173,8 @@ fn a_problem_too_long_for_a_call_is_measured_in_the_background() {
 
 #[test]
 fn one_run_of_each_is_no_race() {
-    let kernels = vec![kernel("short", &[(1, 3_000_000)]), kernel("long", &[(1, 6_000_000)]), reference(9_000_000)];
+    let kernels =
+        vec![kernel("short", &[(1, 3_000_000)]), kernel("long", &[(1, 6_000_000)]), reference(9_000_000)];
     let machine = Arc::new(Machine::new(kernels));
     let settings = Settings { budget: Nanos::from_millis(19), settle: false, ..Settings::default() };
     let decision = decided(&planner(&machine, &Arc::new(Wisdom::in_memory()), settings));
@@ -189,7 +191,8 @@ fn an_estimated_plan_is_checked_at_its_size_and_one_that_is_wrong_there_answers_
     for patience in [Patience::Estimate, Patience::Measure] {
         let wisdom = Arc::new(Wisdom::in_memory());
         let user = Script { class: VariantClass::Custom, ..kernel("lies", &[(1, 10_000_000)]) };
-        let mut machine = Machine::new(vec![user, kernel("honest", &[(1, 20_000_000)]), reference(900_000_000)]);
+        let mut machine =
+            Machine::new(vec![user, kernel("honest", &[(1, 20_000_000)]), reference(900_000_000)]);
         machine.lies = Some("lies");
         let machine = Arc::new(machine);
         let planner = planner(&machine, &wisdom, Settings { patience, ..Settings::default() });
@@ -207,7 +210,9 @@ fn an_estimated_plan_is_checked_at_its_size_and_one_that_is_wrong_there_answers_
 
 #[test]
 fn nothing_runs_behind_the_back_of_who_wants_none_of_it() {
-    let kernels = || vec![kernel("short", &[(1, 30_000_000)]), kernel("long", &[(1, 60_000_000)]), reference(900_000_000)];
+    let kernels = || {
+        vec![kernel("short", &[(1, 30_000_000)]), kernel("long", &[(1, 60_000_000)]), reference(900_000_000)]
+    };
     for settings in [
         Settings { settle: false, ..Settings::default() },
         Settings { patience: Patience::Off, ..Settings::default() },
@@ -224,7 +229,8 @@ fn nothing_runs_behind_the_back_of_who_wants_none_of_it() {
 
 #[test]
 fn the_background_makes_way_and_ends_with_its_planner() {
-    let kernels = vec![kernel("short", &[(1, 300_000)]), kernel("long", &[(1, 600_000)]), reference(9_000_000)];
+    let kernels =
+        vec![kernel("short", &[(1, 300_000)]), kernel("long", &[(1, 600_000)]), reference(9_000_000)];
     let machine = Arc::new(Machine::new(kernels));
     machine.busy.store(true, Ordering::Relaxed);
     let planner = planner(&machine, &Arc::new(Wisdom::in_memory()), Settings::default());

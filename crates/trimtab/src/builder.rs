@@ -15,7 +15,7 @@ use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Pat
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
 use trimtab_operands::{Executor, Kept, Reference};
 use trimtab_plan::learn::ModelChoice;
-use trimtab_plan::{Offload, Planner, Settings, StrategyName, TermsId, Witness};
+use trimtab_plan::{KernelRules, Offload, Planner, Settings, StrategyName, TermsId, Witness};
 use trimtab_tune::Rules;
 use trimtab_wisdom::{Store, Wisdom};
 
@@ -151,6 +151,34 @@ impl Builder {
     /// ```
     pub fn offload(mut self, offload: Offload) -> Self {
         self.environment.offload = Some(offload);
+        self
+    }
+
+    /// Forbids a kernel by its name, or with a `*` at the end all whose names begin so. The reference answers where nobody else can.
+    /// What is forbidden or forced here replaces all that the environment says about kernels; a name that no kernel has is a
+    /// [warning](Runtime::warnings).
+    ///
+    /// ```
+    /// let rt = trimtab::Runtime::builder().wisdom_in_memory().forbid("cpu.matmul.gemm").build()?;
+    /// let decision = rt.explain(&"matmul:f32:64x64x64".parse()?)?;
+    /// assert!(decision.winner().is_some_and(|winner| &*winner.name != "cpu.matmul.gemm"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn forbid(mut self, name: &str) -> Self {
+        self.environment.kernels.get_or_insert_default().forbid(name);
+        self
+    }
+
+    /// Forces a kernel by its name, as [`forbid`](Builder::forbid) forbids one: for problems it takes, only it and others that are
+    /// forced may run.
+    pub fn force(mut self, name: &str) -> Self {
+        self.environment.kernels.get_or_insert_default().force(name);
+        self
+    }
+
+    /// Says all about kernels at once, as `TRIMTAB_KERNELS` does.
+    pub fn kernels(mut self, kernels: KernelRules) -> Self {
+        self.environment.kernels = Some(kernels);
         self
     }
 
@@ -328,6 +356,10 @@ impl Builder {
         settings.live_resize = self.live_resize.unwrap_or(settings.live_resize);
         settings.explore = self.explore.unwrap_or(settings.explore);
         settings.offload = offload;
+        settings.kernels = asked.kernels.or(outside.kernels).unwrap_or_default();
+        let names: Vec<&str> =
+            devices.iter().flat_map(|device| device.kernels()).map(|info| info.name.as_str()).collect();
+        warnings.extend(settings.kernels.unmatched(&names));
         for executor in &executors {
             let Some(keeps) = executor.keeps() else { continue };
             for what in Kept::ALL.into_iter().filter(|&what| what != Kept::Speeds || !self.measure_anew) {

@@ -4,10 +4,10 @@ use crate::error::Error;
 use std::path::PathBuf;
 use trimtab_core::{Nanos, Patience};
 use trimtab_plan::learn::ModelChoice;
-use trimtab_plan::{Class, Offload, StrategyName, TuneMode};
+use trimtab_plan::{Class, KernelRules, Offload, StrategyName, TuneMode};
 
 /// Every variable trimtab reads, with what it does.
-pub const VARIABLES: [(&str, &str); 16] = [
+pub const VARIABLES: [(&str, &str); 17] = [
     ("TRIMTAB_TUNE", "effort for a new problem: off, estimate, measure, exhaustive, or a search strategy"),
     (
         "TRIMTAB_MODEL",
@@ -26,6 +26,10 @@ pub const VARIABLES: [(&str, &str); 16] = [
     ("TRIMTAB_THRESHOLD_MATMUL", "the same for products, in arithmetic operations (2 m n k)"),
     ("TRIMTAB_THRESHOLD_ALL", "the same for every class without a threshold of its own"),
     ("TRIMTAB_SMALL_BATCH", "batches of fewer small products than this stay on the processor"),
+    (
+        "TRIMTAB_KERNELS",
+        "kernels that may not run (-cpu.matmul.gemm, -cpu.matmul.*) and kernels that alone may (cpu.matmul.gemm)",
+    ),
     ("TRIMTAB_WISDOM_DIR", "where measurements are kept, or off"),
     ("TRIMTAB_THREADS", "most threads a kernel may use"),
     ("TRIMTAB_BLAS", "BLAS libraries to try first, separated like PATH, or off"),
@@ -45,6 +49,7 @@ pub(crate) struct Environment {
     pub blas: Option<Blas>,
     pub log: Option<bool>,
     pub offload: Option<Offload>,
+    pub kernels: Option<KernelRules>,
 }
 
 /// Where wisdom is kept.
@@ -123,6 +128,10 @@ impl Environment {
             environment.log = Some(on);
         }
         environment.offload = offload(lookup)?;
+        if let Some(value) = lookup("TRIMTAB_KERNELS") {
+            let valid = KernelRules::WORDS.to_string();
+            environment.kernels = Some(value.parse().map_err(|_| wrong("TRIMTAB_KERNELS", value, valid))?);
+        }
         Ok(environment)
     }
 }
@@ -215,6 +224,7 @@ mod tests {
             ("TRIMTAB_OFFLOAD", "maybe", "auto (also on, 1, true) or off"),
             ("TRIMTAB_THRESHOLD_MATMUL", "large", "65536"),
             ("TRIMTAB_SMALL_BATCH", "-1", "65536"),
+            ("TRIMTAB_KERNELS", "-cpu.*.gemm", "-cpu.matmul.gemm to forbid"),
         ] {
             let message = with(name, value).unwrap_err().to_string();
             assert!(message.contains(name) && message.contains(value) && message.contains(part), "{message}");
@@ -252,6 +262,13 @@ mod tests {
         let all = with("TRIMTAB_THRESHOLD_ALL", "7").unwrap().offload.unwrap();
         assert!(Class::ALL.iter().all(|class| all.threshold(*class) == Some(7)));
         assert_eq!(with("TRIMTAB_SMALL_BATCH", "8").unwrap().offload.unwrap().small_batch, Some(8));
+    }
+
+    #[test]
+    fn kernels_are_forbidden_and_forced_by_name() {
+        let said = with("TRIMTAB_KERNELS", "-cpu.matmul.*, cpu.reduce.vector").unwrap().kernels.unwrap();
+        assert_eq!(said.to_string(), "-cpu.matmul.*,cpu.reduce.vector");
+        assert_eq!(with("TRIMTAB_LOG", "on").unwrap().kernels, None);
     }
 
     #[test]

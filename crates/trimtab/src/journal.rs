@@ -136,8 +136,10 @@ fn why(decision: &Decision) -> (Why, String) {
     };
     let mut others: Vec<&Rival> =
         decision.rivals.iter().filter(|rival| winner.is_some_and(|own| own.device != rival.device)).collect();
+    // Kernels left out of a race between devices that was run all the same did not decide it.
+    let rule = decision.overruled.filter(|why| *why != Why::Kernels);
     if others.iter().any(|rival| rival.estimate().is_some()) {
-        return (decision.overruled.unwrap_or(plain), String::new());
+        return (rule.unwrap_or(plain), String::new());
     }
     // Where no other device was in the running, that is why: by what kept out those that could have done it.
     let rank = |rival: &&Rival| match rival.standing {
@@ -147,7 +149,7 @@ fn why(decision: &Decision) -> (Why, String) {
         _ => 2,
     };
     others.sort_by_key(rank);
-    let Some(out) = others.first() else { return (decision.overruled.unwrap_or(plain), String::new()) };
+    let Some(out) = others.first() else { return (rule.unwrap_or(plain), String::new()) };
     let why = match out.standing {
         Standing::Declined(_) => Why::Unsupported,
         Standing::Excluded(_) => Why::Constraint,

@@ -52,7 +52,7 @@ pub use ops::{Axis, Float, Operand};
 pub use runtime::Runtime;
 pub use tensor::{AnyTensor, MAX_TENSOR_RANK, Tensor};
 pub use trial::{Comparison, Trial};
-pub use trimtab_plan::{Class, Offload, Why};
+pub use trimtab_plan::{Class, KernelRules, Offload, Why};
 
 /// The nouns and the traits kernel authors implement.
 pub use trimtab_core as core;

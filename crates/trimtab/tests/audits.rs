@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 use support::{NoSettings, fresh, kept_in};
 use trimtab::core::{
-    Bytes, DType, Decline, Device, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError, Patience,
-    Problem, UnaryOp, Variant, VariantClass, Work,
+    Bytes, DType, Decline, Device, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError,
+    Patience, Problem, UnaryOp, Variant, VariantClass, Work,
 };
 use trimtab::cpu::{Args, Cpu};
 use trimtab::{Builder, Runtime, Tensor};
@@ -70,7 +70,8 @@ fn estimating(builder: Builder, lies: fn(&[f32]) -> bool) -> Runtime {
 fn a_kernel_that_is_wrong_at_some_sizes_only_never_delivers_it() {
     let large = |x: &[f32]| x.len() > 20_000_000;
     let some = |x: &[f32]| (70_001..70_100).contains(&x.len());
-    for (lies, honest, wrong) in [(large as fn(&[f32]) -> bool, 100_000, 20_000_003), (some, 70_100, 70_007)] {
+    for (lies, honest, wrong) in [(large as fn(&[f32]) -> bool, 100_000, 20_000_003), (some, 70_100, 70_007)]
+    {
         for builder in [fresh(), fresh().patience(Patience::Estimate)] {
             let rt = builder.kernel(Negates(lies)).build().unwrap();
             assert!(is_right(&rt, honest, 1.5));

@@ -49,7 +49,7 @@ struct Family {
 /// Reads what is asked for and does it.
 pub fn command(args: &Tune, global: &Global) -> Result<ExitCode> {
     let request = Request::read(args, global)?;
-    run(&Session::start(global)?, &request)
+    run(&Session::naming(&args.named, global)?, &request)
 }
 
 impl Request {

@@ -148,7 +148,7 @@ fn view(session: &Session, shown: Shown, default: Option<String>, all: bool) -> 
         "patience": decision.patience.name(),
         "default": default,
     });
-    // Which of the user's rules about devices left rivals out: `threshold`, `small batch` or `disabled`.
+    // Which of the user's rules left rivals out: `kernels`, `threshold`, `small batch` or `disabled`.
     if let Some(rule) = decision.overruled {
         view["overruled"] = json!(rule.name());
     }

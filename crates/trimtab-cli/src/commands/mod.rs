@@ -41,11 +41,11 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::CalibrateShapes(args) => active::command(&args, &cli.global),
         Command::Tune(args) => {
             let plan = tune::Request::read(&args, &cli.global)?;
-            tune::run(&Session::start(&cli.global)?, &plan)
+            tune::run(&Session::naming(&args.named, &cli.global)?, &plan)
         }
         Command::Explain(args) => {
             let problem = problem(&args.problem)?;
-            explain::run(&Session::start(&cli.global)?, &problem, args.all)
+            explain::run(&Session::naming(&args.named, &cli.global)?, &problem, args.all)
         }
         Command::Bench(args) => {
             let problems = problems(&args.problems)?;
@@ -63,7 +63,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Wisdom(command) => wisdom::run(&cli.global, &command),
         Command::Run(args) => {
             let problem = problem(&args.problem)?;
-            run::run(&Session::start(&cli.global)?, &problem)
+            run::run(&Session::naming(&args.named, &cli.global)?, &problem)
         }
     }
 }

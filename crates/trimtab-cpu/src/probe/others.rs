@@ -80,7 +80,10 @@ mod tests {
     fn what_others_do_is_told_from_what_this_process_does() {
         let tree = silent();
         let write = |worked: u64, own: u64, idle: u64| {
-            tree.write("proc/stat", &format!("cpu  {worked} 0 0 {idle} 0 0 0 0 0 0\ncpu0 1\ncpu1 1\nintr 5\n"));
+            tree.write(
+                "proc/stat",
+                &format!("cpu  {worked} 0 0 {idle} 0 0 0 0 0 0\ncpu0 1\ncpu1 1\nintr 5\n"),
+            );
             tree.write(
                 "proc/self/stat",
                 &format!("7 (a ) b) R 1 7 7 0 -1 4194304 0 0 0 0 {own} 0 0 0 20 0 1 0"),

@@ -6,7 +6,12 @@ use trimtab_core::LaunchError;
 struct Plain;
 
 impl Reference for Plain {
-    fn compute(&self, problem: &Problem, inputs: &[Slice<'_>], mut out: SliceMut<'_>) -> Result<(), LaunchError> {
+    fn compute(
+        &self,
+        problem: &Problem,
+        inputs: &[Slice<'_>],
+        mut out: SliceMut<'_>,
+    ) -> Result<(), LaunchError> {
         let numbers = |at: usize| -> Vec<f64> {
             let data = inputs.get(at).map_or(Data::None, Slice::to_data);
             (0..data.len()).filter_map(|at| data.at(at)).collect()

@@ -5,10 +5,22 @@ use crate::runtime::{HOST, Runtime};
 use rustc_hash::{FxHashMap, FxHashSet};
 use trimtab_core::{Basis, Bytes, Estimate, KernelId, Nanos, Patience, Problem, Transfers};
 use trimtab_operands::Executor;
-use trimtab_plan::{Offload, PlanError, Planner, Said, Side, TermsId, Why};
+use trimtab_plan::{self as plan, KernelRules, Offload, PlanError, Planner, Side, TermsId, Why};
 
 /// How far the time of copying a view may be off, in doublings.
 const COPY_SPREAD: f64 = 1.0;
+
+/// What the user says about where to run things.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Said<'a> {
+    pub offload: &'a Offload,
+    pub kernels: &'a KernelRules,
+}
+
+impl Said<'_> {
+    /// Nothing is said.
+    pub(crate) const NOTHING: Said<'static> = Said { offload: &Offload::OPEN, kernels: &KernelRules::OPEN };
+}
 
 /// Why a piece does not run on a device.
 pub(crate) type Refusal = (Why, String);
@@ -27,11 +39,11 @@ pub(crate) struct Costs<'a> {
     firm: FxHashSet<(Problem, usize)>,
     unable: FxHashMap<(Problem, usize), Option<String>>,
     patience: Patience,
-    pub offload: &'a Offload,
+    pub said: Said<'a>,
 }
 
 impl<'a> Costs<'a> {
-    pub(crate) fn new(rt: &'a Runtime, offload: &'a Offload) -> Costs<'a> {
+    pub(crate) fn new(rt: &'a Runtime, said: Said<'a>) -> Costs<'a> {
         let count = rt.shared.executors.len();
         let terms = |device: usize| {
             let usable = rt.shared.usable.get(device).copied().unwrap_or(false);
@@ -48,7 +60,7 @@ impl<'a> Costs<'a> {
             firm: FxHashSet::default(),
             unable: FxHashMap::default(),
             patience: rt.planner().settings().patience,
-            offload,
+            said,
         }
     }
 
@@ -101,15 +113,17 @@ impl<'a> Costs<'a> {
         if let Some(reason) = self.unable(&problem, device) {
             return Err((Why::Unsupported, reason));
         }
-        let said = self.offload.says(&problem);
+        let said = self.says(&problem);
         let here =
             said.as_ref().is_some_and(|said| said.place == Side::Processor) && self.out[HOST].is_none();
         if let (Some(refusal), false) = (&self.out[device], here && device != HOST) {
             return Err(refusal.clone());
         }
         match said {
-            Some(Said { place: Side::Processor, why, text }) if here && device != HOST => Err((why, text)),
-            Some(Said { place: Side::Elsewhere, why, text }) if device == HOST => {
+            Some(plan::Said { place: Side::Processor, why, text }) if here && device != HOST => {
+                Err((why, text))
+            }
+            Some(plan::Said { place: Side::Elsewhere, why, text }) if device == HOST => {
                 let able = (0..self.devices()).any(|other| {
                     other != HOST && self.out[other].is_none() && self.asked(&problem, other).is_ok()
                 });
@@ -117,6 +131,13 @@ impl<'a> Costs<'a> {
             }
             _ => self.asked(&problem, device),
         }
+    }
+
+    /// What the user's rules say about a problem. What they say of kernels is obeyed first, and by other devices of themselves.
+    fn says(&self, problem: &Problem) -> Option<plan::Said> {
+        let away = self.planner().sent_away(problem, HOST).filter(|_| !self.said.kernels.is_open());
+        let by_kernels = |text| plan::Said { place: Side::Elsewhere, why: Why::Kernels, text };
+        away.map(by_kernels).or_else(|| self.said.offload.says(problem))
     }
 
     /// Why a device cannot do a problem at all.

@@ -73,7 +73,7 @@ impl Maker<'_> {
         let other = other.map(|(device, estimate)| (self.costs.name(device).to_string(), estimate));
         let apart = self.apart(piece, device);
         let (mut why, mut note) = reason(piece, device, &all);
-        if self.costs.offload.off && piece.operations == 1 {
+        if self.costs.said.offload.off && piece.operations == 1 {
             (why, note) = (Why::Disabled, "offload is off".to_string());
         }
         Entry {

@@ -1,7 +1,7 @@
 //! From an expression to launches: which operations run as one, and where each runs, by what everything costs together.
 
 use super::batch::Numbers;
-use super::costs::Costs;
+use super::costs::{Costs, Said};
 use super::explanation::Explanation;
 use super::flat::{At, Flat, Op};
 use super::fuse::{Feed, Group, Piece, groups};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use trimtab_core::{Bytes, Nanos, Patience, Problem};
 use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, place};
-use trimtab_plan::{Offload, TermsId, Why};
+use trimtab_plan::{TermsId, Why};
 use trimtab_tune::Stopwatch;
 
 /// Times an expression is placed anew because planning its pieces told something about their times.
@@ -125,12 +125,13 @@ impl Runtime {
     fn new_schedule(&self, key: Key) -> Result<Arc<Schedule>, Error> {
         let schedules = &self.shared.schedules;
         let previous = schedules.division(&key);
-        let offload = &self.planner().settings().offload;
-        let made = self.make_schedule(&key, previous.clone(), Some(offload));
+        let settings = self.planner().settings();
+        let said = Said { offload: &settings.offload, kernels: &settings.kernels };
+        let made = self.make_schedule(&key, previous.clone(), Some(said));
         let made = match made {
             // What the user wants does not fit: what fits is better than nothing.
-            Err(Error::Place(_)) if *offload != Offload::OPEN => {
-                self.make_schedule(&key, previous, Some(&Offload::OPEN))
+            Err(Error::Place(_)) if said != Said::NOTHING => {
+                self.make_schedule(&key, previous, Some(Said::NOTHING))
             }
             made => made,
         };
@@ -176,20 +177,20 @@ impl Runtime {
         &self,
         key: &Key,
         previous: Option<Division>,
-        elsewhere: Option<&Offload>,
+        elsewhere: Option<Said<'_>>,
     ) -> Result<(Made, Division), Error> {
         let (flat, resident) = (&key.flat, key.resident.as_slice());
         // Read first: what is learned meanwhile is looked at once more.
         let generation = self.planner().generation();
         let groups = groups(flat)?;
         let patience = self.planner().settings().patience;
-        let thresholds = elsewhere.unwrap_or(&Offload::OPEN);
-        let mut costs = Costs::new(self, thresholds);
+        let said = elsewhere.unwrap_or(Said::NOTHING);
+        let mut costs = Costs::new(self, said);
         let may_stay = costs.ruled_out(HOST).is_none();
         for device in (0..costs.devices()).filter(|&device| device != HOST) {
             let disabled = match elsewhere {
                 None => Some("it failed"),
-                Some(_) if may_stay && thresholds.off => Some("other devices are switched off"),
+                Some(_) if may_stay && said.offload.off => Some("other devices are switched off"),
                 Some(_) if may_stay && patience == Patience::Off => Some("mode `off` keeps to the processor"),
                 Some(_) => None,
             };

@@ -90,7 +90,7 @@ pub(super) struct DecisionView {
     pub device: String,
     pub kernel: String,
     pub point: String,
-    /// One of nine words: `residency`, `fusion`, `model`, `measured`, `threshold`, `small-batch`, `unsupported`, `constraint`,
+    /// One of ten words: `residency`, `fusion`, `model`, `measured`, `threshold`, `kernels`, `small-batch`, `unsupported`, `constraint`,
     /// `disabled`.
     pub why: &'static str,
     pub reason: &'static str,
