@@ -3,13 +3,14 @@
 use crate::calibration::Calibration;
 use crate::devices::{Devices, Scope};
 use crate::event::Event;
-use crate::experience::{Effort, Experience, timed_out_before};
+use crate::experience::{Effort, Experience};
 use crate::field;
 use crate::goal::SearchGoal;
 use crate::guard::with_intent;
 use crate::offload;
 use crate::plan::{Plan, Reason, Rival, Standing};
 use crate::record::Decision;
+use crate::remembered::timed_out_before;
 use crate::said::KernelRules;
 use crate::thresholds::Offload;
 use crate::why::Why;
@@ -376,11 +377,30 @@ impl<'a> Deciding<'a> {
                 return Ok(());
             }
         }
+        if self.settle_late() {
+            return Ok(());
+        }
         if self.relent() {
             self.look_again();
             return self.settle_best(Reason::NextBest);
         }
         Err(no_rival(&self.record))
+    }
+
+    /// Where everyone took too long for a race: the first of them, references last. Too slow to race is not too slow to answer.
+    fn settle_late(&mut self) -> bool {
+        let rivals = self.record.rivals.iter().enumerate();
+        let late = rivals.filter(|(_, rival)| {
+            matches!(rival.standing, Standing::Quarantined(_))
+                && (self.by.experience.was_late(&self.record.problem, rival) || is_reference(rival))
+        });
+        let mut late: Vec<usize> = late.map(|(index, _)| index).collect();
+        late.sort_by_key(|&index| is_reference(&self.record.rivals[index]));
+        let Some(index) = late.into_iter().find(|&index| self.verify(index)) else { return false };
+        let estimate = Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
+        self.record.rivals[index].standing = Standing::Estimated { estimate, score: 0.0 };
+        self.record.apply(Event::Settled { rival: index, reason: Reason::NextBest });
+        true
     }
 
     /// Whether the plan in force stays although another has a better score: switching must be worth it.
@@ -471,6 +491,10 @@ pub(crate) fn measured_best(rivals: &[Rival]) -> Option<usize> {
     (0..rivals.len())
         .filter(|&index| rivals[index].is_measured())
         .min_by(|&a, &b| rivals[a].rank().total_cmp(&rivals[b].rank()))
+}
+
+fn is_reference(rival: &Rival) -> bool {
+    rival.class == VariantClass::Reference
 }
 
 fn no_rival(record: &Decision) -> PlanError {

@@ -1,8 +1,8 @@
 //! Warm start: what wisdom knows of the same kernel on other problems and other devices.
 
-use crate::experience::believed;
 use crate::field::family_of;
 use crate::plan::Rival;
+use crate::remembered::believed;
 use trimtab_core::Problem;
 use trimtab_tune::search::{Donor, DonorPoint};
 use trimtab_wisdom::{Fact, MeasuredOn, Wisdom};

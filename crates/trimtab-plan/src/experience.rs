@@ -5,30 +5,19 @@ use crate::devices::{Devices, Scope};
 use crate::field;
 use crate::guard::Hanging;
 use crate::plan::{Rival, Standing};
+use crate::remembered::{Remembered, believed, is_beside};
 use crate::training::{Belief, Label, TrainingTables};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
-    Basis, Condition, DType, Device, Estimate, Failure, FailureKind, KernelId, KernelInfo, Nanos, Operation,
-    Point, Problem, Rates, Space, Terms, VariantClass,
+    Basis, Condition, DType, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Point,
+    Problem, Rates, Space, Terms, VariantClass,
 };
 use trimtab_model::{Fit, Observation, features, roofline};
-use trimtab_wisdom::{CRASHES, Death, Fact, Outcome, Stats, Wisdom};
+use trimtab_wisdom::{Outcome, Stats, Wisdom};
 
 /// Observations of one kernel a fit is made from; the newest count.
 const MAX_OBSERVATIONS: usize = 256;
-/// Conditions of facts in the order they are believed.
-const CONDITIONS: [Condition; 3] = [Condition::Quiet, Condition::Busy, Condition::Live];
-/// Conditions of facts that are not races: their times lift no failure.
-const BESIDE: [Condition; 6] = [
-    Condition::Live,
-    Condition::Compile,
-    Condition::Explored,
-    Condition::Chosen,
-    Condition::Drifted,
-    Condition::Checked,
-];
-
 /// Parts measurements are split into where predictions are judged, and the fewest of a kernel that are.
 const FOLDS: usize = 4;
 const FEWEST_FORETOLD: usize = 8;
@@ -49,9 +38,6 @@ pub(crate) enum Effort {
 }
 
 type FailedKey = (Problem, u16, KernelId, Point);
-/// Facts of one problem by kernel, version and point.
-type FactsByRival = FxHashMap<(String, String, String), Vec<Fact>>;
-
 type KernelKey = (KernelId, Option<DType>);
 
 #[derive(Default)]
@@ -143,6 +129,13 @@ impl Experience {
         let holds =
             !self.bans.is_past(*since) && (failure.kind != FailureKind::TimedOut || effort != Effort::Tune);
         holds.then(|| failure.to_string())
+    }
+
+    /// Whether a rival did not finish in time on a problem, in this process.
+    pub(crate) fn was_late(&self, problem: &Problem, rival: &Rival) -> bool {
+        let key = (*problem, rival.device, rival.kernel, rival.point);
+        let failed = self.failed.lock().ok();
+        failed.and_then(|failed| Some(failed.get(&key)?.0.kind)) == Some(FailureKind::TimedOut)
     }
 
     /// Remembers that a kernel did not finish in time.
@@ -447,150 +440,6 @@ fn add(
     let sizes = features(problem, point);
     entry.observations.push(Observation { work, roofline, measured_ns: ns, sizes });
     entry.fit = None;
-}
-
-/// What wisdom knows of a device's rivals on one problem.
-struct Remembered {
-    now_ms: u64,
-    facts: FactsByRival,
-    deaths: FxHashMap<KernelId, Vec<Death>>,
-}
-
-impl Remembered {
-    fn new(wisdom: &Wisdom, device: &dyn Device, problem: &str) -> Remembered {
-        let fingerprint = &device.facts().fingerprint.0;
-        let mut facts: FactsByRival = FxHashMap::default();
-        for fact in wisdom.facts(fingerprint, problem) {
-            let key = (fact.key.kernel.to_string(), fact.key.version.to_string(), fact.key.point.to_string());
-            facts.entry(key).or_default().push(fact);
-        }
-        Remembered { facts, deaths: deaths(wisdom, device), now_ms: wisdom.now_ms() }
-    }
-
-    fn of(&self, rival: &Rival) -> &[Fact] {
-        let key = (rival.name.to_string(), rival.version.to_string(), rival.point_name.clone());
-        self.facts.get(&key).map_or(&[][..], Vec::as_slice)
-    }
-
-    fn believed(&self, rival: &Rival) -> Option<Believed<'_>> {
-        believed(self.of(rival), Some(self.now_ms))
-    }
-
-    /// How a rival failed so long ago that it is tried again.
-    fn forgiven(&self, rival: &Rival) -> Option<String> {
-        let out = |now_ms| match believed(self.of(rival), now_ms) {
-            Some(Err((kind, message))) => Some(format!("{}: {message}", kind.name())),
-            _ => None,
-        };
-        out(None).filter(|_| out(Some(self.now_ms)).is_none())
-    }
-
-    /// Why so many processes died of a rival that it is out: at its point or, of a user's kernel, at any.
-    fn crashed(&self, rival: &Rival) -> Option<String> {
-        let deaths = self.deaths.get(&rival.kernel)?;
-        let count = |any: bool| -> usize {
-            let counted = deaths.iter().filter(|death| any || death.point == rival.point_name);
-            counted.map(|death| death.count).sum()
-        };
-        let (here, all) = (count(false), count(true));
-        let (died, what) = match rival.class {
-            VariantClass::Custom if all > here => (all, "its kernel"),
-            _ => (here, "it"),
-        };
-        let advice = format!("`trimtab wisdom forget --kernel {}` lifts this", rival.name);
-        (died >= CRASHES).then(|| format!("{died} processes died while {what} ran; {advice}"))
-    }
-}
-
-/// Where processes died on a device, by kernel as it is now.
-fn deaths(wisdom: &Wisdom, device: &dyn Device) -> FxHashMap<KernelId, Vec<Death>> {
-    let mut by_kernel: FxHashMap<KernelId, Vec<Death>> = FxHashMap::default();
-    let now_ms = wisdom.now_ms();
-    let counts = |death: &Death| {
-        let its = death.device == device.facts().fingerprint.0;
-        its && !is_over(FailureKind::Crashed, death.last_ms, now_ms)
-    };
-    for death in wisdom.deaths().into_iter().filter(counts) {
-        let its = |info: &KernelInfo| info.name == death.kernel && *info.version.0 == *death.version;
-        if let Some(at) = device.kernels().iter().position(its) {
-            by_kernel.entry(KernelId(at as u32)).or_default().push(death);
-        }
-    }
-    by_kernel
-}
-
-/// Rivals in the running at which a process died, which may have been an accident.
-pub(crate) fn suspects(wisdom: &Wisdom, device: &dyn Device, rivals: &[Rival], at: u16) -> Vec<usize> {
-    let deaths = deaths(wisdom, device);
-    if deaths.is_empty() {
-        return Vec::new();
-    }
-    let is_suspect = |rival: &Rival| {
-        let mut its = deaths.get(&rival.kernel).into_iter().flatten();
-        rival.device == at && rival.is_open() && its.any(|death| death.point == rival.point_name)
-    };
-    (0..rivals.len()).filter(|&index| is_suspect(&rivals[index])).collect()
-}
-
-/// A time with its energy, or how it failed.
-pub(crate) type Believed<'a> = Result<(Estimate, Option<f64>), (FailureKind, &'a str)>;
-
-/// The most believable fact: a time, or a failure that is as new as every time. Times of live calls do not lift a failure:
-/// they are written down up to half a second later, that of the call that failed among them. With a time that is now, failures that
-/// are long over do not count.
-pub(crate) fn believed(facts: &[Fact], now_ms: Option<u64>) -> Option<Believed<'_>> {
-    let over =
-        |fact: &Fact, kind: FailureKind| now_ms.is_some_and(|now| is_over(kind, fact.last_seen_ms, now));
-    let failed = |fact: &Fact| match fact.outcome {
-        Outcome::Failed { kind, .. } => !is_suspect(fact) && !over(fact, kind),
-        Outcome::Timed(_) => false,
-    };
-    let timed = |fact: &Fact| matches!(fact.outcome, Outcome::Timed(_)) && !is_beside(fact);
-    let counts = |fact: &&Fact| failed(fact) || timed(fact);
-    let newest = facts.iter().filter(counts).max_by_key(|fact| (fact.last_seen_ms, failed(fact)));
-    if let Some(Fact { outcome: Outcome::Failed { kind, message }, .. }) = newest {
-        return Some(Err((*kind, message)));
-    }
-    let timed = |condition: &Condition| {
-        facts.iter().find_map(|fact| match &fact.outcome {
-            Outcome::Timed(stats) if fact.key.condition == *condition => Some(stats),
-            _ => None,
-        })
-    };
-    let stats = CONDITIONS.iter().find_map(timed)?;
-    Some(Ok((estimate_of(stats), stats.energy_uj)))
-}
-
-fn is_suspect(fact: &Fact) -> bool {
-    fact.key.condition == Condition::Suspect
-}
-
-/// Whether another process saw a rival time out on this problem, and nobody timed it since.
-pub(crate) fn timed_out_before(facts: &[Fact], rival: &Rival, origin: &str) -> bool {
-    let its = |fact: &&Fact| {
-        (&*fact.key.kernel, &*fact.key.version, &*fact.key.point)
-            == (&*rival.name, &*rival.version.0, &*rival.point_name)
-    };
-    let is_late = |fact: &&Fact| matches!(fact.outcome, Outcome::Failed { kind: FailureKind::TimedOut, .. });
-    let timed = facts.iter().filter(its).filter(|fact| fact.outcome.stats().is_some());
-    let since = timed.map(|fact| fact.last_seen_ms).max().unwrap_or(0);
-    let mut late = facts.iter().filter(its).filter(is_late);
-    late.any(|fact| fact.origin != origin && fact.last_seen_ms > since)
-}
-
-fn is_beside(fact: &Fact) -> bool {
-    BESIDE.contains(&fact.key.condition)
-}
-
-/// A measured estimate: the minimum, with the relative spread of the samples.
-pub(crate) fn estimate_of(stats: &Stats) -> Estimate {
-    let deviation = stats.variance().unwrap_or(0.0).max(0.0).sqrt();
-    let relative = if stats.mean() > 0.0 { deviation / stats.mean() } else { 0.0 };
-    Estimate {
-        time: Nanos(stats.min_ns.max(1.0) as u64),
-        spread_log2: (1.0 + relative).log2(),
-        basis: Basis::Measured(u32::try_from(stats.n).unwrap_or(u32::MAX)),
-    }
 }
 
 /// Whether a kernel says nothing about what it does: then no time follows from its work.

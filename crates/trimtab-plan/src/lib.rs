@@ -30,6 +30,7 @@ mod planner;
 mod recall;
 mod record;
 pub mod regret;
+mod remembered;
 mod resize;
 mod said;
 mod search;

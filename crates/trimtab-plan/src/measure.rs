@@ -2,10 +2,10 @@
 
 use crate::decide::{Ask, Decider, Deciding, fact_key, measured_best};
 use crate::event::{Event, Unmeasured};
-use crate::experience::suspects;
 use crate::guard::Guarded;
 use crate::plan::{Reason, Rival, Standing};
 use crate::record::Decision;
+use crate::remembered::suspects;
 use crate::search::Limits;
 use std::sync::Arc;
 use trimtab_core::{Basis, Condition, Device, Estimate, FailureKind, KernelId, Nanos, Objective, Patience};
@@ -480,7 +480,7 @@ impl Decider {
             let Some(device) = self.devices.get(rival.device) else { continue };
             stats.energy_uj = raced.energy_uj;
             rival.energy_uj = raced.energy_uj;
-            let estimate = crate::experience::estimate_of(&stats);
+            let estimate = crate::remembered::estimate_of(&stats);
             rival.standing = self.experience.standing(rival, &record.terms, estimate);
             let now_ms = self.wisdom.now_ms();
             self.experience.note_time(&self.devices, &problem, rival, &stats, now_ms);

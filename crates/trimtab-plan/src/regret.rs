@@ -1,6 +1,6 @@
 //! How good choices and predictions were, by what live calls took. Computed from facts; nothing is measured here.
 
-use crate::experience::estimate_of;
+use crate::remembered::estimate_of;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! What measured problems teach about others of their family: tables of times, and models fitted to them when asked.
 
-use crate::experience::estimate_of;
 use crate::field;
+use crate::remembered::estimate_of;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};

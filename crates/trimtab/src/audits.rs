@@ -9,7 +9,7 @@ use crate::runtime::{HOST, Runtime, Shared};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use trimtab_core::{LaunchError, Nanos, Problem, VariantClass};
+use trimtab_core::{Bytes, LaunchError, Nanos, Problem, VariantClass};
 use trimtab_operands::{Audit, Slice};
 use trimtab_plan::{Decision, MAX_NUMBER, Plan, Witness};
 use trimtab_tune::Stopwatch;
@@ -23,6 +23,9 @@ const EVERY: u32 = 64;
 const APART: Nanos = Nanos::from_millis(20);
 /// Calls shorter than this are looked at once: taking a part of them would allocate, and take longer than they do.
 const SHORT: Nanos = Nanos(20_000);
+/// Problems smaller than this are looked at in their first call only: kernels are checked at about their size before any plan is put
+/// in force, and warm calls do not allocate.
+const SMALL: Bytes = Bytes(64 << 10);
 /// Audits that wait to be looked at; more are not taken.
 const MAX_WAITING: usize = 32;
 
@@ -109,12 +112,16 @@ impl Runtime {
         problem: &Problem,
         inputs: &[Slice<'_>],
         out: &Slice<'_>,
+        time: Nanos,
     ) -> Result<(), LaunchError> {
         let audits = &self.shared.audits;
+        if problem.operand_bytes() < SMALL {
+            return Ok(());
+        }
         if audits.is_new(plan) {
             return self.first_look(plan, problem, inputs, out);
         }
-        if plan.expected >= SHORT
+        if time >= SHORT
             && audits.is_due()
             && let Some(audit) = self.audit(plan, problem, inputs, out, LATER)
             && let Ok(mut waiting) = audits.waiting.lock()

@@ -374,7 +374,7 @@ impl Runtime {
         let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs };
         let time = executor.launch_host(launch, out.lend(), timed)?;
         if let Some(time) = time {
-            self.look(plan, problem, inputs, &out.view())?;
+            self.look(plan, problem, inputs, &out.view(), time)?;
             self.shared.planner.report(plan, time);
         }
         Ok(())

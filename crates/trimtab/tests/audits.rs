@@ -95,6 +95,8 @@ fn a_kernel_that_is_wrong_for_some_values_only_is_found_out_by_the_audit_of_late
         wrong += u32::from(!is_right(&rt, 400_000, 2.5));
     }
     assert!(why(&rt, 400_000).contains("in a live call"), "after {wrong} wrong results");
+    // It is named before the next best is in force.
+    while !is_right(&rt, 400_000, 2.5) && start.elapsed() < Duration::from_secs(40) {}
     assert!(is_right(&rt, 400_000, 2.5));
     // At other sizes too: a point that lied does not answer anywhere.
     assert!(is_right(&rt, 300_000, 2.5));
@@ -133,6 +135,6 @@ fn a_kernel_that_was_edited_under_its_old_version_is_checked_again() {
 fn expressions_are_looked_at_too() {
     let rt = estimating(fresh(), |x| x.len() > 200_000);
     let x = Tensor::full(&[300_000], 1.5f32).unwrap();
-    let value = rt.lazy(&x).neg().to_vec().unwrap();
+    let value = (-rt.lazy(&x)).to_vec().unwrap();
     assert!(value.iter().all(|found| *found == -1.5));
 }

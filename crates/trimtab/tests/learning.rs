@@ -249,7 +249,8 @@ fn a_user_kernel_that_is_fastest_wins_and_is_remembered_without_measuring() {
     let decision = rt.explain(&problem()).unwrap();
     assert_eq!((decision.reason, decision.runs), (Reason::Remembered, 0));
     assert_eq!(chosen(&rt, &problem()), "user.gelu");
-    assert_eq!(starts(&second), 1, "it ran for the call and for nothing else");
+    // A user may change a kernel and not its version, so it is checked on small stand-ins once in each process.
+    assert!((2..=6).contains(&starts(&second)), "it ran for its check and for the call: {}", starts(&second));
     assert_eq!(rt.wisdom().warnings(), []);
 }
 

@@ -156,8 +156,9 @@ impl Runtime {
         let mut out = allocate_result(dtype, element_count(dtype, shape)?)?;
         let planner = self.planner();
         retrying(planner, step.terms, problem, self.plan_of(step.terms, problem)?, |plan| {
-            let timed = planner.should_time(plan) || self.is_new(plan);
-            self.launch_once(plan, problem, &inputs[..used], &mut out, timed)
+            let is_new = self.is_new(plan);
+            self.launch_once(plan, problem, &inputs[..used], &mut out, planner.should_time(plan))?;
+            if is_new { self.first_look(plan, problem, &inputs[..used], &out.slice()) } else { Ok(()) }
         })?;
         AnyTensor::from_data(out, dtype, shape)
     }

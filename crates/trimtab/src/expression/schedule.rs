@@ -13,7 +13,7 @@ use crate::runtime::{HOST, Runtime};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use trimtab_core::{Bytes, Nanos, Patience, Problem};
+use trimtab_core::{Basis, Bytes, Nanos, Patience, Problem};
 use trimtab_plan::place::{DEFAULT_PLACE_MARGIN, Graph, Limits, Moves, NodeId, place};
 use trimtab_plan::{TermsId, Why};
 use trimtab_tune::Stopwatch;
@@ -74,7 +74,8 @@ pub(crate) struct Schedule {
 struct Expected {
     terms: TermsId,
     problem: Problem,
-    time: Option<Nanos>,
+    /// The time, and whether it was measured.
+    known: Option<(Nanos, bool)>,
 }
 
 /// A schedule without what it is for.
@@ -157,14 +158,23 @@ impl Runtime {
         schedule.generation.load(Ordering::Relaxed) == now || self.holds_again(schedule, now)
     }
 
+    /// What the plan in force is expected to take, and whether that was measured.
+    fn known(&self, problem: &Problem, terms: TermsId) -> Option<(Nanos, bool)> {
+        let (_, plan) = self.planner().known(problem, terms)?;
+        let decision = self.planner().decision(problem, terms);
+        let basis = decision.and_then(|decision| Some(decision.winner()?.estimate()?.basis));
+        Some((plan.expected, matches!(basis, Some(Basis::Measured(_)))))
+    }
+
     #[cold]
     fn holds_again(&self, schedule: &Schedule, now: u64) -> bool {
-        let same = |expected: &Expected| {
-            let known = self.planner().known(&expected.problem, expected.terms);
-            match (expected.time, known.map(|(_, plan)| plan.expected)) {
-                (Some(before), Some(now)) => (now.0 as f64 - before.0 as f64).abs() <= NEWS * before.0 as f64,
-                (before, now) => before.is_none() && now.is_none(),
+        let same = |expected: &Expected| match (expected.known, self.known(&expected.problem, expected.terms))
+        {
+            (Some((before, before_measured)), Some((now, measured))) => {
+                let apart = (now.0 as f64 - before.0 as f64).abs();
+                before_measured == measured && apart <= NEWS * before.0 as f64
             }
+            (before, now) => before.is_none() && now.is_none(),
         };
         let holds = schedule.basis.iter().all(same);
         if holds {
@@ -223,7 +233,7 @@ impl Runtime {
         let basis = maker.costs.asked_about().map(|(problem, terms)| Expected {
             terms,
             problem,
-            time: self.planner().known(&problem, terms).map(|(_, plan)| plan.expected),
+            known: self.known(&problem, terms),
         });
         Ok((Made { steps, explanation, basis: basis.collect(), generation }, choice.division))
     }
