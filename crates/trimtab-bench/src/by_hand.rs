@@ -110,7 +110,7 @@ pub(crate) struct Launch {
 
 /// Launches of one kernel with resident operands, ours and by hand, interleaved.
 pub(crate) fn launch_overhead() -> Result<Launch> {
-    let cpu = Arc::new(CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels: vec![] }));
+    let cpu = Arc::new(CpuDevice::new(CpuOptions { threads: Some(1), blas: None, ..CpuOptions::default() }));
     let (devices, trouble) = GpuDevice::all(GpuOptions { reference: cpu, kernels: vec![] });
     let ours = devices.into_iter().next().ok_or_else(|| anyhow!("there is no GPU: {trouble:?}"))?;
     let problem: Problem = LAUNCHED.parse()?;

@@ -47,7 +47,7 @@ impl Launch<'_> {
 
 /// How many times as fast the chain is as one kernel, both with the best of their first settings; nothing without a GPU.
 pub(crate) fn fused_vs_unfused() -> Result<Option<Value>> {
-    let cpu = Arc::new(CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels: vec![] }));
+    let cpu = Arc::new(CpuDevice::new(CpuOptions { threads: Some(1), blas: None, ..CpuOptions::default() }));
     let (devices, _) = GpuDevice::all(GpuOptions { reference: cpu, kernels: vec![] });
     let Some(gpu) = devices.into_iter().next() else { return Ok(None) };
     let adapter = gpu.facts().adapter.as_deref().ok_or_else(|| anyhow!("no adapter"))?;

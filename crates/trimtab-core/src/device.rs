@@ -291,6 +291,8 @@ pub trait Device: Send + Sync {
         let _ = problem;
         Vec::new()
     }
+    /// A kernel ended a process before: a device that can tries it out where that does no harm, before it runs it here.
+    fn distrust(&self, _kernel: KernelId) {}
     /// Runs a kernel on a small stand-in for the problem and compares with the reference, within the time-out.
     fn verify(
         &self,

@@ -2,13 +2,14 @@
 
 use crate::args::{Args, Cpu};
 use crate::device::CpuDevice;
+use crate::isolate::try_out;
 use crate::pool::Pool;
 use crate::probe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trimtab_core::{AnyKernel, Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
-use trimtab_operands::{Data, Exam, Operands, Slice, making_takes, small_stand_ins};
+use trimtab_operands::{Data, Exam, Numbers, Operands, Slice, making_takes, small_stand_ins};
 use trimtab_tune::{Sandbox, Stopwatch};
 
 /// Batches shorter than this are not asked for their energy: the counters step about once a millisecond.
@@ -64,12 +65,37 @@ impl<'a> CpuBench<'a> {
             }
             Ok(())
         };
+        self.try_out(kernel, point, stand_in, timeout)?;
         let (stand_in, point) = (*stand_in, *point);
         self.on_bed(kernel, timeout, ready, move |kernel, Bed { small, pool, .. }| {
             let exams = small.iter_mut().find(|(problem, _)| *problem == stand_in);
             let mut exams = exams.into_iter().flat_map(|(_, exams)| exams);
             exams.try_for_each(|exam| examine(kernel, &point, exam, pool))
         })
+    }
+
+    /// Runs a kernel in a child process, if it is to be tried out there first: at the size at which it is to run here.
+    fn try_out(
+        &self,
+        kernel: KernelId,
+        point: &Point,
+        problem: &Problem,
+        timeout: Nanos,
+    ) -> Result<(), Failure> {
+        if !self.device.is_to_be_tried_out(kernel, point) {
+            return Ok(());
+        }
+        let Some(code) = self.device.table().get(kernel) else { return Ok(()) };
+        let Operands { inputs, mut out } = Operands::of(problem, Numbers::Real);
+        let memory = problem.operand_bytes().0.saturating_mul(4);
+        try_out(memory, timeout, || {
+            // One thread: helpers would be missing in the child.
+            let pool = Pool::new(1);
+            let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
+            let _ = code.launch(problem, point, Args { inputs: &inputs, out: out.slice_mut(), pool: &pool });
+        })?;
+        self.device.was_tried_out(kernel, point);
+        Ok(())
     }
 
     /// Runs a task on the bed, which is made ready first, on the thread that can be left behind.
@@ -115,6 +141,8 @@ impl Bench for CpuBench<'_> {
             && let Some(stand_in) = small_stand_ins(device, kernel, &problem, &point, &making_takes).first()
         {
             self.check(kernel, stand_in, &point, timeout)?;
+        } else if is_new {
+            self.try_out(kernel, &point, &problem, timeout)?;
         }
         let expected_ns = known.map_or(0.0, |at| self.checked[at].2 * f64::from(iterations));
         let threads = device.work(kernel, &problem, &point).threads;

@@ -3,12 +3,13 @@
 use crate::args::{Args, Cpu};
 use crate::bench::CpuBench;
 use crate::blas;
+use crate::isolate::Isolation;
 use crate::kernels::{self, Kernels};
 use crate::pool::Pool;
 use crate::probe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use trimtab_core::{
     Bench, Bytes, DType, Decline, Device, DeviceFacts, Failure, KernelId, KernelInfo, KernelTable,
@@ -22,6 +23,8 @@ use trimtab_tune::Stopwatch;
 
 /// Longest the end waits for a library to return from a measurement that was given up.
 const LIBRARY_PATIENCE: Nanos = Nanos::from_millis(20_000);
+/// Settings kept in mind that were tried out in a child process; with more it starts over.
+const MAX_TRIED_OUT: usize = 4096;
 /// Where Linux shows energy counters.
 const ENERGY_COUNTERS: &str = "sys/class/powercap";
 
@@ -35,6 +38,8 @@ pub struct CpuOptions {
     pub blas: Option<Vec<PathBuf>>,
     /// Kernels the user brings; they compete like ours.
     pub kernels: Kernels,
+    /// Which kernels run for the first time in a child process; nothing said, those the user brings and suspects.
+    pub isolation: Option<Isolation>,
 }
 
 /// The processor this process runs on.
@@ -46,6 +51,11 @@ pub struct CpuDevice {
     root: PathBuf,
     energy_root: Option<PathBuf>,
     others: probe::Others,
+    isolation: Isolation,
+    /// Kernels that ended a process before.
+    distrusted: Mutex<Vec<KernelId>>,
+    /// What was tried out in a child process and did not end it.
+    tried_out: Mutex<Vec<(KernelId, Point)>>,
     abandoned: Arc<AtomicU32>,
     /// Held by every thread inside a library, so that the device is not dropped, and the process does not end, under it.
     inside_libraries: Arc<()>,
@@ -72,6 +82,9 @@ impl CpuDevice {
             facts,
             rates: OnceLock::new(),
             others: probe::Others::watch(&root),
+            isolation: options.isolation.unwrap_or(Isolation::Auto),
+            distrusted: Mutex::default(),
+            tried_out: Mutex::default(),
             root,
             energy_root,
             abandoned: Arc::new(AtomicU32::new(0)),
@@ -120,6 +133,30 @@ impl CpuDevice {
     pub(crate) fn inside_library(&self, kernel: KernelId) -> Option<Arc<()>> {
         let info = self.kernels.info(kernel)?;
         (info.class == VariantClass::Library).then(|| Arc::clone(&self.inside_libraries))
+    }
+
+    /// Whether a kernel at a point is to be tried out in a child process first.
+    pub(crate) fn is_to_be_tried_out(&self, kernel: KernelId, point: &Point) -> bool {
+        let class = self.kernels.info(kernel).map(|info| info.class);
+        let wanted = match self.isolation {
+            Isolation::Off => false,
+            Isolation::All => class != Some(VariantClass::Reference),
+            Isolation::Auto => {
+                class == Some(VariantClass::Custom)
+                    || self.distrusted.lock().is_ok_and(|distrusted| distrusted.contains(&kernel))
+            }
+        };
+        wanted && !self.tried_out.lock().is_ok_and(|tried| tried.contains(&(kernel, *point)))
+    }
+
+    /// A kernel was tried out at a point, and nothing happened.
+    pub(crate) fn was_tried_out(&self, kernel: KernelId, point: &Point) {
+        if let Ok(mut tried) = self.tried_out.lock() {
+            if tried.len() >= MAX_TRIED_OUT {
+                tried.clear();
+            }
+            tried.push((kernel, *point));
+        }
     }
 
     pub(crate) fn energy_root(&self) -> Option<&PathBuf> {
@@ -222,6 +259,15 @@ impl Device for CpuDevice {
         self.kernels.work(kernel, problem, point, &self.facts)
     }
 
+    fn distrust(&self, kernel: KernelId) {
+        if let (Ok(mut distrusted), Ok(mut tried)) = (self.distrusted.lock(), self.tried_out.lock())
+            && !distrusted.contains(&kernel)
+        {
+            distrusted.push(kernel);
+            tried.retain(|known| known.0 != kernel);
+        }
+    }
+
     fn verify(
         &self,
         kernel: KernelId,
@@ -300,7 +346,7 @@ mod tests {
     #[test]
     fn a_kernel_that_panics_when_asked_declines_and_a_hand_made_problem_is_declined_by_all() {
         let kernels = vec![erase(Divides)];
-        let device = CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels });
+        let device = CpuDevice::new(CpuOptions { threads: Some(1), kernels, ..CpuOptions::default() });
         let Some(at) = device.kernels().iter().position(|info| info.name == "divides") else {
             unreachable!("it was given")
         };

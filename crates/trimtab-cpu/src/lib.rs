@@ -1,12 +1,13 @@
 //! The CPU as a trimtab device: probe, kernels, the BLAS found on the machine, machine state.
 //!
-//! Unsafe code is confined to SIMD, foreign libraries, the thread pool and shared output slices, each with its reason.
+//! Unsafe code is confined to SIMD, foreign libraries, the thread pool, shared output slices and child processes, each with its reason.
 
 mod args;
 mod bench;
 mod blas;
 mod device;
 mod disjoint;
+mod isolate;
 pub mod kernels;
 mod pool;
 pub mod probe;
@@ -14,6 +15,7 @@ mod simd;
 
 pub use args::{Args, Cpu, Launched, Typed};
 pub use device::{CpuDevice, CpuOptions};
+pub use isolate::Isolation;
 pub use pool::{MAX_THREADS, Pool};
 pub use probe::Watch;
 pub use trimtab_core::{AnyKernel, erase};

@@ -217,8 +217,9 @@ impl Decider {
         let Some(device) = self.devices.get(rival.device) else { return };
         let mut condition = Condition::Quiet;
         match failure.kind {
-            FailureKind::Wrong => {
-                self.experience.note_lie(rival, format!("wrong result on {problem}: {}", failure.message));
+            FailureKind::Wrong | FailureKind::Crashed => {
+                let what = crate::remembered::mischief(failure.kind, &problem.to_string(), &failure.message);
+                self.experience.note_lie(rival, what);
             }
             FailureKind::TimedOut => {
                 self.experience.note_hang(rival.device, rival.kernel);

@@ -5,7 +5,7 @@ use crate::devices::{Devices, Scope};
 use crate::field;
 use crate::guard::Hanging;
 use crate::plan::{Rival, Standing};
-use crate::remembered::{Remembered, believed, is_beside};
+use crate::remembered::{Remembered, believed, is_beside, mischief};
 use crate::training::{Belief, Label, TrainingTables};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
@@ -266,10 +266,10 @@ impl Experience {
             let kernel = KernelId(number as u32);
             match &fact.outcome {
                 Outcome::Failed { kind, .. } if is_over(*kind, fact.last_seen_ms, now_ms) => (),
-                Outcome::Failed { kind: FailureKind::Wrong, message } => {
+                Outcome::Failed { kind: kind @ (FailureKind::Wrong | FailureKind::Crashed), message } => {
                     if let Ok(mut liars) = self.liars.lock() {
                         let key = (index, kernel, fact.key.point.to_string());
-                        liars.insert(key, format!("wrong result on {}: {message}", fact.key.problem));
+                        liars.insert(key, mischief(*kind, &fact.key.problem, message));
                     }
                 }
                 Outcome::Failed { kind: FailureKind::TimedOut, .. } => self.note_hang(index, kernel),

@@ -172,6 +172,7 @@ impl Deciding<'_> {
             self.record.apply(Event::Untried { why });
         }
         let suspects = suspects(&self.by.wisdom, device, &self.record.rivals, at);
+        suspects.iter().for_each(|&index| device.distrust(self.record.rivals[index].kernel));
         let standings: Vec<Standing> = suspects.iter().map(|&index| self.set_aside(index)).collect();
         let leader = self.rounds(&mut bench, turn, at, habits.noisy);
         if suspects.is_empty() {

@@ -166,3 +166,9 @@ pub(crate) fn estimate_of(stats: &Stats) -> Estimate {
         basis: Basis::Measured(u32::try_from(stats.n).unwrap_or(u32::MAX)),
     }
 }
+
+/// What a point did on a problem that puts it out on all.
+pub(crate) fn mischief(kind: FailureKind, problem: &str, message: &str) -> String {
+    let what = if kind == FailureKind::Crashed { "crashed" } else { "wrong result" };
+    format!("{what} on {problem}: {message}")
+}

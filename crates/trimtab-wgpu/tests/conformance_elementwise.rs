@@ -107,7 +107,7 @@ fn at_defaults(text: &str, lhs: Data, rhs: Data) -> Vec<(String, Result<Operands
 /// NaNs must be NaNs, infinities and zeros have the same sign, all else agrees within the tolerance.
 fn same_as_the_reference(text: &str, lhs: Data, rhs: Data) {
     let problem: Problem = text.parse().unwrap();
-    let cpu = CpuDevice::new(CpuOptions { threads: None, blas: None, kernels: vec![] });
+    let cpu = CpuDevice::new(CpuOptions { threads: None, blas: None, ..CpuOptions::default() });
     let mut operands = Operands::new(&problem);
     operands.inputs = vec![lhs.clone(), rhs.clone()];
     let Expected::All { values: expected, .. } = Expected::new(&cpu, &problem, &operands).unwrap() else {

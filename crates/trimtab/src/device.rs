@@ -22,7 +22,7 @@ const REPEATS: usize = 5;
 
 /// Plain loops of this machine's processor, to compare results with.
 pub fn reference() -> Arc<dyn Reference> {
-    Arc::new(CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels: Vec::new() }))
+    Arc::new(CpuDevice::new(CpuOptions { threads: Some(1), blas: None, ..CpuOptions::default() }))
 }
 
 /// Runs a kernel on a small stand-in for a problem and compares with the reference: what

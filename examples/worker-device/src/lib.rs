@@ -32,7 +32,7 @@ pub fn receive(from: &mut impl Read) -> io::Result<Vec<u8>> {
 
 /// The kernels of the processor, on one thread.
 pub fn processor() -> CpuDevice {
-    CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels: Vec::new() })
+    CpuDevice::new(CpuOptions { threads: Some(1), blas: None, ..CpuOptions::default() })
 }
 
 /// A worker process and the pipes to it.

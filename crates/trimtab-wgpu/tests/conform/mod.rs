@@ -8,7 +8,7 @@ use trimtab_wgpu::{GpuDevice, GpuOptions, tolerance};
 
 /// The processor, which computes what is right.
 pub fn processor() -> Arc<CpuDevice> {
-    Arc::new(CpuDevice::new(CpuOptions { threads: None, blas: None, kernels: vec![] }))
+    Arc::new(CpuDevice::new(CpuOptions { threads: None, blas: None, ..CpuOptions::default() }))
 }
 
 /// Every adapter. Without one it fails: an absent one must not read as passed.

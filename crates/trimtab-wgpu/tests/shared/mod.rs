@@ -133,7 +133,7 @@ impl Variant<Gpu> for Simple {
 
 /// Every GPU with these kernels beside ours. Without an adapter it fails: an absent one must not read as passed.
 pub fn devices(kernels: &[Simple]) -> Vec<GpuDevice> {
-    let cpu = CpuDevice::new(CpuOptions { threads: Some(1), blas: None, kernels: vec![] });
+    let cpu = CpuDevice::new(CpuOptions { threads: Some(1), blas: None, ..CpuOptions::default() });
     let kernels = kernels.iter().cloned().map(erase).collect();
     let options = GpuOptions { reference: Arc::new(cpu), kernels };
     let (devices, trouble) = GpuDevice::all(options);
