@@ -65,7 +65,10 @@ fn a_child_plays_its_role() {
                 println!("knows {problem}");
             }
         }
-        "aborts when measured" | "aborts when checked" | "aborts in a live call" => {
+        "aborts when measured"
+        | "aborts when checked"
+        | "aborts in a live call"
+        | "aborts in an expression" => {
             let live = || std::thread::current().name() != Some("trimtab-bench");
             let (aborts, patience): (fn() -> bool, _) = match role.as_str() {
                 "aborts when measured" => (|| true, Patience::Measure),
@@ -73,7 +76,11 @@ fn a_child_plays_its_role() {
                 _ => (live, Patience::Estimate),
             };
             let (rt, _) = deadly(dir, aborts, patience);
-            let _ = rt.neg(&Tensor::full(&[100], 1.0f32).unwrap());
+            let x = Tensor::full(&[100], 1.0f32).unwrap();
+            let _ = match role.as_str() {
+                "aborts in an expression" => (-rt.lazy(&x)).eval(),
+                _ => rt.neg(&x),
+            };
         }
         "is stopped while it measures" => {
             let starts = AtomicU32::new(0);
@@ -213,6 +220,11 @@ fn a_kernel_that_ends_processes_while_it_is_checked_is_out_after_the_second() {
 #[test]
 fn a_kernel_that_ends_processes_in_live_calls_is_out_after_the_second() {
     dies_twice("aborts in a live call", Patience::Estimate);
+}
+
+#[test]
+fn a_kernel_that_ends_processes_in_an_expression_is_out_after_the_second() {
+    dies_twice("aborts in an expression", Patience::Estimate);
 }
 
 #[cfg(unix)]
