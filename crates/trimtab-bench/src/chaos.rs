@@ -40,7 +40,7 @@ const LANES: usize = 2;
 /// Workers that share a directory.
 const WORKERS_A_DIRECTORY: u64 = 12;
 /// One worker in so many has kernels that end the process.
-const DEADLY_ONE_IN: u64 = 5;
+const DEADLY_ONE_IN: u64 = 4;
 /// A worker that dies is started again so many times: more than kernels of it can end.
 const ATTEMPTS: u64 = 12;
 

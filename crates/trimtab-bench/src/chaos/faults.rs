@@ -116,7 +116,7 @@ pub(crate) fn is_live() -> bool {
 pub(crate) struct FaultLog {
     file: Mutex<File>,
     call: AtomicU64,
-    noted: Mutex<HashSet<(u64, String, bool)>>,
+    noted: Mutex<HashSet<(u64, Fault, String, bool)>>,
 }
 
 impl FaultLog {
@@ -140,7 +140,7 @@ impl FaultLog {
     pub(crate) fn note(&self, fault: Fault, culprit: &str, problem: &str) {
         let (call, is_live) = (self.call(), is_live());
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        if !noted.insert((call, culprit.to_string(), is_live)) {
+        if !noted.insert((call, fault, culprit.to_string(), is_live)) {
             return;
         }
         let (culprit, problem) = (culprit.to_string(), problem.to_string());
@@ -160,7 +160,7 @@ pub(crate) fn hash_of(text: &str, salt: u64) -> u64 {
 /// Spoils a result so that no tolerance covers it.
 pub(crate) fn spoil(out: SliceMut<'_>, salt: u64) {
     let Some(out) = f32::slice_mut(out) else { return };
-    let off = |x: &mut f32| *x += 1.0 + x.abs();
+    let off = |x: &mut f32| *x = if x.is_finite() { *x + 1.0 + x.abs() } else { 0.0 };
     match salt % 3 {
         0 => out.last_mut().into_iter().for_each(off),
         1 => out.iter_mut().step_by(7).for_each(off),

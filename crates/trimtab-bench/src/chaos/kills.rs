@@ -27,8 +27,10 @@ use trimtab::wisdom::{CRASHES, FactKey, Outcome, Stats, WarningKind, Wisdom};
 const LATEST_US: usize = 150_000;
 /// Time to tune a problem.
 const TUNE: Nanos = Nanos::from_millis(60);
+/// The largest size along an axis: first runs take some hundred microseconds, long enough to be hit.
+const LARGEST: usize = 240;
 /// Healthy kernels of a user's.
-const HEALTHY: usize = 6;
+const HEALTHY: usize = 12;
 /// Facts between two flushes of a writer.
 const FACTS: u64 = 50;
 /// What a shell reports of a command that was interrupted.
@@ -40,7 +42,9 @@ struct Counts {
     loads: u64,
     lost: u64,
     barred: BTreeSet<String>,
+    /// Notes that Ctrl-C left open, and directories where `kill -9` left some: kernels were hit while they ran.
     suspects: u64,
+    hit: u64,
     barred_same_directory: usize,
     troubles: BTreeSet<String>,
 }
@@ -65,7 +69,7 @@ pub(super) fn run(place: &Path, kills: u64, seed: u64) -> Result<Value> {
     let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(json!({
         "kills": counts.kills, "loads": counts.loads, "barred": counts.barred.len(), "lost_by_kills": counts.lost,
-        "suspects_by_ctrl_c": counts.suspects, "barred_same_directory": counts.barred_same_directory,
+        "suspects_by_ctrl_c": counts.suspects, "suspects_by_kill": counts.hit, "barred_same_directory": counts.barred_same_directory,
         "barred_points": counts.barred, "load_troubles": counts.troubles,
     }))
 }
@@ -112,6 +116,7 @@ fn one(place: &Path, nth: u64, seed: u64, counts: &Mutex<Counts>) -> Result<()> 
     let deaths = wisdom.deaths();
     let barred = deaths.iter().filter(|death| death.count >= CRASHES);
     let named = |death: &trimtab::wisdom::Death| format!("{} at {}", death.kernel, death.point);
+    counts.hit += u64::from(nth % 4 == 1 && !deaths.is_empty());
     match nth % 4 {
         3 => counts.barred_same_directory = barred.count().max(counts.barred_same_directory),
         1 => counts.barred.extend(barred.map(named)),
@@ -164,9 +169,9 @@ fn tunes(dir: &Path, draws: &mut RandomNumbers) -> Result<()> {
     withdraws(rt.planner().wisdom())?;
     say(&json!({ "begins": true }))?;
     loop {
-        let (m, n) = (1 + draws.below(90), 1 + draws.below(90));
+        let (m, n) = (1 + draws.below(LARGEST), 1 + draws.below(LARGEST));
         let text = match draws.below(4) {
-            0 => format!("matmul:f32:{m}x{n}x{}", 1 + draws.below(90)),
+            0 => format!("matmul:f32:{m}x{n}x{}", 1 + draws.below(LARGEST)),
             1 => format!("elementwise.add:f32:{}", m * n),
             2 => format!("reduce.sum:f32:{m}x{n}:axis1"),
             _ => format!("transpose:f32:{m}x{n}:1.0"),

@@ -77,9 +77,10 @@ impl Tally {
         let lists: [&'static str; 3] = ["wrong", "before_audit", "unexplained"];
         for list in lists {
             for text in line[list].as_array().into_iter().flatten().filter_map(Value::as_str) {
-                // The culprit and what it was asked name the fault that was noted.
+                // The culprit and what it was asked name the fault that was noted; what reached a caller was live.
                 let of = |injected: &&Injected| {
-                    text.contains(&injected.culprit) && text.contains(&injected.problem)
+                    let its = text.contains(&injected.culprit) && text.contains(&injected.problem);
+                    its && (list == "unexplained" || injected.is_live && injected.fault.is_wrong())
                 };
                 let Some(injected) = faults.iter().find(of).cloned() else {
                     self.unattributed += 1;
@@ -92,7 +93,7 @@ impl Tally {
                     "before_audit" => kind.before_audit += 1,
                     _ => kind.unexplained += 1,
                 }
-                self.example(list, injected.line());
+                self.example(list, text.to_string());
             }
         }
     }

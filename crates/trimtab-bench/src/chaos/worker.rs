@@ -125,7 +125,9 @@ impl Worker {
             );
             let first = liar.is_some() && self.delivered.insert((who.clone(), what.clone()));
             let list = if first { &mut before_audit } else { &mut wrong };
-            list.push(format!("{who}\t{what}"));
+            let decision = what.parse::<Problem>().ok().and_then(|problem| self.rt.explain(&problem).ok());
+            let reason = decision.map_or_else(String::new, |decision| decision.reason.to_string());
+            list.push(format!("{who}\t{what}\t{reason}"));
         }
         let silent = faults.iter().filter(|injected| !self.is_explained(ask, injected));
         let unexplained: Vec<String> = silent.map(Injected::line).collect();
@@ -200,8 +202,24 @@ fn faults_of(role: Role, draws: &mut RandomNumbers) -> Vec<(Fault, When)> {
     match role {
         Role::Gpu => Vec::new(),
         Role::Deadly => {
-            vec![(Fault::Abort, When::Sizes), (Fault::Abort, When::Live), (Fault::Abort, When::Live)]
+            let kinds = [When::Sizes, When::Sizes, When::Live, When::Live, When::Live, When::Live];
+            kinds.map(|when| (Fault::Abort, when)).to_vec()
         }
+        // Few, which no check finds out, so that they win races and calls reach them.
+        Role::Mixed if draws.below(2) == 0 => (0..2)
+            .flat_map(|_| {
+                let values = if draws.below(2) == 0 { When::Large } else { When::Bits };
+                [
+                    (Fault::WrongValue, values),
+                    (Fault::WrongValue, When::Bits),
+                    (Fault::Error, When::Live),
+                    (Fault::Memory, When::Live),
+                    (Fault::Panic, When::Live),
+                    (Fault::Hang, When::Live),
+                    (Fault::Slow, When::Calls(from, from + 20)),
+                ]
+            })
+            .collect(),
         Role::Mixed => {
             let mut faults = vec![(Fault::Hang, When::Sizes), (Fault::Hang, When::Live)];
             for _ in 0..3 {
