@@ -136,16 +136,17 @@ impl FaultLog {
         self.call.load(Ordering::Relaxed)
     }
 
-    /// Notes a fault: once for each culprit in a call, however often it was launched.
-    pub(crate) fn note(&self, fault: Fault, culprit: &str, problem: &str) {
+    /// Notes a fault: once for each culprit in a call, however often it was launched. Says whether this was the first time.
+    pub(crate) fn note(&self, fault: Fault, culprit: &str, problem: &str) -> bool {
         let (call, is_live) = (self.call(), is_live());
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if !noted.insert((call, fault, culprit.to_string(), is_live)) {
-            return;
+            return false;
         }
         let (culprit, problem) = (culprit.to_string(), problem.to_string());
         let line = Injected { call, fault, is_live, culprit, problem }.line() + "\n";
         let _ = self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
+        true
     }
 }
 

@@ -115,7 +115,7 @@ impl<P> Bad<P> {
             Some((kernel, point))
         };
         let way = device.kernels().iter().enumerate().find_map(takes);
-        let strikes = hash_of(&problem.to_string(), self.salt) % SIZES_ONE_IN == 0;
+        let strikes = hash_of(&problem.to_string(), self.salt).is_multiple_of(SIZES_ONE_IN);
         let known = Known { way, strikes };
         self.known.write().unwrap_or_else(PoisonError::into_inner).insert(*problem, known);
         known
@@ -125,12 +125,14 @@ impl<P> Bad<P> {
         let mut numbers = inputs.iter().filter_map(|&input| f32::slice(input));
         match self.when {
             When::Sizes => known.strikes,
-            When::Live => is_live() && hash_of("", self.salt ^ self.shop.log.call()) % CALLS_ONE_IN == 0,
+            When::Live => {
+                is_live() && hash_of("", self.salt ^ self.shop.log.call()).is_multiple_of(CALLS_ONE_IN)
+            }
             When::Large => numbers.any(|input| input.iter().any(|x| x.abs() > LARGE)),
             When::NotANumber => numbers.any(|input| input.iter().any(|x| x.is_nan())),
             When::Bits => {
                 let first = numbers.next().and_then(|input| input.first()).map_or(0, |x| x.to_bits());
-                hash_of("", self.salt ^ u64::from(first)) % VALUES_ONE_IN == 0
+                hash_of("", self.salt ^ u64::from(first)).is_multiple_of(VALUES_ONE_IN)
             }
             When::Calls(from, until) => (from..until).contains(&self.shop.log.call()),
             When::Never => false,

@@ -95,7 +95,7 @@ fn one(place: &Path, nth: u64, seed: u64, counts: &Mutex<Counts>) -> Result<()> 
         bail!("it ended before it began");
     }
     std::thread::sleep(Duration::from_micros(draws.below(LATEST_US) as u64));
-    if nth % 2 == 0 {
+    if nth.is_multiple_of(2) {
         Command::new("kill").args(["-INT", &process.child.id().to_string()]).status()?;
     } else {
         process.child.kill()?;

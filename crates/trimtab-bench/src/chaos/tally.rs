@@ -31,6 +31,8 @@ pub(crate) struct Tally {
     pub(crate) lost: u64,
     pub(crate) restarts_into_crash: u64,
     pub(crate) not_loaded: u64,
+    /// The longest that a caller waited, in milliseconds, and for what.
+    longest: (u64, String),
     /// Wrong results nobody's fault explains.
     unattributed: u64,
     examples: BTreeMap<&'static str, BTreeSet<String>>,
@@ -62,6 +64,11 @@ impl Tally {
         }
         let Some(line) = line else { return };
         self.calls += 1;
+        let ms = line["ms"].as_u64().unwrap_or(0);
+        if ms > self.longest.0 {
+            let faults: Vec<String> = faults.iter().map(Injected::line).collect();
+            self.longest = (ms, format!("{} {}", line["ask"], faults.join(", ")));
+        }
         let panics = line["panics"].as_u64().unwrap_or(0);
         self.panics += panics;
         if panics > 0 {
@@ -128,7 +135,7 @@ impl Tally {
             "restarts_into_crash": self.restarts_into_crash, "not_loaded": self.not_loaded,
             "unexplained": unexplained, "explained": self.injected() - unexplained,
             "calls": self.calls, "processes": self.processes, "deaths": self.deaths,
-            "by_kind": kinds, "examples": self.examples,
+            "longest_call_ms": self.longest.0, "longest_call": self.longest.1, "by_kind": kinds, "examples": self.examples,
         })
     }
 }

@@ -13,9 +13,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trimtab::core::{Custom, Problem, RandomNumbers};
+use trimtab::core::{Custom, Problem, RandomNumbers, panic_message};
 use trimtab::cpu::{CpuDevice, CpuOptions};
 use trimtab::plan::{Decision, Rival};
+use trimtab::tune::Stopwatch;
 use trimtab::wisdom::{Outcome, Wisdom};
 use trimtab::{Builder, Runtime};
 
@@ -51,7 +52,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let seed: u64 = seed.parse()?;
     let former = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if !info.payload_as_str().is_some_and(|message| message.starts_with("chaos:")) {
+        if !panic_message(info.payload()).starts_with("chaos:") {
             PANICS.fetch_add(1, Ordering::Relaxed);
             former(info);
         }
@@ -111,9 +112,11 @@ impl Worker {
         let ask = self.asks[if draws.below(3) == 0 { newest } else { draws.below(newest + 1) }];
         self.log.begin(call);
         let before = PANICS.load(Ordering::Relaxed);
+        let watch = Stopwatch::start();
         let answer = catch_unwind(AssertUnwindSafe(|| {
             in_call(|| ask.make(&self.rt, &self.choices, draws)).map_err(|error| error.to_string())
         }));
+        let ms = watch.elapsed().0 / 1_000_000;
         let panics = PANICS.load(Ordering::Relaxed) - before + u64::from(answer.is_err());
         let faults = self.news()?;
         let (mut wrong, mut before_audit) = (Vec::new(), Vec::new());
@@ -132,7 +135,7 @@ impl Worker {
         let silent = faults.iter().filter(|injected| !self.is_explained(ask, injected));
         let unexplained: Vec<String> = silent.map(Injected::line).collect();
         say(&json!({
-            "call": call, "ask": format!("{ask:?}"), "right": matches!(answer, Ok(Ok(true))), "panics": panics,
+            "call": call, "ask": format!("{ask:?}"), "right": matches!(answer, Ok(Ok(true))), "panics": panics, "ms": ms,
             "error": match answer { Ok(Err(error)) => Some(error), _ => None },
             "faults": faults.iter().map(Injected::line).collect::<Vec<_>>(),
             "wrong": wrong, "before_audit": before_audit, "unexplained": unexplained,
@@ -276,7 +279,7 @@ fn closures(rt: &Runtime, seed: u64, log: &Arc<FaultLog>) -> Result<Vec<Closures
     let double = |numbers: Vec<f32>| numbers.iter().map(|x| 2.0 * x).collect::<Vec<f32>>();
     let kinds = [Fault::WrongSize, Fault::Panic, Fault::Slow, Fault::Hang];
     // One that hangs may cost a call half a minute: one process in eight has it.
-    let kinds = &kinds[..if seed % 8 == 0 { 4 } else { 3 }];
+    let kinds = &kinds[..if seed.is_multiple_of(8) { 4 } else { 3 }];
     let choice = |&fault: &Fault| {
         let (name, log) = (format!("{fault}{:x}", seed & 0xffff), Arc::clone(log));
         let own = format!("choose.{name}.bad");
@@ -286,7 +289,7 @@ fn closures(rt: &Runtime, seed: u64, log: &Arc<FaultLog>) -> Result<Vec<Closures
             let problem =
                 Custom::new(&of, &[numbers.len() as u64]).map(|custom| Problem::from(custom).to_string());
             let problem = problem.unwrap_or_default();
-            if hash_of(&problem, seed) % 2 == 0 {
+            if hash_of(&problem, seed).is_multiple_of(2) {
                 log.note(fault, &own, &problem);
                 match fault {
                     Fault::Panic => panic!("chaos: no such numbers"),
