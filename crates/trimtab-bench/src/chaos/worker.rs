@@ -129,7 +129,9 @@ impl Worker {
             let first = liar.is_some() && self.delivered.insert((who.clone(), what.clone()));
             let list = if first { &mut before_audit } else { &mut wrong };
             let decision = what.parse::<Problem>().ok().and_then(|problem| self.rt.explain(&problem).ok());
-            let reason = decision.map_or_else(String::new, |decision| decision.reason.to_string());
+            let reason = decision.map_or_else(String::new, |decision| {
+                format!("{}; {}", decision.reason, decision.notes().join("; "))
+            });
             list.push(format!("{who}\t{what}\t{reason}"));
         }
         let silent = faults.iter().filter(|injected| !self.is_explained(ask, injected));
