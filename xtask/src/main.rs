@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`.
+//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`.
 
 mod browser;
 mod needs;
@@ -22,6 +22,8 @@ usage: cargo xtask COMMAND
                   regret and online take --csv FILE (m,n,k,<variant>… in nanoseconds), --shapes N, --save FILE;
                   underload takes --shapes N;
                   recorded takes --data DIR, and finds TRIMTAB_DATA and ../shared/data by itself
+  chaos           faults on purpose, then processes killed at random moments: what callers got, and what was left of wisdom
+                  [--faults N] [--kills N] [--seed S] [--json]
 ";
 
 /// Benchmarks that use a GPU if there is one.
@@ -45,6 +47,12 @@ fn main() -> Result<()> {
             }
             let mut arguments = vec!["run", "--quiet", "--release", "--package", "trimtab-bench", "--"];
             arguments.extend(names.iter().filter(|name| **name != "--no-install"));
+            cargo(root, &arguments)
+        }
+        ["chaos", options @ ..] => {
+            let mut arguments =
+                vec!["run", "--quiet", "--release", "--package", "trimtab-bench", "--", "chaos"];
+            arguments.extend(options);
             cargo(root, &arguments)
         }
         [] | ["help" | "--help" | "-h"] => {

@@ -6,6 +6,7 @@ mod allocations;
 mod bandwidth;
 mod by_hand;
 mod caution;
+mod chaos;
 mod cold;
 mod cost;
 mod expressions;
@@ -113,7 +114,12 @@ const BENCHES: [(&str, &str, Bench); 16] = [
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    let texts: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let Some(ended) = chaos::start(&texts) {
+        return ended;
+    }
+    match texts.as_slice() {
+        ["chaos", ..] => return chaos::run(&words[1..]),
         [gpu_start::OURS, dir] => return gpu_start::start(std::path::Path::new(dir)),
         [gpu_start::BY_HAND, _] => return by_hand::start(),
         [underload::BUSY] => return underload::spin(),

@@ -147,7 +147,12 @@ mod linux {
             assert_eq!(try_out(0, TIME, || ()), Ok(()));
             assert_eq!(try_out(0, TIME, || panic!("nobody hears this")), Ok(()));
             let watch = Stopwatch::start();
-            assert_eq!(try_out(0, TIME, || loop { std::thread::park() }), Ok(()));
+            assert_eq!(
+                try_out(0, TIME, || loop {
+                    std::thread::park()
+                }),
+                Ok(())
+            );
             assert!(watch.elapsed() < Nanos::from_millis(20_000));
         }
 
@@ -155,9 +160,11 @@ mod linux {
         fn what_ends_the_process_ends_the_child_and_is_told() {
             for (name, end) in [
                 ("SIGABRT", std::process::abort as fn() -> !),
-                ("SIGSEGV", || loop {
-                    // SAFETY: the child is to end by exactly this.
-                    unsafe { std::ptr::null_mut::<u8>().write_volatile(1) };
+                ("SIGSEGV", || {
+                    loop {
+                        // SAFETY: the child is to end by exactly this.
+                        unsafe { std::ptr::null_mut::<u8>().write_volatile(1) };
+                    }
                 }),
             ] {
                 let failure = try_out(0, TIME, || end()).unwrap_err();

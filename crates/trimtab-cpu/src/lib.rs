@@ -1,6 +1,6 @@
 //! The CPU as a trimtab device: probe, kernels, the BLAS found on the machine, machine state.
 //!
-//! Unsafe code is confined to SIMD, foreign libraries, the thread pool, shared output slices and child processes, each with its reason.
+//! Unsafe code is confined to SIMD, foreign libraries, the thread pool, shared output slices, child processes and a file's memory, each with its reason.
 
 mod args;
 mod bench;
@@ -11,6 +11,7 @@ mod isolate;
 pub mod kernels;
 mod pool;
 pub mod probe;
+mod running;
 mod simd;
 
 pub use args::{Args, Cpu, Launched, Typed};
@@ -18,5 +19,6 @@ pub use device::{CpuDevice, CpuOptions};
 pub use isolate::Isolation;
 pub use pool::{MAX_THREADS, Pool};
 pub use probe::Watch;
+pub use running::{Entry, Inside, Running};
 pub use trimtab_core::{AnyKernel, erase};
 pub use trimtab_operands::{Data, Element, Operands, Slice, SliceMut, tolerance};

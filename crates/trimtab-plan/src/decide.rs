@@ -27,6 +27,9 @@ use trimtab_wisdom::{FactKey, Outcome, Verdict, Wisdom};
 /// Longest the check of a rival on a small stand-in may take.
 const VERIFY_TIMEOUT: Nanos = Nanos::from_millis(50);
 
+/// Settings of a kernel that may fail their checks before the others are left out of a decision.
+const MAX_CHECKS: usize = 4;
+
 /// How much faster than what was measured one must be expected to be that was not, in doublings: fits are off by more than their
 /// spread now and then.
 const DOUBT: f64 = 0.3;
@@ -342,6 +345,7 @@ impl<'a> Deciding<'a> {
             (*at, self.by.experience.optimism(device.as_ref(), &self.ask.problem, its))
         };
         let optimism: Vec<(u16, f64)> = self.order.iter().map(optimism).collect();
+        let mut failed: Vec<(u16, KernelId)> = Vec::new();
         loop {
             let rivals = &self.record.rivals;
             // Nobody has an estimate: the first nobody knows anything against, if its check passes.
@@ -357,6 +361,22 @@ impl<'a> Deciding<'a> {
                 return Ok(());
             }
             reason = Reason::NextBest;
+            let Rival { device, kernel, .. } = self.record.rivals[choice];
+            failed.push((device, kernel));
+            if failed.iter().filter(|other| **other == (device, kernel)).count() >= MAX_CHECKS {
+                self.give_up(device, kernel);
+            }
+        }
+    }
+
+    /// Leaves a kernel out of this decision whose settings fail one after the other: each check takes its time.
+    fn give_up(&mut self, device: u16, kernel: KernelId) {
+        let its = |rival: &&mut Rival| {
+            (rival.device, rival.kernel) == (device, kernel) && rival.is_open() && !is_reference(rival)
+        };
+        for rival in self.record.rivals.iter_mut().filter(its).filter(|rival| !rival.is_measured()) {
+            let why = format!("{MAX_CHECKS} of its kernel's settings failed their checks; not tried now");
+            rival.standing = Standing::Quarantined(why);
         }
     }
 

@@ -144,6 +144,15 @@ impl Planner {
         let point = device.space(plan.kernel, problem).name(&plan.point);
         noted(self.wisdom(), device.as_ref(), (&info.name, &info.version.0, &point), run)
     }
+
+    /// What a plan runs, as wisdom names it: device, kernel, version, point.
+    pub fn names(&self, problem: &Problem, plan: &Plan) -> Option<[String; 4]> {
+        let device = self.decider().devices.get(plan.device)?;
+        let info = device.kernels().get(plan.kernel.0 as usize)?;
+        let point = device.space(plan.kernel, problem).name(&plan.point);
+        let fingerprint = device.facts().fingerprint.0.clone();
+        Some([fingerprint, info.name.clone(), info.version.to_string(), point])
+    }
 }
 
 impl Bench for Guarded<'_> {

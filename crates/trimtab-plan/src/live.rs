@@ -253,7 +253,8 @@ impl Explorer {
         }
         // Calls that take longer than expected can be timed more often for the same share of them, and only timed ones count.
         let Plan { device, kernel, point, .. } = self.plan;
-        let seen = Plan::new(device, kernel, point, Nanos(self.least_ns as u64));
+        let seen =
+            Plan { users: self.plan.users, ..Plan::new(device, kernel, point, Nanos(self.least_ns as u64)) };
         if self.timed >= FEW_CALLS && seen.sample_interval() < self.plan.sample_interval() {
             return Next::Retime(seen);
         }

@@ -25,24 +25,33 @@ pub struct Plan {
     pub(crate) sample_mask: u32,
     /// Number of the slot, for feedback; zero if it has none.
     pub(crate) id: u32,
+    /// Whether the kernel is a user's.
+    pub(crate) users: bool,
 }
 
 impl Plan {
     pub(crate) fn new(device: u16, kernel: KernelId, point: Point, expected: Nanos) -> Plan {
         let interval = (100 * CLOCK_COST_NS).div_ceil(expected.0.max(1));
         let sample_mask = (interval.next_power_of_two() - 1).min(MAX_SAMPLE_MASK) as u32;
-        Plan { device, kernel, point, expected, sample_mask, id: 0 }
+        Plan { device, kernel, point, expected, sample_mask, id: 0, users: false }
     }
 
     /// The plan that runs a rival.
     pub(crate) fn of(rival: &Rival) -> Plan {
         let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
-        Plan::new(rival.device, rival.kernel, rival.point, expected)
+        let users = rival.class == VariantClass::Custom;
+        Plan { users, ..Plan::new(rival.device, rival.kernel, rival.point, expected) }
     }
 
     /// Whether it runs that rival.
     pub(crate) fn runs(&self, rival: &Rival) -> bool {
         (self.device, self.kernel, self.point) == (rival.device, rival.kernel, rival.point)
+    }
+
+    /// Whether it runs a kernel a user brought.
+    #[inline]
+    pub fn is_users(&self) -> bool {
+        self.users
     }
 
     /// The number under which its live calls are reported; zero if they are not.

@@ -116,7 +116,8 @@ impl Live {
 
     fn plan_at(&self, rival: &Rival) -> Plan {
         let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
-        let plan = |expected| Plan::new(rival.device, rival.kernel, rival.point, expected);
+        let users = Plan::of(rival).users;
+        let plan = |expected| Plan { users, ..Plan::new(rival.device, rival.kernel, rival.point, expected) };
         match self.resize.settled() {
             true => plan(self.fastest),
             false if self.quickest < WORTH_SEEING => {

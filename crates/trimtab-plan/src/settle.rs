@@ -39,6 +39,8 @@ const LONGEST_CHECK: Nanos = Nanos::from_millis(10_000);
 const MEMORY_SHARE: u64 = 8;
 /// Nothing begins before the last decision is this long ago: the next may follow.
 const QUIET: Duration = Duration::from_millis(250);
+/// How long a decision that is being made is waited for.
+const STEP: Duration = Duration::from_millis(20);
 /// How long nothing is tried while others use the machine.
 const WHILE_BUSY: Duration = Duration::from_millis(500);
 /// One part in so many of the time is used, while the process makes calls and while it makes none.
@@ -130,8 +132,14 @@ impl Settling {
         }
     }
 
-    fn next(&self) -> Option<Waiting> {
-        self.waiting.lock().ok()?.pop_front()
+    /// The first that waits and is such.
+    fn next(&self, is_such: impl Fn(&Waiting) -> bool) -> Option<Waiting> {
+        let first = |waiting: &VecDeque<Waiting>| waiting.iter().position(&is_such);
+        let all: VecDeque<Waiting> = self.waiting.lock().ok()?.clone();
+        let one = *all.get(first(&all)?)?;
+        let mut waiting = self.waiting.lock().ok()?;
+        let at = waiting.iter().position(|other| (other.problem, other.terms) == (one.problem, one.terms))?;
+        waiting.remove(at)
     }
 
     /// Makes way for good, and gives the thread to be waited for.
@@ -180,6 +188,12 @@ impl Inner {
         decision.trust() < enough
             && !matches!(decision.problem, Problem::Custom(_))
             && !devices.iter().any(|(_, device)| device.facts().habits.recorded)
+    }
+
+    /// Whether a plan that waits answers without its result having been checked at its size.
+    fn is_unchecked(&self, one: &Waiting) -> bool {
+        let record = self.record(&one.problem, one.terms);
+        record.is_ok_and(|record| record.trust() == Trust::Provisional)
     }
 
     /// Whether others use the machine.
@@ -287,7 +301,7 @@ impl Inner {
 /// What the thread does, until its planner is gone.
 fn work(weak: &Weak<Inner>) {
     run_when_idle();
-    let mut pause = QUIET;
+    let mut pause = STEP;
     loop {
         std::thread::park_timeout(pause);
         let Some(inner) = weak.upgrade() else { return };
@@ -301,14 +315,22 @@ fn work(weak: &Weak<Inner>) {
 /// One piece of work, and how long nothing is to be done then.
 fn step(inner: &Arc<Inner>) -> Duration {
     let settling = &inner.settling;
-    if settling.first.load(Ordering::Relaxed) > 0 || settling.since(&settling.decided).duration() < QUIET {
-        return QUIET;
+    if settling.first.load(Ordering::Relaxed) > 0 {
+        return STEP;
     }
-    if inner.is_busy_around() {
-        return WHILE_BUSY;
-    }
-    // Whoever leaves something to be done wakes this thread.
-    let Some(one) = settling.next() else { return Duration::MAX };
+    // What answers unchecked comes first, whatever else goes on; races wait until the machine is quiet.
+    let unchecked = settling.next(|one| inner.is_unchecked(one));
+    let one = match unchecked {
+        Some(one) => one,
+        None if settling.waiting() == 0 => return Duration::MAX,
+        None if settling.since(&settling.decided).duration() < QUIET => return QUIET,
+        None if inner.is_busy_around() => return WHILE_BUSY,
+        // Whoever leaves something to be done wakes this thread.
+        None => match settling.next(|_| true) {
+            Some(one) => one,
+            None => return Duration::MAX,
+        },
+    };
     let watch = Stopwatch::start();
     match inner.settle(&one) {
         Came::Settled => {

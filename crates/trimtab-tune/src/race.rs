@@ -376,6 +376,9 @@ impl Race<'_> {
             }
             runner.remeasured += 1;
             disturbed = Some(least);
+            if self.rules.rest > Nanos(0) {
+                std::thread::sleep(self.rules.rest.duration());
+            }
         };
         let runner = &mut self.runners[index];
         runner.raced.samples.push(recorded.ns().max(SHORTEST_NS));

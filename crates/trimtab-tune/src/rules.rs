@@ -44,6 +44,9 @@ pub struct Rules {
     pub indifference: f64,
     /// How often disturbed samples of one rival are measured again before they are recorded as they are.
     pub max_remeasures: u32,
+    /// How long nothing runs before a disturbed sample is measured again: whoever slept is let run undisturbed for a while, also by a
+    /// scheduler that shares its cores fairly with others.
+    pub rest: Nanos,
 }
 
 impl Default for Rules {
@@ -65,6 +68,7 @@ impl Default for Rules {
             warm_up_trusted_from: Nanos(100_000),
             indifference: 0.02,
             max_remeasures: 4,
+            rest: Nanos(0),
         }
     }
 }
@@ -79,6 +83,8 @@ impl Rules {
             min_samples: 5,
             max_samples: 20,
             batch_time_min: Nanos(200_000),
+            max_remeasures: 24,
+            rest: Nanos::from_millis(3),
             ..Rules::default()
         }
     }

@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub warnings: Warnings,
     /// Whether there is a store to write to.
     persistent: bool,
+    /// Whether this process is about to end for no fault of what it runs.
+    withdrawn: bool,
 }
 
 impl State {
@@ -340,6 +342,9 @@ impl Wisdom {
         let [device, kernel, version, point] = [device, kernel, version, point].map(str::to_string);
         let key = (self.origin.clone(), device.clone(), kernel.clone(), version.clone(), point.clone());
         let mut state = self.state();
+        if state.withdrawn && !done {
+            return;
+        }
         let mut at_ms = wall::now_ms().max(just_after(state.union.forgotten_until(&device, &kernel, None)));
         if let Some((last, _)) = state.union.intent(&key) {
             at_ms = at_ms.max(just_after(last));
@@ -362,9 +367,11 @@ impl Wisdom {
         self.write_queued();
     }
 
-    /// Takes back every note of ours that a point is about to run: whatever ends this process now, it is not the point.
+    /// Takes back every note of ours that a point is about to run, and takes no more: whatever ends this process now, it is not the
+    /// point. Other threads go on meanwhile, and one of them may start the next.
     pub fn withdraw(&self) {
-        let state = self.state();
+        let mut state = self.state();
+        state.withdrawn = true;
         let open: Vec<Intent> =
             state.union.intents().filter(|intent| !intent.done && intent.origin == self.origin).collect();
         drop(state);

@@ -440,6 +440,8 @@ fn one_death_is_an_accident_the_second_at_the_same_point_a_crash_and_a_note_take
         let interrupted = Wisdom::open(dir.path());
         interrupted.intend("cpu", "k", "1", "mc=16");
         interrupted.withdraw();
+        // Another thread of it goes on until the process ends.
+        interrupted.intend("cpu", "k", "1", "mc=16");
     }
     for wisdom in [Wisdom::open(dir.path()), wisdom] {
         wisdom.compact();

@@ -18,7 +18,7 @@ use trimtab_tune::Stopwatch;
 const FIRST: usize = 1 << 22;
 const LATER: usize = 1 << 15;
 /// One timed call in so many may be put aside, …
-const EVERY: u32 = 64;
+const EVERY: u32 = 8;
 /// … if the last one is this long ago: taking a part takes some ten microseconds.
 const APART: Nanos = Nanos::from_millis(20);
 /// Calls shorter than this are looked at once: taking a part of them would allocate, and take longer than they do.

@@ -6,13 +6,14 @@ use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
 use crate::error::Error;
 use crate::expression::Schedules;
 use crate::gpu;
+use crate::in_calls::{InCalls, note_the_dead};
 use crate::journal::Journal;
 use crate::memory::{Counts, DeviceMemory};
 use crate::runtime::{HOST, Runtime, Shared, blob_name};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Patience, Terms, Variant};
-use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, erase};
+use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, Isolation, erase};
 use trimtab_operands::{Executor, Kept, Reference};
 use trimtab_plan::learn::ModelChoice;
 use trimtab_plan::{KernelRules, Offload, Planner, Settings, StrategyName, TermsId, Witness};
@@ -274,6 +275,20 @@ impl Builder {
         self
     }
 
+    /// Whether plans nobody is sure of are checked at their real size and raced again in the background, at idle priority and for a
+    /// bounded share of the time. They are unless this says no; in mode `estimate` they are checked only, in mode `off` nothing is.
+    pub fn settle(mut self, on: bool) -> Self {
+        self.environment.settle = Some(on);
+        self
+    }
+
+    /// Which kernels of the processor run for the first time in a child process: those you bring, and those that ended a process
+    /// before, unless this says otherwise. Linux only.
+    pub fn isolate(mut self, isolation: Isolation) -> Self {
+        self.environment.isolation = Some(isolation);
+        self
+    }
+
     /// The most memory values may take on each device beside the processor. What was used longest ago and is elsewhere too makes
     /// room; what does not fit is computed by the processor. Without this a device is filled until it says no.
     pub fn device_memory_max(mut self, bytes: Bytes) -> Self {
@@ -303,7 +318,10 @@ impl Builder {
             Some(Blas::First(paths)) => Some([self.blas, paths].concat()),
             None => Some(self.blas),
         };
-        let cpu = Arc::new(CpuDevice::new(CpuOptions { threads, blas, kernels: self.kernels }));
+        let users = !self.kernels.is_empty();
+        let isolation = asked.isolation.or(outside.isolation);
+        let options = CpuOptions { threads, blas, kernels: self.kernels, isolation };
+        let cpu = Arc::new(CpuDevice::new(options));
         let mut names: Vec<&str> = cpu.kernels().iter().map(|info| info.name.as_str()).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -344,10 +362,15 @@ impl Builder {
                 }
             },
         };
+        if let Some(dir) = wisdom.dir() {
+            note_the_dead(&dir, &wisdom);
+        }
+        let in_calls = if users { InCalls::beside(&wisdom) } else { InCalls::default() };
         warnings.extend(wisdom.warnings().iter().map(|warning| warning.to_string()));
         let mut terms = self.terms;
         cap_threads(&mut terms, cpu.pool().threads(), cpu.facts().threads);
         let mut settings = Settings::default();
+        settings.settle = asked.settle.or(outside.settle).unwrap_or(settings.settle);
         settings.patience = asked.patience.or(outside.patience).unwrap_or(settings.patience);
         settings.strategy = asked.strategy.or(outside.strategy);
         settings.model = asked.model.or(outside.model).unwrap_or(settings.model);
@@ -388,6 +411,7 @@ impl Builder {
         planner.tell(Arc::clone(&background) as Arc<dyn Witness>);
         let shared = Arc::new(Shared {
             audits: Audits::default(),
+            in_calls,
             planner,
             cpu,
             executors,

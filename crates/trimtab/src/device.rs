@@ -17,6 +17,8 @@ use trimtab_tune::Stopwatch;
 
 /// Bytes of a large transfer.
 const LARGE: usize = 8 << 20;
+/// Longest a check may take: whoever takes longer on a small stand-in is not worth waiting for.
+const LONGEST_CHECK: Nanos = Nanos::from_millis(1_000);
 /// Repeats of each transfer; the shortest counts, because what disturbs only adds.
 const REPEATS: usize = 5;
 
@@ -158,8 +160,16 @@ impl<'a> DeviceBench<'a> {
             self.small.push((*stand_in, beds));
         }
         let beds = self.small.iter_mut().find(|(problem, _)| problem == stand_in);
-        let mut beds = beds.into_iter().flat_map(|(_, beds)| beds);
-        beds.try_for_each(|bed| bed.examine(device, kernel, point, 1).map(drop))
+        let watch = Stopwatch::start();
+        for bed in beds.into_iter().flat_map(|(_, beds)| beds) {
+            bed.examine(device, kernel, point, 1)?;
+            let took = watch.elapsed();
+            if took > LONGEST_CHECK {
+                let message = format!("its check took {took}, allowed are {LONGEST_CHECK}");
+                return Err(Failure::new(FailureKind::TimedOut, message));
+            }
+        }
+        Ok(())
     }
 }
 

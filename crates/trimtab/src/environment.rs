@@ -3,11 +3,12 @@
 use crate::error::Error;
 use std::path::PathBuf;
 use trimtab_core::{Nanos, Patience};
+use trimtab_cpu::Isolation;
 use trimtab_plan::learn::ModelChoice;
 use trimtab_plan::{Class, KernelRules, Offload, StrategyName, TuneMode};
 
 /// Every variable trimtab reads, with what it does.
-pub const VARIABLES: [(&str, &str); 17] = [
+pub const VARIABLES: [(&str, &str); 19] = [
     ("TRIMTAB_TUNE", "effort for a new problem: off, estimate, measure, exhaustive, or a search strategy"),
     (
         "TRIMTAB_MODEL",
@@ -30,6 +31,14 @@ pub const VARIABLES: [(&str, &str); 17] = [
         "TRIMTAB_KERNELS",
         "kernels that may not run (-cpu.matmul.gemm, -cpu.matmul.*) and kernels that alone may (cpu.matmul.gemm)",
     ),
+    (
+        "TRIMTAB_SETTLE",
+        "whether plans nobody is sure of are checked and raced again in the background: on, off",
+    ),
+    (
+        "TRIMTAB_ISOLATE",
+        "which kernels of the processor run for the first time in a child process: auto (users' and suspects), all, off",
+    ),
     ("TRIMTAB_WISDOM_DIR", "where measurements are kept, or off"),
     ("TRIMTAB_THREADS", "most threads a kernel may use"),
     ("TRIMTAB_BLAS", "BLAS libraries to try first, separated like PATH, or off"),
@@ -50,6 +59,8 @@ pub(crate) struct Environment {
     pub log: Option<bool>,
     pub offload: Option<Offload>,
     pub kernels: Option<KernelRules>,
+    pub settle: Option<bool>,
+    pub isolation: Option<Isolation>,
 }
 
 /// Where wisdom is kept.
@@ -119,13 +130,21 @@ impl Environment {
             true => Blas::None,
             false => Blas::First(std::env::split_paths(&value).collect()),
         });
-        if let Some(value) = lookup("TRIMTAB_LOG") {
+        let switch = |variable| -> Result<Option<bool>, Error> {
+            let Some(value) = lookup(variable) else { return Ok(None) };
             let on = matches!(value.trim().to_ascii_lowercase().as_str(), "on" | "1" | "true" | "yes");
             if !on && !is_off(&value) {
                 let valid = "use on (also 1, true) or off (also 0, false)".to_string();
-                return Err(wrong("TRIMTAB_LOG", value, valid));
+                return Err(wrong(variable, value, valid));
             }
-            environment.log = Some(on);
+            Ok(Some(on))
+        };
+        environment.log = switch("TRIMTAB_LOG")?;
+        environment.settle = switch("TRIMTAB_SETTLE")?;
+        if let Some(value) = lookup("TRIMTAB_ISOLATE") {
+            let valid = format!("use one of: {}", Isolation::ALL.map(Isolation::name).join(", "));
+            let isolation = Isolation::parse(value.trim());
+            environment.isolation = Some(isolation.ok_or_else(|| wrong("TRIMTAB_ISOLATE", value, valid))?);
         }
         environment.offload = offload(lookup)?;
         if let Some(value) = lookup("TRIMTAB_KERNELS") {

@@ -29,6 +29,7 @@ mod environment;
 mod error;
 mod expression;
 mod gpu;
+mod in_calls;
 mod journal;
 mod memory;
 #[cfg(feature = "ndarray")]

@@ -4,6 +4,7 @@ use crate::audits::Audits;
 use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
 use crate::expression::Schedules;
+use crate::in_calls::InCalls;
 use crate::journal::Journal;
 use crate::memory::{Activity, Counts, DeviceMemory};
 use std::sync::Arc;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub schedules: Schedules,
     pub journal: Arc<Journal>,
     pub audits: Audits,
+    pub in_calls: InCalls,
     /// Whether warnings are told on standard error.
     pub log: bool,
     pub warnings: Vec<String>,
@@ -353,7 +355,7 @@ impl Runtime {
     ) -> Result<(), LaunchError> {
         // The processor by its name, so that the call is known to the compiler, and all of it in one function: each copy of
         // operands from one frame to the next costs a warm call 4 ns, because its loads span several stores and wait for them.
-        if plan.device as usize == HOST && !timed {
+        if plan.device as usize == HOST && !timed && !plan.is_users() {
             return self.shared.cpu.launch(plan.kernel, problem, &plan.point, inputs, out.lend());
         }
         self.launch_on(plan, problem, inputs, out.lend(), timed)
@@ -371,6 +373,8 @@ impl Runtime {
         let Some(executor) = self.shared.executors.get(plan.device as usize) else {
             return Err(LaunchError::Kernel(format!("there is no device {}", plan.device)));
         };
+        let Shared { planner, in_calls, .. } = &*self.shared;
+        let _inside = plan.is_users().then(|| in_calls.enter(planner, problem, plan));
         let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs };
         let time = executor.launch_host(launch, out.lend(), timed)?;
         if let Some(time) = time {

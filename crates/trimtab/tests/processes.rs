@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::{Negates, kept_in};
 use trimtab::core::{Bytes, Nanos, Patience, Problem};
+use trimtab::cpu::Isolation;
 use trimtab::plan::{Reason, TuneRequest};
 use trimtab::tune::Rules;
 use trimtab::wisdom::Wisdom;
@@ -36,7 +37,7 @@ fn deadly(dir: &Path, aborts: fn() -> bool, patience: Patience) -> (Runtime, Arc
     };
     // So little to do that it is tried first.
     let kernel = Negates { name: "user.deadly", bytes: |_| Bytes(1), first };
-    (kept_in(dir).patience(patience).kernel(kernel).build().unwrap(), starts)
+    (kept_in(dir).patience(patience).isolate(Isolation::Off).kernel(kernel).build().unwrap(), starts)
 }
 
 fn problems(of: &str) -> Vec<Problem> {
@@ -65,15 +66,34 @@ fn a_child_plays_its_role() {
                 println!("knows {problem}");
             }
         }
-        "aborts when measured" | "aborts when checked" | "aborts in a live call" => {
+        "aborts when measured"
+        | "aborts when checked"
+        | "aborts in a live call"
+        | "aborts in an expression"
+        | "aborts in its third call" => {
             let live = || std::thread::current().name() != Some("trimtab-bench");
             let (aborts, patience): (fn() -> bool, _) = match role.as_str() {
                 "aborts when measured" => (|| true, Patience::Measure),
                 "aborts when checked" => (|| true, Patience::Estimate),
+                "aborts in its third call" => {
+                    static CALLS: AtomicU32 = AtomicU32::new(0);
+                    let third = || {
+                        std::thread::current().name() != Some("trimtab-bench")
+                            && CALLS.fetch_add(1, Ordering::Relaxed) >= 2
+                    };
+                    (third, Patience::Estimate)
+                }
                 _ => (live, Patience::Estimate),
             };
             let (rt, _) = deadly(dir, aborts, patience);
-            let _ = rt.neg(&Tensor::full(&[100], 1.0f32).unwrap());
+            if role == "aborts in its third call" {
+                (0..2).for_each(|_| drop(rt.neg(&Tensor::full(&[100], 1.0f32).unwrap())));
+            }
+            let x = Tensor::full(&[100], 1.0f32).unwrap();
+            let _ = match role.as_str() {
+                "aborts in an expression" => (-rt.lazy(&x)).eval(),
+                _ => rt.neg(&x),
+            };
         }
         "is stopped while it measures" => {
             let starts = AtomicU32::new(0);
@@ -169,10 +189,19 @@ fn a_process_killed_while_measuring_leaves_what_it_had_learned() {
 
 /// Two processes die of a kernel; from then on it is out, and says why.
 fn dies_twice(role: &str, patience: Patience) {
+    dies(role, patience, 2, "2 processes died");
+}
+
+/// One process dies of a kernel in a live call, by a signal that is seen; from then on it is out, and says why.
+fn dies_once(role: &str, patience: Patience) {
+    dies(role, patience, 1, "signal 6 ended a process in a live call");
+}
+
+fn dies(role: &str, patience: Patience, times: u32, says: &str) {
     let dir = tempfile::tempdir().unwrap();
     let dies = || !succeeds(child(role, dir.path()).spawn().unwrap());
-    assert!(dies() && dies(), "{role}: the child was to die");
-    assert!(!dies(), "{role}: a third process dies of the same");
+    (0..times).for_each(|nth| assert!(dies(), "{role}: child {nth} was to die"));
+    assert!(!dies(), "{role}: one more process dies of the same");
     let x = Tensor::full(&[100], 1.0f32).unwrap();
     let problem: Problem = "elementwise.neg:f32:100".parse().unwrap();
     // The same kernel, which would work by now: it is not trusted, and the call is answered by another.
@@ -184,7 +213,8 @@ fn dies_twice(role: &str, patience: Patience) {
         assert_ne!(&*decision.winner().unwrap().name, "user.deadly");
         let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
         let why = rival.out_because().unwrap();
-        assert!(why.contains("2 processes died") && why.contains("forget --kernel user.deadly"), "{why}");
+        assert!(why.contains(says), "{why}");
+        assert!(times == 1 || why.contains("forget --kernel user.deadly"), "{why}");
     }
     // Forgetting lifts it.
     let (rt, starts) = deadly(dir.path(), || false, patience);
@@ -211,8 +241,31 @@ fn a_kernel_that_ends_processes_while_it_is_checked_is_out_after_the_second() {
 }
 
 #[test]
-fn a_kernel_that_ends_processes_in_live_calls_is_out_after_the_second() {
-    dies_twice("aborts in a live call", Patience::Estimate);
+fn a_kernel_that_ends_a_process_in_a_live_call_is_out_in_the_next() {
+    dies_once("aborts in a live call", Patience::Estimate);
+    dies_once("aborts in its third call", Patience::Estimate);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_kernel_that_would_end_the_process_ends_a_child_of_it_and_is_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let problem: Problem = "elementwise.neg:f32:100".parse().unwrap();
+    for patience in [Patience::Measure, Patience::Estimate] {
+        let kernel = Negates { name: "user.deadly", bytes: |_| Bytes(1), first: || std::process::abort() };
+        let rt = kept_in(dir.path()).patience(patience).kernel(kernel).build().unwrap();
+        let x = Tensor::full(&[100], 1.0f32).unwrap();
+        assert_eq!(rt.neg(&x).unwrap(), Tensor::full(&[100], -1.0).unwrap());
+        let decision = rt.planner().survey(&rt.explain(&problem).unwrap());
+        let its = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
+        let why = its.out_because().unwrap();
+        assert!(why.contains("SIGABRT ended the child process"), "{why}");
+    }
+}
+
+#[test]
+fn a_kernel_that_ends_a_process_in_an_expression_is_out_in_the_next() {
+    dies_once("aborts in an expression", Patience::Estimate);
 }
 
 #[cfg(unix)]

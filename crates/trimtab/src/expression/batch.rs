@@ -9,14 +9,17 @@ use crate::memory::{DeviceBuffer, DeviceMemory};
 use crate::runtime::Runtime;
 use crate::tensor::{AnyTensor, element_count};
 use std::sync::{Arc, Mutex, PoisonError};
-use trimtab_core::{Nanos, Problem};
-use trimtab_operands::{Batch, Launch, Slice, SliceMut, Wait};
+use trimtab_core::{Bytes, LaunchError, Nanos, Problem};
+use trimtab_operands::{Batch, Data, Launch, Slice, SliceMut, Wait};
 use trimtab_plan::Plan;
 
 /// Launches made together at most: until then their operands stay where they are.
 const MOST: usize = 64;
 /// What they may take together: screens freeze and drivers give up on longer work.
 const LONGEST: Nanos = Nanos::from_millis(100);
+
+/// Operands of a first result that is looked at; what is larger takes too long to copy.
+const LARGEST_LOOK: Bytes = Bytes(16 << 20);
 
 /// Numbers of a launch that are on a device, and which they are.
 #[derive(Default)]
@@ -155,6 +158,27 @@ fn operands(
 
 impl Runtime {
     /// One launch, waited for; with `timed` the planner is told the kernel's own time.
+    /// Looks at the first result of a plan on a device, as [`Runtime::first_look`] does: a copy of operands and result comes to the
+    /// processor's memory for it, unless they are large.
+    fn first_look_at(&self, memory: &DeviceMemory, planned: &Planned) -> Result<(), LaunchError> {
+        let Planned { plan, problem, inputs, out } = planned;
+        let (Some(dtype), true) = (problem.dtype(), problem.operand_bytes() <= LARGEST_LOOK) else {
+            return Ok(());
+        };
+        let copied = |buffer: &DeviceBuffer, len: u64| -> Result<Data, LaunchError> {
+            let mut data = Data::zeros(dtype, len as usize);
+            pollster::block_on(memory.executor.download(buffer.buffer(), data.slice_mut()))?;
+            Ok(data)
+        };
+        let lens = problem.input_lens();
+        let lens = lens.as_slice().iter();
+        let inputs: Vec<Data> =
+            inputs.iter().zip(lens).map(|(input, len)| copied(input, *len)).collect::<Result<_, _>>()?;
+        let out = copied(out, problem.out_len())?;
+        let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
+        self.first_look(plan, problem, &inputs, &out.slice())
+    }
+
     pub(super) fn run_on(
         &self,
         memory: &Arc<DeviceMemory>,
@@ -173,7 +197,10 @@ impl Runtime {
             let wait = if timed { Wait::Timed } else { Wait::Done };
             let time = memory.executor.run(Batch { launches: &[planned.launch()], read: None, wait })?;
             time.into_iter().for_each(|time| planner.report(plan, time));
-            Ok(())
+            match self.is_new(plan) {
+                true => self.first_look_at(memory, &planned),
+                false => Ok(()),
+            }
         })?;
         AnyTensor::on_device(values.dtype, shape, &planned.out)
     }

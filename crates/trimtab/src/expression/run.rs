@@ -60,7 +60,7 @@ impl Runtime {
         let timed = run % TIMED == u32::from(is_elsewhere);
         // What is wrong with a kernel shows when it first runs.
         let manner = if timed { Manner::Apart } else { Manner::Together { careful: run == 0 } };
-        let first = self.run(&schedule, &inputs, &numbers, (manner, timed, is_read));
+        let first = self.run(&schedule, &inputs, &numbers, (manner, timed, is_read, run == 0));
         let error = match first {
             Ok(value) => return Ok(value),
             Err(error) if is_callers(&error) || !is_elsewhere => return Err(error),
@@ -68,7 +68,7 @@ impl Runtime {
         };
         if manner != Manner::Apart {
             // One by one it shows which of them fails, and the next best plan takes its place.
-            let again = self.run(&schedule, &inputs, &numbers, (Manner::Apart, false, is_read));
+            let again = self.run(&schedule, &inputs, &numbers, (Manner::Apart, false, is_read, true));
             if again.is_ok() || again.as_ref().is_err_and(is_callers) {
                 return again;
             }
@@ -78,7 +78,7 @@ impl Runtime {
             return Err(error);
         }
         let here = self.schedule_here(self.key(schedule.key.flat.clone(), &inputs))?;
-        let value = self.run(&here, &inputs, &numbers, (Manner::Apart, false, is_read))?;
+        let value = self.run(&here, &inputs, &numbers, (Manner::Apart, false, is_read, true))?;
         count(&self.shared.counts.recovered, 1);
         Ok(value)
     }
@@ -88,7 +88,7 @@ impl Runtime {
         schedule: &Schedule,
         inputs: &[AnyTensor],
         numbers: &Data,
-        (manner, timed, is_read): (Manner, bool, bool),
+        (manner, timed, is_read, is_first): (Manner, bool, bool, bool),
     ) -> Result<AnyTensor, Error> {
         let flat = &schedule.key.flat;
         let made = Vec::with_capacity(schedule.steps.len());
@@ -108,10 +108,19 @@ impl Runtime {
             let value = match (memory, &step.piece.task) {
                 (_, Task::Copy) => self.copied(flat, step, &values)?,
                 (_, Task::Problem(_)) if out.len() == 0 => AnyTensor::zeros(flat.dtype, out.shape())?,
-                (None, Task::Problem(problem)) => self.run_here(problem, step, out.shape(), &values)?,
+                (None, Task::Problem(problem)) => {
+                    self.run_here(problem, step, out.shape(), &values, is_first)?
+                }
                 (Some(memory), Task::Problem(problem)) if manner != Manner::Apart => {
                     let plan = self.plan_of(step.terms, problem)?;
-                    waiting.add(memory, &plan, problem, step, out.shape(), &values)?
+                    match self.is_new(&plan) {
+                        // Looked at before anybody uses it: what waits goes first.
+                        true => {
+                            waiting.launch()?;
+                            self.run_on(memory, problem, step, out.shape(), &values, timed)?
+                        }
+                        false => waiting.add(memory, &plan, problem, step, out.shape(), &values)?,
+                    }
                 }
                 (Some(memory), Task::Problem(problem)) => {
                     self.run_on(memory, problem, step, out.shape(), &values, timed)?
@@ -135,6 +144,7 @@ impl Runtime {
         step: &Scheduled,
         shape: &[usize],
         values: &Values<'_>,
+        is_first: bool,
     ) -> Result<AnyTensor, Error> {
         // Numbers that do not lie together are put so; the rest is read where it is.
         let mut together: [Gathered<'_>; MAX_INPUTS + 1] = Default::default();
@@ -155,10 +165,17 @@ impl Runtime {
         let dtype = values.dtype;
         let mut out = allocate_result(dtype, element_count(dtype, shape)?)?;
         let planner = self.planner();
+        // Whoever ends the process in its first launch is found out by the note left before it; the next best has not run either.
+        let mut is_new = is_first;
         retrying(planner, step.terms, problem, self.plan_of(step.terms, problem)?, |plan| {
-            let is_new = self.is_new(plan);
-            self.launch_once(plan, problem, &inputs[..used], &mut out, planner.should_time(plan))?;
-            if is_new { self.first_look(plan, problem, &inputs[..used], &out.slice()) } else { Ok(()) }
+            let is_unseen = self.is_new(plan);
+            let mut launch =
+                || self.launch_once(plan, problem, &inputs[..used], &mut out, planner.should_time(plan));
+            match std::mem::replace(&mut is_new, true) {
+                true => planner.first_launch(problem, plan, launch)?,
+                false => launch()?,
+            }
+            if is_unseen { self.first_look(plan, problem, &inputs[..used], &out.slice()) } else { Ok(()) }
         })?;
         AnyTensor::from_data(out, dtype, shape)
     }
