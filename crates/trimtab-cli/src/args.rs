@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use trimtab::core::{Nanos, Problem, ProblemError};
+use trimtab::cpu::Isolation;
 use trimtab::plan::{KernelRules, StrategyName, TuneMode};
 use trimtab::{VARIABLES, parse_duration};
 
@@ -46,6 +47,9 @@ pub struct Named {
     /// Only this kernel may run the operation it serves; with a minus it may not: -cpu.matmul.gemm, -cpu.matmul.*; also several, separated by commas
     #[arg(long = "kernel", value_name = "[-]NAME", allow_hyphen_values = true, value_parser = kernels)]
     pub kernels: Vec<KernelRules>,
+    /// Run kernels of the processor for the first time in a child process, which alone ends if one crashes: auto (users' and suspects), all, off (Linux; without a word: all)
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = isolation)]
+    pub isolate: Option<Isolation>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -380,6 +384,11 @@ pub fn problem(text: &str) -> Result<Problem, ProblemError> {
 
 fn mode(text: &str) -> Result<TuneMode, String> {
     text.parse::<TuneMode>().map_err(|error| error.to_string())
+}
+
+fn isolation(text: &str) -> Result<Isolation, String> {
+    let valid = || format!("use one of: {}", Isolation::ALL.map(Isolation::name).join(", "));
+    Isolation::parse(text).ok_or_else(valid)
 }
 
 fn kernels(text: &str) -> Result<KernelRules, String> {

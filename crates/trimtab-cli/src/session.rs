@@ -24,10 +24,14 @@ impl Session {
 
     /// The same with these kernels forbidden or forced, each of which there must be.
     pub fn naming(named: &Named, global: &Global) -> Result<Session> {
+        let mut builder = Runtime::builder();
+        if let Some(isolation) = named.isolate {
+            builder = builder.isolate(isolation);
+        }
         let Some(said) = named.kernels.iter().cloned().reduce(KernelRules::and) else {
-            return Session::start(global);
+            return Ok(Session::with(build(builder, global)?, global));
         };
-        let runtime = build(Runtime::builder().kernels(said.clone()), global)?;
+        let runtime = build(builder.kernels(said.clone()), global)?;
         let infos = runtime.devices().iter().flat_map(|device| device.kernels());
         let names: Vec<&str> = infos.map(|info| info.name.as_str()).collect();
         match said.unmatched(&names).into_iter().next() {

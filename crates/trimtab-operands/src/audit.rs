@@ -11,9 +11,25 @@ use trimtab_core::{
     Product, RandomNumbers, Reduce, ReduceOp, Transpose, Varies,
 };
 
-/// Indices of an axis of a matrix that are looked at, and elements of anything else.
-const PER_AXIS: usize = 8;
-const ELEMENTS: f64 = 512.0;
+/// An element of anything but a product takes about as long as so many terms of one: functions are slow.
+const TERMS_PER_ELEMENT: usize = 16;
+
+/// How much of a call is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Elements of operands and result that are copied, at most.
+    pub taken: usize,
+    /// Terms of products, or as much work of another sort, that are computed again, about.
+    pub computed: usize,
+}
+
+impl Share {
+    /// Elements whose every element depends on so many others.
+    fn elements(self, depth: usize) -> usize {
+        let computed = self.computed / TERMS_PER_ELEMENT.max(depth);
+        computed.min(self.taken / (2 * depth.max(1)))
+    }
+}
 
 /// What is looked at of an axis: all of it, or some indices in order.
 #[derive(Clone, Debug)]
@@ -91,14 +107,14 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Takes a part of a call, of so many elements at most; nothing where no part of it can be computed alone.
-    pub fn of(problem: &Problem, inputs: &[Slice<'_>], out: &Slice<'_>, most: usize) -> Option<Audit> {
+    /// Takes a part of a call; nothing where no part of it can be computed alone, or only one that is too large.
+    pub fn of(problem: &Problem, inputs: &[Slice<'_>], out: &Slice<'_>, most: Share) -> Option<Audit> {
         let mut random = chance();
         match problem {
             Problem::Matmul(p) => product(p, inputs, out, most, &mut random),
-            Problem::Elementwise(p) => elementwise(p, inputs, out, &mut random),
+            Problem::Elementwise(p) => elementwise(p, inputs, out, most, &mut random),
             Problem::Reduce(p) => reduce(p, inputs, out, most, &mut random),
-            Problem::Transpose(p) => transpose(p, inputs, out, &mut random),
+            Problem::Transpose(p) => transpose(p, inputs, out, most, &mut random),
             Problem::Fused(p) => fused(p, inputs, out, most, &mut random),
             Problem::Custom(_) => None,
         }
@@ -182,12 +198,12 @@ fn product(
     p: &Matmul,
     inputs: &[Slice<'_>],
     out: &Slice<'_>,
-    most: usize,
+    most: Share,
     random: &mut RandomNumbers,
 ) -> Option<Audit> {
-    let sides = sides(p.k, most)?;
+    let depth = p.k.max(1) as usize;
     let batch = Taken::some(p.batch, 1, random);
-    let (rows, columns) = (Taken::some(p.m, sides, random), Taken::some(p.n, sides, random));
+    let (rows, columns) = sides([p.m, p.n], most.computed / depth, most.taken / (2 * depth), random)?;
     let inner = Taken::all(p.k);
     let (batches, row) = ((&batch, p.batch), (&rows, p.m));
     let (column, term) = ((&columns, p.n), (&inner, p.k));
@@ -207,18 +223,31 @@ fn turned<T>(transposed: bool, [first, second]: [T; 2]) -> [T; 2] {
     if transposed { [second, first] } else { [first, second] }
 }
 
-/// How many rows and columns of a product are taken whose terms are so many.
-fn sides(depth: u64, most: usize) -> Option<usize> {
-    Some((most / (2 * depth.max(1) as usize)).min(PER_AXIS)).filter(|sides| *sides > 0)
+/// Some rows and columns: so many of each at most, and so many elements together, about.
+fn sides(
+    [m, n]: [u64; 2],
+    elements: usize,
+    each: usize,
+    random: &mut RandomNumbers,
+) -> Option<(Taken, Taken)> {
+    if elements == 0 || each == 0 {
+        return None;
+    }
+    let square = (elements as f64).sqrt() as usize;
+    // Where there are few of one, there may be more of the other.
+    let rows = (m as usize).min(elements / square.min(n as usize).max(1)).min(each).max(1);
+    let columns = (elements / rows).min(each).max(1);
+    Some((Taken::some(m, rows, random), Taken::some(n, columns, random)))
 }
 
 fn elementwise(
     p: &Elementwise,
     inputs: &[Slice<'_>],
     out: &Slice<'_>,
+    most: Share,
     random: &mut RandomNumbers,
 ) -> Option<Audit> {
-    let axes = some_of_each(p.dims(), random);
+    let axes = some_of_each(p.dims(), most, random);
     let operand = |varies: &dyn Fn(usize) -> bool| -> Axes<'_> {
         let of = axes.iter().zip(p.dims()).enumerate().filter(|(axis, _)| varies(*axis));
         of.map(|(_, (taken, size))| (taken, *size)).collect()
@@ -242,15 +271,16 @@ fn reduce(
     p: &Reduce,
     inputs: &[Slice<'_>],
     out: &Slice<'_>,
-    most: usize,
+    most: Share,
     random: &mut RandomNumbers,
 ) -> Option<Audit> {
-    let fit = most / p.len.max(1) as usize;
-    let outer = Taken::some(p.outer, fit.min(PER_AXIS), random);
-    let inner = Taken::some(p.inner, (fit / PER_AXIS).clamp(1, PER_AXIS), random);
+    // One result at least, if its elements may be taken.
+    let len = p.len.max(1) as usize;
+    let fit = (most.computed.min(most.taken) / len).max(usize::from(len <= most.taken));
+    let (outer, inner) = sides([p.outer, p.inner], fit, fit, random)?;
     let len = Taken::all(p.len);
     let shape = [outer.len() as u64, p.len, inner.len() as u64];
-    let small = Reduce::new(p.op, p.dtype, &shape, Some(1)).ok().filter(|_| fit > 0)?;
+    let small = Reduce::new(p.op, p.dtype, &shape, Some(1)).ok()?;
     let from = vec![(&outer, p.outer), (&len, p.len), (&inner, p.inner)];
     part(small.into(), inputs, &[from], out, &vec![(&outer, p.outer), (&inner, p.inner)])
 }
@@ -259,9 +289,10 @@ fn transpose(
     p: &Transpose,
     inputs: &[Slice<'_>],
     out: &Slice<'_>,
+    most: Share,
     random: &mut RandomNumbers,
 ) -> Option<Audit> {
-    let axes = some_of_each(p.dims(), random);
+    let axes = some_of_each(p.dims(), most, random);
     let shape: Vec<u64> = axes.iter().map(|taken| taken.len() as u64).collect();
     let permutation: Vec<usize> = p.permutation().iter().map(|&axis| usize::from(axis)).collect();
     let small = Transpose::new(p.dtype, &shape, &permutation).ok()?;
@@ -275,7 +306,7 @@ fn fused(
     p: &Fused,
     inputs: &[Slice<'_>],
     out: &Slice<'_>,
-    most: usize,
+    most: Share,
     random: &mut RandomNumbers,
 ) -> Option<Audit> {
     let (is_over, depth) = (p.end().map(|(_, over)| over), p.product().map_or(1, |product| product.depth));
@@ -283,17 +314,12 @@ fn fused(
         (matches!(is_over, Some(Over::All | Over::Rows)), matches!(is_over, Some(Over::All | Over::Columns)));
     let whole = [(all_rows, p.outer()), (all_columns, p.inner())];
     let reduced: u64 = whole.iter().filter(|(all, _)| *all).map(|(_, size)| *size).product();
-    // A vector has one row.
-    let few = if p.outer() == 1 { PER_AXIS * PER_AXIS } else { PER_AXIS };
-    let fit = most / (2 * depth.max(1).saturating_mul(reduced.max(1)) as usize).max(1);
-    if fit == 0 {
-        return None;
-    }
-    let mut take = |all: bool, size: u64, few: usize| match all {
-        true => Taken::all(size),
-        false => Taken::some(size, few.min(fit), random),
-    };
-    let (rows, columns) = (take(all_rows, p.outer(), PER_AXIS), take(all_columns, p.inner(), few));
+    let each = depth.max(1).saturating_mul(reduced.max(1)) as usize;
+    let fit = most.elements(each).max(usize::from(each <= most.taken / 2));
+    let sizes = whole.map(|(all, size)| if all { 1 } else { size });
+    let (rows, columns) = sides(sizes, fit, fit, random)?;
+    let take = |all: bool, size: u64, some: Taken| if all { Taken::all(size) } else { some };
+    let (rows, columns) = (take(all_rows, p.outer(), rows), take(all_columns, p.inner(), columns));
     let (inner, one, numbers) = (Taken::all(depth), Taken::all(1), Taken::all(p.numbers() as u64));
     let (row, column, term) = ((&rows, p.outer()), (&columns, p.inner()), (&inner, depth));
     let mut taken: Vec<Axes<'_>> = (0..p.inputs())
@@ -322,10 +348,15 @@ fn fused(
 }
 
 /// Some indices of each axis, so that all together are few.
-fn some_of_each(dims: &[u64], random: &mut RandomNumbers) -> Vec<Taken> {
+fn some_of_each(dims: &[u64], most: Share, random: &mut RandomNumbers) -> Vec<Taken> {
+    let all: u64 = dims.iter().fold(1, |all, size| all.saturating_mul(*size));
+    let elements = most.elements(1).max(1) as f64;
     let long = dims.iter().filter(|size| **size > 1).count().max(1) as f64;
-    let most = ELEMENTS.powf(1.0 / long).floor().max(2.0) as usize;
-    dims.iter().map(|&size| Taken::some(size, most, random)).collect()
+    let each = match all as f64 <= elements {
+        true => usize::MAX,
+        false => elements.powf(1.0 / long).floor().max(2.0) as usize,
+    };
+    dims.iter().map(|&size| Taken::some(size, each, random)).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod slack;
 mod slice;
 mod standin;
 
-pub use audit::Audit;
+pub use audit::{Audit, Share};
 pub use check::{Expected, Reference, WeightedRows, tolerance};
 pub use exam::{Exam, small_stand_ins, verify_on_stand_ins};
 pub use executor::{

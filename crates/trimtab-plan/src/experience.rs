@@ -343,7 +343,8 @@ impl Experience {
             if rival.is_barred() {
                 continue;
             }
-            let is_reference = rival.class == VariantClass::Reference;
+            // Who answers when nobody else can is the processor's; that of another device may fail and lie as others do.
+            let is_reference = rival.class == VariantClass::Reference && device.facts().habits.host_memory;
             if let (false, Some(why)) = (is_reference, known.crashed(rival)) {
                 rival.standing = Standing::Quarantined(why);
                 continue;

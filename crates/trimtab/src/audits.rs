@@ -10,13 +10,14 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use trimtab_core::{Bytes, LaunchError, Nanos, Problem, VariantClass};
-use trimtab_operands::{Audit, Slice};
+use trimtab_operands::{Audit, Share, Slice};
 use trimtab_plan::{Decision, MAX_NUMBER, Plan, Witness};
 use trimtab_tune::Stopwatch;
 
-/// Elements taken of a plan's first call, and of a later one: those a caller waits for.
-const FIRST: usize = 1 << 22;
-const LATER: usize = 1 << 15;
+/// What is taken of a plan's first call, and of a later one: a caller waits for what is taken, and the first time for the rest too. Of
+/// small problems the first time all is.
+const FIRST: Share = Share { taken: 1 << 22, computed: 1 << 18 };
+const LATER: Share = Share { taken: 1 << 15, computed: 1 << 15 };
 /// One timed call in so many may be put aside, …
 const EVERY: u32 = 8;
 /// … if the last one is this long ago: taking a part takes some ten microseconds.
@@ -138,12 +139,12 @@ impl Runtime {
         problem: &Problem,
         inputs: &[Slice<'_>],
         out: &Slice<'_>,
-        most: usize,
+        most: Share,
     ) -> Option<Audit> {
         let executor = self.shared.executors.get(plan.device as usize)?;
         let info = executor.kernels().get(plan.kernel.0 as usize)?;
-        // A reference is the yardstick itself.
-        let is_judged = info.class != VariantClass::Reference;
+        // The processor's reference is the yardstick itself.
+        let is_judged = plan.device as usize != HOST || info.class != VariantClass::Reference;
         is_judged.then(|| Audit::of(problem, inputs, out, most)).flatten()
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
 use trimtab::core::{Basis, Estimate, Patience, Problem};
-use trimtab::plan::{Decision, Reason, Rival, Settings};
+use trimtab::plan::{Decision, Reason, Rival, Settings, Trust};
 
 /// A record, and its rivals as they are shown: where it looked at its choice alone, as they stand now.
 struct Shown {
@@ -141,6 +141,8 @@ fn view(session: &Session, shown: Shown, default: Option<String>, all: bool) -> 
         "reason": decision.reason.name(),
         "expected_loss": decision.expected_loss,
         "complete": decision.complete && raced,
+        // How far it is to be trusted: provisional, checked, measured or settled.
+        "trust": decision.trust().name(),
         "notes": shown.notes,
         // What the first guesses of each device rest on.
         "reasoning": reasoning(session, decision),
@@ -178,6 +180,7 @@ fn show(session: &Session, shown: &Shown, all: bool) -> Result<()> {
     for line in session.runtime.planner().grounds(decision) {
         field("learned", line)?;
     }
+    field("trust", trust(decision))?;
     field("terms", decision.terms.to_string())?;
     field("effort", effort(decision))?;
     for note in &shown.notes {
@@ -194,6 +197,17 @@ fn show(session: &Session, shown: &Shown, all: bool) -> Result<()> {
         out.line(format!("Best setting of each kernel; --all shows all {} rivals.", decision.rivals.len()))?;
     }
     out.line(what_would_change(decision, winner, session.runtime.planner().settings()))
+}
+
+/// How far a decision is to be trusted, in words.
+fn trust(decision: &Decision) -> String {
+    let what = match decision.trust() {
+        Trust::Provisional => "an estimate, checked on small stand-ins",
+        Trust::Checked => "its result agreed with the reference at this size",
+        Trust::Measured => "raced, but others used the machine or the race was cut short",
+        Trust::Settled => "it won a race that was completed on a quiet machine",
+    };
+    format!("{}: {what}", decision.trust())
 }
 
 /// What the first guesses rest on, of every device with a rival in the running.

@@ -109,6 +109,8 @@ const PROBLEMS: [&str; 14] = [
     "fused.mul(a,a):f32:60x50:all:sum.columns",
 ];
 
+const SHARE: Share = Share { taken: 1 << 16, computed: 1 << 13 };
+
 fn problems() -> impl Iterator<Item = Problem> {
     PROBLEMS.iter().filter_map(|text| text.parse().ok())
 }
@@ -119,7 +121,7 @@ fn right_results_pass() {
     for problem in problems() {
         let call = call(&problem);
         for _ in 0..20 {
-            if let Some(audit) = Audit::of(&problem, &call.slices(), &call.out.slice(), 1 << 16) {
+            if let Some(audit) = Audit::of(&problem, &call.slices(), &call.out.slice(), SHARE) {
                 audit.check(&Plain, None).unwrap_or_else(|failure| panic!("{problem}: {failure}"));
                 audited += 1;
             }
@@ -137,7 +139,7 @@ fn results_that_are_wrong_throughout_do_not() {
         if let Data::F32(out) = &mut call.out {
             out.iter_mut().for_each(|value| *value += 3.0 + value.abs());
         }
-        let audit = Audit::of(&problem, &call.slices(), &call.out.slice(), 1 << 16).unwrap();
+        let audit = Audit::of(&problem, &call.slices(), &call.out.slice(), SHARE).unwrap();
         assert!(audit.check(&Plain, None).is_err(), "{problem}");
     }
 }
@@ -146,7 +148,30 @@ fn results_that_are_wrong_throughout_do_not() {
 fn what_is_out_of_the_ordinary_or_too_much_is_not_judged() {
     let problem: Problem = "matmul:f32:50x60x70".parse().unwrap();
     let mut call = call(&problem);
-    assert!(Audit::of(&problem, &call.slices(), &call.out.slice(), 139).is_none(), "no row and column fit");
+    let little = Share { taken: 139, ..SHARE };
+    assert!(
+        Audit::of(&problem, &call.slices(), &call.out.slice(), little).is_none(),
+        "no row and column fit"
+    );
     call.inputs[0] = Data::F32(vec![f32::MAX; 50 * 70]);
-    assert!(Audit::of(&problem, &call.slices(), &call.out.slice(), 1 << 16).is_none());
+    assert!(Audit::of(&problem, &call.slices(), &call.out.slice(), SHARE).is_none());
+}
+
+#[test]
+fn of_a_small_problem_all_is_looked_at_where_that_is_wanted() {
+    let share = Share { taken: 1 << 22, computed: 1 << 20 };
+    for problem in problems().filter(|problem| !matches!(problem, Problem::Fused(p) if p.product().is_none()))
+    {
+        let right = call(&problem);
+        for at in [0, right.out.len() / 2, right.out.len() - 1] {
+            let mut wrong = right.out.clone();
+            if let Data::F32(out) = &mut wrong {
+                out[at] += 3.0 + out[at].abs();
+            }
+            // One batch of several is taken.
+            let is_batch = matches!(problem, Problem::Matmul(p) if p.batch > 1);
+            let audit = Audit::of(&problem, &right.slices(), &wrong.slice(), share).unwrap();
+            assert!(audit.check(&Plain, None).is_err() || is_batch, "{problem} at {at}");
+        }
+    }
 }
