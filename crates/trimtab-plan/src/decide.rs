@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::experience::{Effort, Experience};
 use crate::field;
 use crate::goal::SearchGoal;
-use crate::guard::with_intent;
+use crate::guard::{Guarded, with_intent};
 use crate::offload;
 use crate::plan::{Plan, Reason, Rival, Standing};
 use crate::record::Decision;
@@ -18,8 +18,8 @@ use rustc_hash::FxHashSet;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
 use trimtab_core::{
-    Basis, Condition, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point, Problem,
-    Terms, VariantClass,
+    Basis, Bench, Bytes, Condition, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point,
+    Problem, Terms, VariantClass,
 };
 use trimtab_tune::{Budget, Progress, Rules};
 use trimtab_wisdom::{FactKey, Outcome, Verdict, Wisdom};
@@ -27,6 +27,10 @@ use trimtab_wisdom::{FactKey, Outcome, Verdict, Wisdom};
 /// Longest the check of a rival on a small stand-in may take.
 const VERIFY_TIMEOUT: Nanos = Nanos::from_millis(50);
 
+/// Problems whose operands take less are checked as they are before a plan for them is put in force while calls are made.
+const WHOLE: Bytes = Bytes(64 << 10);
+/// Longest the check of a result at its real size may take to prepare and to run.
+const LONGEST_CHECK: Nanos = Nanos::from_millis(10_000);
 /// Settings of a kernel that may fail their checks before the others are left out of a decision.
 const MAX_CHECKS: usize = 4;
 
@@ -212,6 +216,31 @@ impl Decider {
             Err(failure) => self.record_failure(problem, rival, failure),
         }
         outcome
+    }
+
+    /// The same for what is put in force while calls are made: a small problem is checked as it is.
+    pub(crate) fn verify_whole(&self, problem: &Problem, rival: &Rival) -> Result<(), Failure> {
+        self.verify(problem, rival)?;
+        if problem.operand_bytes() >= WHOLE || matches!(problem, Problem::Custom(_)) {
+            return Ok(());
+        }
+        match self.run_once(problem, rival) {
+            Err(failure) if failure.kind != FailureKind::Untried => {
+                self.record_failure(problem, rival, &failure);
+                Err(failure)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a rival once at its real size, on operands of its own whose result is known.
+    pub(crate) fn run_once(&self, problem: &Problem, rival: &Rival) -> Result<(), Failure> {
+        let untried = |why: String| Failure::new(FailureKind::Untried, why);
+        let device = self.devices.get(rival.device).ok_or_else(|| untried(String::new()))?;
+        let bench = device.bench(problem, LONGEST_CHECK).map_err(|decline| untried(decline.to_string()))?;
+        let guarded = Guarded::new(bench, *problem, &self.wisdom, device.as_ref());
+        let mut bench = guarded.beside(&self.experience.hanging, rival.device);
+        bench.run(rival.kernel, &rival.point, 1, LONGEST_CHECK).map(|_| ())
     }
 
     /// Remembers a failure. A time-out bars in this process; in others only once two have seen it, because a machine that stood

@@ -67,9 +67,25 @@ impl Inner {
             self.explores.failed(plan.id);
             return Ok(now);
         }
+        let next = self.next_best(problem, terms, plan, failure, &record);
+        if next.is_err() {
+            // Nobody takes its place, but it does not stay either.
+            self.table.clear(|other| other.id == plan.id);
+        }
+        next
+    }
+
+    fn next_best(
+        self: &Arc<Inner>,
+        problem: &Problem,
+        terms: TermsId,
+        plan: &Plan,
+        failure: &Failure,
+        record: &Decision,
+    ) -> Result<Plan, PlanError> {
         let mut quiet = |_: &Progress| ();
         let ask = self.ask(problem, terms, Patience::Estimate, &mut quiet);
-        let decision = self.decider.next_best(&record, ask, plan, failure)?;
+        let decision = self.decider.next_best(record, ask, plan, failure)?;
         // The reference is never quarantined; when it fails too, that is the answer.
         if decision.winner().is_some_and(|next| plan.runs(next)) {
             return Err(PlanError::NoRival {

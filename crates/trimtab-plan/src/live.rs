@@ -265,7 +265,7 @@ impl Explorer {
         if pick.explores.is_none() {
             return Next::Stay;
         }
-        let checked = self.ladder.get(pick.rival).map(|rival| decider.verify(&self.problem, rival));
+        let checked = self.ladder.get(pick.rival).map(|rival| decider.verify_whole(&self.problem, rival));
         if !matches!(checked, Some(Ok(()))) {
             self.bar(decider, pick.rival);
             return Next::Stay;

@@ -149,7 +149,7 @@ impl Live {
         let mut value = self.resize.value();
         let rung = loop {
             let rung = self.rungs.iter().position(|rung| rung.0 == value)?;
-            if value == self.value || decider.verify(&self.problem, &self.ladder[rung]).is_ok() {
+            if value == self.value || decider.verify_whole(&self.problem, &self.ladder[rung]).is_ok() {
                 break rung;
             }
             value = self.resize.refuse();

@@ -6,8 +6,7 @@
 
 use crate::decide::{Ask, fact_key};
 use crate::event::Event;
-use crate::guard::Guarded;
-use crate::plan::{Plan, Rival};
+use crate::plan::Plan;
 use crate::planner::Inner;
 use crate::record::Decision;
 use crate::table::TermsId;
@@ -17,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
-use trimtab_core::{Bench, Condition, Failure, FailureKind, Nanos, Patience, Problem};
+use trimtab_core::{Condition, FailureKind, Nanos, Patience, Problem};
 use trimtab_tune::{Progress, Rules, Stopwatch, run_when_idle};
 use trimtab_wisdom::{Outcome, Stats};
 
@@ -33,8 +32,6 @@ const RUNS: u64 = 32;
 const LONGEST_RACE: Nanos = Nanos::from_millis(6_000);
 /// A plan whose runs take longer is checked, not raced.
 const LONGEST_RUN: Nanos = Nanos::from_millis(600);
-/// Longest the check of a result may take to prepare and to run.
-const LONGEST_CHECK: Nanos = Nanos::from_millis(10_000);
 /// Operands of its own may use one part in so many of the free memory.
 const MEMORY_SHARE: u64 = 8;
 /// Nothing begins before the last decision is this long ago: the next may follow.
@@ -237,7 +234,7 @@ impl Inner {
         let problem = &record.problem;
         let rival = record.winner().filter(|rival| plan.runs(rival))?;
         let watch = Stopwatch::start();
-        match self.run_once(problem, rival) {
+        match self.decider.run_once(problem, rival) {
             Ok(()) => (),
             Err(failure) if failure.kind == FailureKind::Untried => return None,
             Err(failure) => {
@@ -253,17 +250,6 @@ impl Inner {
         let checked = record.with(Event::Checked { took_ns: took.0 });
         self.keep(problem, terms, plan, Arc::new(checked.clone()));
         Some(checked)
-    }
-
-    /// Runs a rival once at its real size, on operands of its own whose result is known.
-    fn run_once(&self, problem: &Problem, rival: &Rival) -> Result<(), Failure> {
-        let untried = |why: String| Failure::new(FailureKind::Untried, why);
-        let device = self.decider.devices.get(rival.device).ok_or_else(|| untried(String::new()))?;
-        let bench = device.bench(problem, LONGEST_CHECK).map_err(|decline| untried(decline.to_string()))?;
-        let hanging = &self.decider.experience.hanging;
-        let guarded = Guarded::new(bench, *problem, &self.decider.wisdom, device.as_ref());
-        let mut bench = guarded.beside(hanging, rival.device);
-        bench.run(rival.kernel, &rival.point, 1, LONGEST_CHECK).map(|_| ())
     }
 
     fn race_again(&self, one: &Waiting, plan: &Plan) -> Came {

@@ -24,8 +24,8 @@ const EVERY: u32 = 8;
 const APART: Nanos = Nanos::from_millis(20);
 /// Calls shorter than this are looked at once: taking a part of them would allocate, and take longer than they do.
 const SHORT: Nanos = Nanos(20_000);
-/// Problems smaller than this are looked at in their first call only: kernels are checked at about their size before any plan is put
-/// in force, and warm calls do not allocate.
+/// Problems of the processor smaller than this are looked at in their first call only: whatever is put in force in the background is
+/// checked at their very size before, and warm calls do not allocate.
 const SMALL: Bytes = Bytes(64 << 10);
 /// Audits that wait to be looked at; more are not taken.
 const MAX_WAITING: usize = 32;
@@ -106,23 +106,24 @@ impl Runtime {
         })
     }
 
-    /// Looks at an answer whose call was timed: at once if it is the plan's first, else perhaps later.
+    /// Looks at an answer: at once if it is the plan's first, else perhaps later, if its call was timed.
     pub(crate) fn look(
         &self,
         plan: &Plan,
         problem: &Problem,
         inputs: &[Slice<'_>],
         out: &Slice<'_>,
-        time: Nanos,
+        time: Option<Nanos>,
     ) -> Result<(), LaunchError> {
         let audits = &self.shared.audits;
-        if problem.operand_bytes() < SMALL {
+        let is_small = plan.device as usize == HOST && problem.operand_bytes() < SMALL;
+        if is_small {
             return Ok(());
         }
         if audits.is_new(plan) {
             return self.first_look(plan, problem, inputs, out);
         }
-        if time >= SHORT
+        if time.is_some_and(|time| time >= SHORT)
             && audits.is_due()
             && let Some(audit) = self.audit(plan, problem, inputs, out, LATER)
             && let Ok(mut waiting) = audits.waiting.lock()

@@ -315,7 +315,10 @@ impl Runtime {
     ) -> Result<(), LaunchError> {
         let launch = || self.launch_once(plan, problem, inputs, out, false);
         self.shared.planner.first_launch(problem, plan, launch)?;
-        self.first_look(plan, problem, inputs, &out.view())
+        match self.is_new(plan) {
+            true => self.first_look(plan, problem, inputs, &out.view()),
+            false => Ok(()),
+        }
     }
 
     /// Runs a held plan on operands of the problem it was made for.
@@ -377,8 +380,8 @@ impl Runtime {
         let _inside = plan.is_users().then(|| in_calls.enter(planner, problem, plan));
         let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs };
         let time = executor.launch_host(launch, out.lend(), timed)?;
+        self.look(plan, problem, inputs, &out.view(), time)?;
         if let Some(time) = time {
-            self.look(plan, problem, inputs, &out.view(), time)?;
             self.shared.planner.report(plan, time);
         }
         Ok(())
