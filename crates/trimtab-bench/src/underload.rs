@@ -42,7 +42,7 @@ struct Field {
 }
 
 /// What tuning came to know of one problem.
-struct Known {
+struct Tuned {
     pick: Pick,
     rivals: Vec<Pick>,
 }
@@ -76,7 +76,7 @@ impl Judged {
 }
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
-    let mut parts: Vec<(Field, Vec<Known>)> = Vec::new();
+    let mut parts: Vec<(Field, Vec<Tuned>)> = Vec::new();
     for part in all_parts(printer.options.shapes)? {
         match part.runtime() {
             Ok(rt) => {
@@ -140,15 +140,15 @@ fn tune(rt: &Runtime, part: &Field, load: usize) -> Result<Vec<Arc<Decision>>> {
 }
 
 /// What a decision chose, and what is measured by now.
-fn known(rt: &Runtime, problem: &Problem, decision: &Decision) -> Result<Known> {
+fn known(rt: &Runtime, problem: &Problem, decision: &Decision) -> Result<Tuned> {
     let winner = decision.winner().ok_or_else(|| anyhow!("{problem} was not tuned"))?;
     let now = rt.planner().survey(rt.explain(problem)?.as_ref());
-    Ok(Known { pick: place(winner), rivals: rivals(&now, winner.device) })
+    Ok(Tuned { pick: place(winner), rivals: rivals(&now, winner.device) })
 }
 
 /// Tunes beside busy processes, waits quietly, and judges both what was tuned and what is in force then. All are timed in one run,
 /// with the runtime gone: its background work disturbs nobody, and all picks meet the same rivals.
-fn judge(printer: &Printer, load: usize, part: &Field, quiet: &[Known]) -> Result<Judged> {
+fn judge(printer: &Printer, load: usize, part: &Field, quiet: &[Tuned]) -> Result<Judged> {
     let rt = part.runtime()?;
     let device = Arc::clone(rt.planned().next().context("no device is planned for")?.1);
     let decisions = tune(&rt, part, load)?;
@@ -157,7 +157,7 @@ fn judge(printer: &Printer, load: usize, part: &Field, quiet: &[Known]) -> Resul
     let mut all: Vec<(Problem, Vec<Pick>)> = Vec::new();
     for ((problem, decision), quiet) in part.problems.iter().zip(&decisions).zip(quiet) {
         let plan = rt.plan(problem)?;
-        let Known { pick, rivals } = known(&rt, problem, decision)?;
+        let Tuned { pick, rivals } = known(&rt, problem, decision)?;
         let picks = vec![pick, (plan.kernel, plan.point), quiet.pick];
         all.push((*problem, [picks, rivals, quiet.rivals.clone()].concat()));
     }

@@ -79,6 +79,20 @@ impl Running {
         Inside { running: self, at, before: self.map.swap(1 + at, number) }
     }
 
+    /// The files in a directory whose names begin so.
+    pub fn files(dir: &Path, name: &str) -> Vec<std::path::PathBuf> {
+        let Ok(files) = std::fs::read_dir(dir) else { return Vec::new() };
+        let is_its = |path: &std::path::PathBuf| {
+            path.file_name().is_some_and(|own| own.to_string_lossy().starts_with(name))
+        };
+        files.filter_map(|file| Some(file.ok()?.path())).filter(is_its).collect()
+    }
+
+    /// Removes a file that nobody needs any more. One that stays is read again, and says the same.
+    pub fn remove(path: &Path) {
+        let _ = std::fs::remove_file(path);
+    }
+
     /// What ran when a signal ended the process that wrote a file, with the signal's number; nothing while it lives.
     pub fn left_by_the_dead(path: &Path) -> io::Result<Option<Vec<(String, u32)>>> {
         let file = File::open(path)?;
@@ -287,6 +301,7 @@ mod tests {
     static ONE: Mutex<()> = Mutex::new(());
 
     /// What a child process leaves that does this with two entries, "one" and "two".
+    #[expect(clippy::unwrap_used, reason = "a helper of tests")]
     fn left_by(task: impl FnOnce(&Running, [Entry; 2])) -> Vec<(String, u32)> {
         let _one = ONE.lock().unwrap();
         let dir = tempfile::tempdir().unwrap();

@@ -208,7 +208,7 @@ mod tests {
         let third = rival(1, 3, VariantClass::Tiled);
         assert!(bans.why(&third).unwrap().contains("calls on this device"));
         assert_eq!(bans.why(&rival(0, 3, VariantClass::Tiled)), None);
-        assert!(bans.take_back(&[one.clone()]).is_empty(), "not yet");
+        assert!(bans.take_back(std::slice::from_ref(&one)).is_empty(), "not yet");
 
         bans.pass(COOL_DOWN + Duration::from_secs(1));
         assert_eq!((bans.why(&one), bans.why(&third)), (None, None));
@@ -216,7 +216,7 @@ mod tests {
         back.sort();
         let names: Vec<&str> = back.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["gpu0", "kernel1", "kernel2"]);
-        assert!(bans.take_back(&[one.clone()]).is_empty(), "told once");
+        assert!(bans.take_back(std::slice::from_ref(&one)).is_empty(), "told once");
         // The next time it takes twice as long.
         (0..3).for_each(|_| bans.failed(&one, false, "lost again"));
         bans.pass(COOL_DOWN + Duration::from_secs(1));

@@ -441,8 +441,8 @@ impl<'a> Deciding<'a> {
     fn settle_late(&mut self) -> bool {
         let rivals = self.record.rivals.iter().enumerate();
         let late = rivals.filter(|(_, rival)| {
-            matches!(rival.standing, Standing::Quarantined(_))
-                && (self.by.experience.was_late(&self.record.problem, rival) || is_reference(rival))
+            let is_out = matches!(rival.standing, Standing::Quarantined(_));
+            is_out && self.by.experience.was_late(&self.record.problem, rival)
         });
         let mut late: Vec<usize> = late.map(|(index, _)| index).collect();
         late.sort_by_key(|&index| is_reference(&self.record.rivals[index]));

@@ -6,13 +6,14 @@ mod scripted;
 use scripted::{Script, Scripted, kernel, reference};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use trimtab_core::{
     Bench, DType, Decline, Device, DeviceFacts, Elementwise, Failure, FailureKind, KernelId, KernelInfo,
     Nanos, Operation, Patience, Point, Problem, Rates, Sample, Space, State, Terms, UnaryOp, VariantClass,
     Work,
 };
 use trimtab_plan::{Decision, Event, Planner, Reason, Settings, TermsId, Trust};
+use trimtab_tune::Stopwatch;
 use trimtab_wisdom::Wisdom;
 
 /// A scripted machine that others use now and then, and whose operands are anybody's.
@@ -98,10 +99,10 @@ fn decided(planner: &Planner) -> Arc<Decision> {
 
 /// The record once it is as wanted, or as it is after a long time.
 fn later(planner: &Planner, wanted: impl Fn(&Decision) -> bool) -> Arc<Decision> {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     loop {
         let now = planner.explain(&problem(), TermsId::default()).unwrap();
-        if wanted(&now) || start.elapsed() > Duration::from_secs(20) {
+        if wanted(&now) || start.elapsed() > Nanos::from_millis(20_000) {
             return now;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -236,8 +237,8 @@ fn the_background_makes_way_and_ends_with_its_planner() {
     let planner = planner(&machine, &Arc::new(Wisdom::in_memory()), Settings::default());
     decided(&planner);
     assert_eq!(planner.stats().unsettled, 1);
-    let start = Instant::now();
+    let start = Stopwatch::start();
     drop(planner);
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Nanos::from_millis(2_000), "{:?}", start.elapsed());
     assert_eq!(Arc::strong_count(&machine), 1, "nobody holds the device any more");
 }

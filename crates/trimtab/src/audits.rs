@@ -1,13 +1,13 @@
 //! Audits: some of what kernels answered is computed again, from the caller's own operands.
 //!
-//! The first answer of every plan is looked at before the caller gets it; a wrong one is never delivered where the part that is looked
-//! at shows it. Of later calls that are timed a few are put aside, a small part of each, and looked at in the background: who is found
+//! The first answer of every plan, and the first 32 of a user's kernel, are looked at before the caller gets them; a wrong one is
+//! never delivered where the part that is looked at shows it. Of later calls that are timed a few are put aside, a small part of each, and looked at in the background: who is found
 //! out there answers no more.
 
 use crate::journal::Journal;
 use crate::runtime::{HOST, Runtime, Shared};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use trimtab_core::{Bytes, LaunchError, Nanos, Problem, VariantClass};
 use trimtab_operands::{Audit, Share, Slice};
@@ -18,6 +18,8 @@ use trimtab_tune::Stopwatch;
 /// small problems the first time all is.
 const FIRST: Share = Share { taken: 1 << 22, computed: 1 << 18 };
 const LATER: Share = Share { taken: 1 << 15, computed: 1 << 15 };
+/// First calls of a plan of a user's kernel that are looked at: nobody else has tried it.
+const USERS_CALLS: u8 = 32;
 /// One timed call in so many may be put aside, …
 const EVERY: u32 = 8;
 /// … if the last one is this long ago: taking a part takes some ten microseconds.
@@ -32,8 +34,8 @@ const MAX_WAITING: usize = 32;
 
 /// What was looked at, and what waits for it.
 pub(crate) struct Audits {
-    /// A bit for each plan by number: whether its first call was looked at.
-    seen: Box<[AtomicU64]>,
+    /// For each plan by number how many of its first calls were looked at.
+    seen: Box<[AtomicU8]>,
     timed: AtomicU32,
     born: Stopwatch,
     last: AtomicU64,
@@ -45,29 +47,28 @@ pub(crate) struct Audits {
 impl Default for Audits {
     fn default() -> Audits {
         let (timed, last, waiting, made, wrong) = Default::default();
-        let seen = (0..=MAX_NUMBER / 64).map(|_| AtomicU64::new(0)).collect();
+        let seen = (0..=MAX_NUMBER).map(|_| AtomicU8::new(0)).collect();
         Audits { seen, timed, born: Stopwatch::start(), last, waiting, made, wrong }
     }
 }
 
 impl Audits {
-    /// Whether a plan has not answered yet.
+    /// Whether a plan has not answered often enough yet to be trusted.
     fn is_new(&self, plan: &Plan) -> bool {
-        let number = plan.number();
-        let word = self.seen.get(number as usize / 64).filter(|_| number > 0);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (number % 64) & 1 == 0)
+        let enough = if plan.is_users() { USERS_CALLS } else { 1 };
+        let seen = self.seen.get(plan.number() as usize).filter(|_| plan.number() > 0);
+        seen.is_some_and(|seen| seen.load(Ordering::Relaxed) < enough)
     }
 
-    fn saw(&self, plan: &Plan) {
-        let number = plan.number();
-        if let Some(word) = self.seen.get(number as usize / 64) {
-            word.fetch_or(1 << (number % 64), Ordering::Relaxed);
-        }
+    /// Counts a call that is looked at; whether it is the first.
+    fn saw(&self, plan: &Plan) -> bool {
+        let seen = self.seen.get(plan.number() as usize);
+        seen.is_none_or(|seen| seen.fetch_add(1, Ordering::Relaxed) == 0)
     }
 
     /// Whether this timed call is to be put aside.
     fn is_due(&self) -> bool {
-        if self.timed.fetch_add(1, Ordering::Relaxed) % EVERY != 0 {
+        if !self.timed.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY) {
             return false;
         }
         let (now, last) = (self.born.elapsed(), self.last.load(Ordering::Relaxed));
@@ -97,8 +98,8 @@ impl Runtime {
         out: &Slice<'_>,
     ) -> Result<(), LaunchError> {
         let audits = &self.shared.audits;
-        audits.saw(plan);
-        let Some(audit) = self.audit(plan, problem, inputs, out, FIRST) else { return Ok(()) };
+        let share = if audits.saw(plan) { FIRST } else { LATER };
+        let Some(audit) = self.audit(plan, problem, inputs, out, share) else { return Ok(()) };
         audits.made.fetch_add(1, Ordering::Relaxed);
         audit.check(&*self.shared.cpu, self.allowed(plan, problem)).map_err(|failure| {
             audits.wrong.fetch_add(1, Ordering::Relaxed);
@@ -116,7 +117,7 @@ impl Runtime {
         time: Option<Nanos>,
     ) -> Result<(), LaunchError> {
         let audits = &self.shared.audits;
-        let is_small = plan.device as usize == HOST && problem.operand_bytes() < SMALL;
+        let is_small = plan.device as usize == HOST && !plan.is_users() && problem.operand_bytes() < SMALL;
         if is_small {
             return Ok(());
         }

@@ -77,19 +77,14 @@ impl InCalls {
 impl Drop for InCalls {
     fn drop(&mut self) {
         if let Some((_, path)) = &self.file {
-            let _ = std::fs::remove_file(path);
+            Running::remove(path);
         }
     }
 }
 
 /// Remembers what processes died of that kept their wisdom in a directory.
 pub(crate) fn note_the_dead(dir: &Path, wisdom: &Wisdom) {
-    let Ok(files) = std::fs::read_dir(dir) else { return };
-    for path in files.filter_map(|file| Some(file.ok()?.path())) {
-        let is_its = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME));
-        if !is_its {
-            continue;
-        }
+    for path in Running::files(dir, NAME) {
         let Ok(Some(ran)) = Running::left_by_the_dead(&path) else { continue };
         for (text, signal) in ran {
             let [device, kernel, version, point, problem] = text.split(APART).collect::<Vec<_>>()[..] else {
@@ -103,6 +98,6 @@ pub(crate) fn note_the_dead(dir: &Path, wisdom: &Wisdom) {
         }
         wisdom.flush();
         // Two processes may have read it: both know the same then.
-        let _ = std::fs::remove_file(&path);
+        Running::remove(&path);
     }
 }

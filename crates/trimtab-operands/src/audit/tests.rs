@@ -1,3 +1,5 @@
+//! Right results pass and wrong ones do not, of every operation.
+
 use super::*;
 use crate::slice::SliceMut;
 use trimtab_core::LaunchError;
