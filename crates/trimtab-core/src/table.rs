@@ -97,8 +97,8 @@ impl<C: Context> KernelTable<C> {
         let users = start..kernels.len();
         kernels.extend(references);
         let mut infos: Vec<KernelInfo> = kernels.iter().map(|kernel| kernel.info()).collect();
-        // A user's kernel is never the yardstick, whatever it says: it is checked like the others.
-        for info in infos[users.clone()].iter_mut().filter(|info| info.class == VariantClass::Reference) {
+        // A user's kernel is that, whatever it says: it is never the yardstick, and trusted as nobody's else.
+        for info in &mut infos[users.clone()] {
             info.class = VariantClass::Custom;
         }
         KernelTable { kernels: kernels.into(), infos: infos.into(), users }

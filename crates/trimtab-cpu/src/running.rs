@@ -306,7 +306,7 @@ mod tests {
         let _one = ONE.lock().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("running");
-        let ended = crate::isolate::try_out(0, trimtab_core::Nanos::from_millis(2_000), || {
+        let ended = crate::isolate::try_out(0, trimtab_core::Nanos::from_millis(5_000), || {
             let running = Running::create(&path).unwrap();
             let entries = [running.write(1, "one").unwrap(), running.write(2, "two").unwrap()];
             task(&running, entries);

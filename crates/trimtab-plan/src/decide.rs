@@ -29,7 +29,10 @@ const VERIFY_TIMEOUT: Nanos = Nanos::from_millis(50);
 
 /// Problems whose operands take less are checked as they are before a plan for them is put in force while calls are made.
 const WHOLE: Bytes = Bytes(64 << 10);
-/// Longest the check of a result at its real size may take to prepare and to run.
+/// Longest the check of a result at its real size may take to prepare and to run: so many times what it is expected to, but not more
+/// than the second and not less than the first.
+const SLOWER_THAN_EXPECTED: u64 = 50;
+const SHORTEST_CHECK: Nanos = Nanos::from_millis(500);
 const LONGEST_CHECK: Nanos = Nanos::from_millis(10_000);
 /// Settings of a kernel that may fail their checks before the others are left out of a decision.
 const MAX_CHECKS: usize = 4;
@@ -240,7 +243,10 @@ impl Decider {
         let bench = device.bench(problem, LONGEST_CHECK).map_err(|decline| untried(decline.to_string()))?;
         let guarded = Guarded::new(bench, *problem, &self.wisdom, device.as_ref());
         let mut bench = guarded.beside(&self.experience.hanging, rival.device);
-        bench.run(rival.kernel, &rival.point, 1, LONGEST_CHECK).map(|_| ())
+        // Whoever waits for the end of the process waits for this too.
+        let expected = rival.estimate().map_or(0, |estimate| estimate.time.0);
+        let timeout = expected.saturating_mul(SLOWER_THAN_EXPECTED).clamp(SHORTEST_CHECK.0, LONGEST_CHECK.0);
+        bench.run(rival.kernel, &rival.point, 1, Nanos(timeout)).map(|_| ())
     }
 
     /// Remembers a failure. A time-out bars in this process; in others only once two have seen it, because a machine that stood

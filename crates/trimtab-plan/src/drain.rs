@@ -130,10 +130,14 @@ impl Inner {
         Ok(decision)
     }
 
+    /// The record behind the plan in force, if it is kept.
+    pub(crate) fn kept(&self, problem: &Problem, terms: TermsId) -> Option<Arc<Decision>> {
+        self.decisions.lock().ok()?.0.get(&(*problem, terms)).cloned()
+    }
+
     /// The record of the plan in force; without one, what a call would begin with.
     pub(crate) fn record(&self, problem: &Problem, terms: TermsId) -> Result<Arc<Decision>, PlanError> {
-        let kept = self.decisions.lock().ok().and_then(|kept| kept.0.get(&(*problem, terms)).cloned());
-        match kept {
+        match self.kept(problem, terms) {
             Some(kept) => Ok(kept),
             None => self.foresee(problem, terms).map(Arc::new),
         }

@@ -330,7 +330,7 @@ impl Planner {
 
     /// The record behind the plan in force, if this process made it and still has it.
     pub fn decision(&self, problem: &Problem, terms: TermsId) -> Option<Arc<Decision>> {
-        self.inner.decisions.lock().ok()?.0.get(&(*problem, terms)).cloned()
+        self.inner.kept(problem, terms)
     }
 
     /// A launch of the plan failed: it is quarantined, and the next best plan is put in force and returned.

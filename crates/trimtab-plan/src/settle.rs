@@ -189,8 +189,8 @@ impl Inner {
 
     /// Whether a plan that waits answers without its result having been checked at its size.
     fn is_unchecked(&self, one: &Waiting) -> bool {
-        let record = self.record(&one.problem, one.terms);
-        record.is_ok_and(|record| record.trust() == Trust::Provisional)
+        let kept = self.kept(&one.problem, one.terms);
+        kept.is_some_and(|record| record.trust() == Trust::Provisional)
     }
 
     /// Whether others use the machine.
@@ -289,11 +289,19 @@ fn work(weak: &Weak<Inner>) {
     run_when_idle();
     let mut pause = STEP;
     loop {
-        std::thread::park_timeout(pause);
-        let Some(inner) = weak.upgrade() else { return };
-        if inner.stop.load(Ordering::Acquire) {
-            return;
+        let rest = Stopwatch::start();
+        // New work ends the wait for work, not a rest that work has earned.
+        loop {
+            std::thread::park_timeout(pause.saturating_sub(rest.elapsed().duration()));
+            let Some(inner) = weak.upgrade() else { return };
+            if inner.stop.load(Ordering::Acquire) {
+                return;
+            }
+            if pause == Duration::MAX || rest.elapsed().duration() >= pause {
+                break;
+            }
         }
+        let Some(inner) = weak.upgrade() else { return };
         pause = step(&inner);
     }
 }

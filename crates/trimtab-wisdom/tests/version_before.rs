@@ -23,11 +23,13 @@ fn copied(names: &[&str]) -> tempfile::TempDir {
 fn everything_is_there(wisdom: &Wisdom) {
     assert_eq!(wisdom.warnings(), vec![]);
     let facts = wisdom.facts("cpu:zen3", "matmul:f32:512x512x512");
+    // The version before had the first seven.
+    let known = Condition::ALL[..7].to_vec();
     let timed = |condition: Condition| {
         let of = |fact: &&trimtab_wisdom::Fact| fact.key.condition == condition;
         facts.iter().find(of).and_then(|fact| fact.outcome.stats().copied()).unwrap()
     };
-    for (n, condition) in Condition::ALL.into_iter().enumerate() {
+    for (n, condition) in known.clone().into_iter().enumerate() {
         let stats = timed(condition);
         assert_eq!((stats.n, stats.min_ns, stats.sum_ns), (2, 1234.5 + n as f64, 2484.75 + n as f64));
     }
@@ -36,7 +38,7 @@ fn everything_is_there(wisdom: &Wisdom) {
         let message = format!("as \"{}\" does", kind.name());
         assert!(facts.iter().any(|fact| fact.outcome == Outcome::Failed { kind, message: message.clone() }));
     }
-    assert_eq!(facts.len(), Condition::ALL.len() + 1 + FailureKind::ALL.len(), "one more was forgotten");
+    assert_eq!(facts.len(), known.len() + 1 + FailureKind::ALL.len(), "one more was forgotten");
 
     let verdicts = wisdom.verdicts().into_iter().filter(|verdict| verdict.device == "cpu:zen3+gpu:x");
     let extents: Vec<(Extent, String)> = verdicts.map(|verdict| (verdict.extent, verdict.on)).collect();

@@ -197,6 +197,9 @@ impl Builder {
 
     /// Adds a kernel of your own. It is checked against the reference, measured, tuned and remembered like ours.
     ///
+    /// It runs for the first time in a child process ([`isolate`](Builder::isolate)), and its first calls are looked at. Where wisdom is kept in a
+    /// directory, a signal that ends the process while it runs is noted there and handed on to whoever received it before.
+    ///
     /// ```
     /// use trimtab::core::{Decline, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError};
     /// use trimtab::core::{UnaryOp, Variant, VariantClass, Work, DType};

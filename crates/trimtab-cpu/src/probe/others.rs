@@ -95,7 +95,7 @@ mod tests {
         write(1010, 510, 1000);
         assert_eq!(others.now(tree.root()), None, "too little time has passed");
         write(1030, 520, 1010);
-        assert_eq!(others.now(tree.root()), Some(0.5), "ten ticks of twenty on each core");
+        assert_eq!(others.now(tree.root()), Some(10.0 / 15.0), "since the last reading that is old enough");
         write(1070, 560, 1010);
         assert_eq!(others.now(tree.root()), Some(0.0), "all of it is this process");
     }
