@@ -74,7 +74,8 @@ impl<'a> CpuBench<'a> {
         })
     }
 
-    /// Runs a kernel in a child process, if it is to be tried out there first: at the size at which it is to run here.
+    /// Runs a kernel in a child process, if it is to be tried out there first: at the size at which it first runs here, that of a small
+    /// stand-in where it takes one.
     fn try_out(
         &self,
         kernel: KernelId,

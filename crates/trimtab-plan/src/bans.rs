@@ -5,7 +5,7 @@ use crate::plan::Rival;
 use rustc_hash::FxHashMap;
 use std::sync::Mutex;
 use std::time::Duration;
-use trimtab_core::{FailureKind, KernelId, Nanos, VariantClass};
+use trimtab_core::{FailureKind, KernelId, Nanos};
 use trimtab_tune::Stopwatch;
 
 /// Live calls of a kernel, and of a device, that fail before it is left alone as a whole.
@@ -69,7 +69,7 @@ impl Bans {
         if known.len() >= MAX_BANNED {
             known.clear();
         }
-        for (kernel, most) in kernel.into_iter().chain(device).filter(|_| !is_reference(rival)) {
+        for (kernel, most) in kernel.into_iter().chain(device).filter(|_| !rival.is_reference()) {
             let ban = known.entry((rival.device, kernel)).or_default();
             ban.failures += 1;
             ban.last = what.to_string();
@@ -83,7 +83,7 @@ impl Bans {
 
     /// Why a rival is left alone.
     pub(crate) fn why(&self, rival: &Rival) -> Option<String> {
-        let known = self.known.lock().ok().filter(|known| !known.is_empty() && !is_reference(rival))?;
+        let known = self.known.lock().ok().filter(|known| !known.is_empty() && !rival.is_reference())?;
         let now = self.born.elapsed();
         let ban = |kernel: Option<KernelId>| {
             let ban = known.get(&(rival.device, kernel))?;
@@ -166,15 +166,11 @@ impl Bans {
     }
 }
 
-fn is_reference(rival: &Rival) -> bool {
-    rival.class == VariantClass::Reference
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::Standing;
-    use trimtab_core::{KernelVersion, Point, Work};
+    use trimtab_core::{KernelVersion, Point, VariantClass, Work};
 
     fn rival(device: u16, kernel: u32, class: VariantClass) -> Rival {
         Rival {

@@ -407,7 +407,7 @@ impl<'a> Deciding<'a> {
     /// Leaves a kernel out of this decision whose settings fail one after the other: each check takes its time.
     fn give_up(&mut self, device: u16, kernel: KernelId) {
         let its = |rival: &&mut Rival| {
-            (rival.device, rival.kernel) == (device, kernel) && rival.is_open() && !is_reference(rival)
+            (rival.device, rival.kernel) == (device, kernel) && rival.is_open() && !rival.is_reference()
         };
         for rival in self.record.rivals.iter_mut().filter(its).filter(|rival| !rival.is_measured()) {
             let why = format!("{MAX_CHECKS} of its kernel's settings failed their checks; not tried now");
@@ -451,7 +451,7 @@ impl<'a> Deciding<'a> {
             is_out && self.by.experience.was_late(&self.record.problem, rival)
         });
         let mut late: Vec<usize> = late.map(|(index, _)| index).collect();
-        late.sort_by_key(|&index| is_reference(&self.record.rivals[index]));
+        late.sort_by_key(|&index| self.record.rivals[index].is_reference());
         let Some(index) = late.into_iter().find(|&index| self.verify(index)) else { return false };
         let estimate = Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
         self.record.rivals[index].standing = Standing::Estimated { estimate, score: 0.0 };
@@ -526,7 +526,7 @@ pub(crate) fn find_plan(rivals: &[Rival], plan: &Plan) -> Option<usize> {
 fn best(rivals: &[Rival], optimism: &[(u16, f64)]) -> Option<usize> {
     let any_measured = rivals.iter().any(Rival::is_measured);
     let rank = |rival: &Rival| {
-        let is_reference = rival.class == VariantClass::Reference;
+        let is_reference = rival.is_reference();
         let Some(Estimate { basis, spread_log2, .. }) = rival.estimate() else {
             return (true, f64::INFINITY, true);
         };
@@ -547,10 +547,6 @@ pub(crate) fn measured_best(rivals: &[Rival]) -> Option<usize> {
     (0..rivals.len())
         .filter(|&index| rivals[index].is_measured())
         .min_by(|&a, &b| rivals[a].rank().total_cmp(&rivals[b].rank()))
-}
-
-fn is_reference(rival: &Rival) -> bool {
-    rival.class == VariantClass::Reference
 }
 
 fn no_rival(record: &Decision) -> PlanError {

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
     Basis, Condition, DType, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Point,
-    Problem, Rates, Space, Terms, VariantClass,
+    Problem, Rates, Space, Terms,
 };
 use trimtab_model::{Fit, Observation, features, roofline};
 use trimtab_wisdom::{Outcome, Stats, Wisdom};
@@ -344,7 +344,7 @@ impl Experience {
                 continue;
             }
             // Who answers when nobody else can is the processor's; that of another device may fail and lie as others do.
-            let is_reference = rival.class == VariantClass::Reference && device.facts().habits.host_memory;
+            let is_reference = rival.is_reference() && device.facts().habits.host_memory;
             if let (false, Some(why)) = (is_reference, known.crashed(rival)) {
                 rival.standing = Standing::Quarantined(why);
                 continue;

@@ -7,7 +7,7 @@ use crate::experience::Effort;
 use crate::field;
 use crate::plan::{Plan, Rival, Standing};
 use std::ops::Range;
-use trimtab_core::{Estimate, Nanos, Problem, Terms, VariantClass};
+use trimtab_core::{Estimate, Nanos, Problem, Terms};
 
 /// How many standard deviations an estimate must be better than what was measured to be preferred unmeasured.
 const CLEARLY: f64 = 2.0;
@@ -65,7 +65,7 @@ impl Decider {
         let best = rivals
             .iter()
             .filter_map(|rival| Some((rival, rival.call_time()?)))
-            .min_by_key(|(rival, time)| (*time, rival.class == VariantClass::Reference))?;
+            .min_by_key(|(rival, time)| (*time, rival.is_reference()))?;
         Some((Plan::of(best.0), best.1))
     }
 }

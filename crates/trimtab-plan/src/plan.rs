@@ -146,6 +146,11 @@ impl Rival {
         self.score().unwrap_or(f64::INFINITY)
     }
 
+    /// Whether it is a yardstick of correctness.
+    pub(crate) fn is_reference(&self) -> bool {
+        self.class == VariantClass::Reference
+    }
+
     /// Whether its time was measured on this very problem.
     pub(crate) fn is_measured(&self) -> bool {
         matches!(self.estimate(), Some(Estimate { basis: Basis::Measured(_), .. }))

@@ -8,7 +8,7 @@ use crate::planner::Planner;
 use crate::record::Decision;
 use std::fmt;
 use std::str::FromStr;
-use trimtab_core::{KernelId, Problem, VariantClass};
+use trimtab_core::{KernelId, Problem};
 
 /// Names shown for one that no kernel has.
 const NEAR_NAMES: usize = 5;
@@ -196,8 +196,7 @@ impl Decider {
         let here = open().any(|rival| said.forces(&rival.name));
         let forced = here || there.iter().any(|kernel| self.kernels.forces(kernel));
         let may = |kernel: &str| !said.forbids(kernel) && (!forced || said.forces(kernel));
-        let is_reference = |rival: &Rival| rival.class == VariantClass::Reference;
-        let answers = open().any(is_reference);
+        let answers = open().any(Rival::is_reference);
         let unheeded = |why: &str| Event::Unheeded { rule: self.kernels.to_string(), why: why.to_string() };
         let stays: Box<dyn Fn(&Rival) -> bool> = if open().any(|rival| may(&rival.name)) {
             if !said.only.is_empty() && !forced {
@@ -212,7 +211,7 @@ impl Decider {
             Box::new(|rival| !said.forbids(&rival.name))
         } else if answers {
             events.push(unheeded("nobody else can run, and the reference answers"));
-            Box::new(is_reference)
+            Box::new(Rival::is_reference)
         } else {
             events.push(unheeded("nobody else can run, and all stay"));
             Box::new(|_| true)
@@ -254,7 +253,7 @@ impl Deciding<'_> {
         };
         let mut back_in = back(&|rival| !said.forbids(&rival.name));
         if back_in.is_empty() {
-            back_in = back(&|rival| rival.class == VariantClass::Reference);
+            back_in = back(&Rival::is_reference);
         }
         if back_in.is_empty() {
             return false;
