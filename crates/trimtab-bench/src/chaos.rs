@@ -6,8 +6,8 @@
 //!
 //! - A fault is counted once for each culprit in a call, however often the culprit was launched.
 //! - The first wrong result of a kernel at a problem that reaches a caller is `before_audit`, every further one is `wrong`.
-//! - A kernel that hangs in the caller's own launch comes back after 300 ms: no library can leave the caller's thread behind. While it is
-//!   checked or measured, it never comes back.
+//! - A kernel that hangs never comes back, in the caller's own launch too, and a device not before its caller was answered. Only a launch on
+//!   the caller's own thread, which no library can leave behind, comes back after 300 ms, and is counted as `stall`.
 
 mod device;
 mod faults;

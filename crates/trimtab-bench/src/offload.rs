@@ -70,7 +70,7 @@ fn simulated(printer: &Printer, machine: &Machine) -> Result<f64> {
     let mut time = |device: usize, problem: &Problem| {
         whole(devices.get(device)?, problem).map(|ns| Nanos(ns.round() as u64))
     };
-    let ladder = Ladder { quick: false, rounds: 3 };
+    let ladder = Ladder { quick: false, rounds: 3, classes: &Class::ALL };
     let times = measure(&machine.devices(), ladder, &mut time, &mut |_, _| ());
     calibrated.calibrate(Calibration::new(times.into_iter().map(Some).collect(), 0));
     let mut worst = 0.0f64;
@@ -101,7 +101,9 @@ fn here(printer: &Printer) -> Result<f64> {
     }
     let estimating = new().patience(Patience::Estimate).build()?;
     let pinned = [new().device("cpu").build()?, new().device("gpu0").build()?];
-    let times = new().build()?.measure_calibration(Ladder { quick: true, rounds: 3 }, &mut |_, _| ());
+    let times = new()
+        .build()?
+        .measure_calibration(Ladder { quick: true, rounds: 3, classes: &Class::ALL }, &mut |_, _| ());
     let calibration = estimating.calibration_with(&times);
     estimating.commit_calibration(calibration).map_err(anyhow::Error::msg)?;
     let names: Vec<&str> = free.devices().iter().take(2).map(|device| device.facts().name.as_str()).collect();

@@ -50,6 +50,10 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
                 let mut slowdowns = 0.0;
                 for call in 1..=TOLD_AT[TOLD_AT.len() - 1] {
                     let pick = policy.pick_held(&mut ledger);
+                    // As the planner does in the background for small problems.
+                    if let Some(rival) = policy.unknown() {
+                        policy.checked(rival, ns[rival]);
+                    }
                     slowdowns += ns[pick.rival] / best;
                     let disturbed = dice.below(DISTURBED_ONE_IN) == 0;
                     let factor = 1.0 + dice.unit() * if disturbed { DISTURBED - 1.0 } else { NOISE };

@@ -27,7 +27,7 @@ pub struct Global {
     /// One JSON object a line instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// The device to use: cpu, gpu, gpu0, part of a name, or auto (for `wisdom`: the device whose facts are meant, also by fingerprint; for `recording import`: the device that was measured)
+    /// The device to use: cpu, gpu, gpu0, part of a name, or auto (for `wisdom`: the device whose facts are meant, also by fingerprint; for `recording import`: the device that was measured; for `simulate`: the device whose recordings are searched)
     #[arg(long, global = true, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Most threads a kernel may use
@@ -332,7 +332,7 @@ pub enum Wisdom {
         #[arg(long)]
         commit: bool,
     },
-    /// Forget facts for good; what rested on them is measured anew
+    /// Forget facts for good; what rested on them is decided anew at the next call
     Forget {
         #[command(flatten)]
         filter: Filter,

@@ -6,6 +6,8 @@ use crate::output::Output;
 use anyhow::Result;
 use std::cell::Cell;
 use std::io::Write;
+use trimtab::plan::calibration::Calibration;
+use trimtab::wisdom::Filter;
 use trimtab::{Builder, KernelRules, Runtime};
 
 /// A runtime and where to write.
@@ -43,6 +45,16 @@ impl Session {
     /// The same, with the speeds of devices measured now.
     pub fn measuring(global: &Global) -> Result<Session> {
         Ok(Session::with(build(Runtime::builder().measure_anew(), global)?, global))
+    }
+
+    /// The same knowing as much, in memory: what is learned there is gone with it.
+    pub fn aside(&self, global: &Global) -> Result<Session> {
+        let nowhere = Global { wisdom_dir: Some("off".into()), ..global.clone() };
+        let runtime = build(Runtime::builder(), &nowhere)?;
+        runtime.import(&self.runtime.wisdom().export(&Filter::everything()), true)?;
+        // In memory everything is kept.
+        let _ = runtime.commit_calibration(Calibration::clone(&self.runtime.calibration()));
+        Ok(Session { runtime, out: Output::new(global.json), told: Cell::new(0) })
     }
 
     fn with(runtime: Runtime, global: &Global) -> Session {

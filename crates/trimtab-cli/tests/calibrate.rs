@@ -16,17 +16,17 @@ fn explained(wisdom: &Machine, problem: &str) -> Value {
 fn a_profile_is_shown_first_and_decides_once_committed() {
     let wisdom = Machine::with_gpus();
     let file = wisdom.path().join("profile.json");
-    // A GPU that adds in no time, and a processor that takes for ever.
+    // A GPU that adds as fast as it can, and a processor that takes for ever.
     let entry = |device: &str, size: u64, us: f64| {
         format!(
             r#"{{"category": "elementwise", "input_shapes": [[{size}], [{size}]], "mean_time_us": {us}, "device": "{device}"}}"#
         )
     };
     let entries = [
-        entry("gpu0", 10_000, 2.0),
-        entry("gpu0", 1_000_000, 3.0),
-        entry("cpu", 10_000, 1_000.0),
-        entry("cpu", 1_000_000, 50_000.0),
+        entry("gpu0", 10_000, 2_000.0),
+        entry("gpu0", 1_000_000, 3_000.0),
+        entry("cpu", 10_000, 1_000_000.0),
+        entry("cpu", 1_000_000, 50_000_000.0),
     ];
     std::fs::write(&file, format!("[{}]", entries.join(",\n"))).unwrap();
     let problem = "elementwise.add:f32:100000";
@@ -44,7 +44,7 @@ fn a_profile_is_shown_first_and_decides_once_committed() {
     let gpu = done.iter().find(|row| row["device"] == "gpu0").unwrap();
     assert_eq!((&gpu["origin"], &gpu["crossover"]["kind"]), (&"imported".into(), &"always".into()), "{gpu}");
     assert!(
-        gpu["before"]["unit_ns"].as_f64().unwrap() > 0.0 && gpu["ratio"].as_f64().unwrap() < 1.0,
+        gpu["before"]["unit_ns"].as_f64().unwrap() > 0.0 && gpu["ratio"].as_f64().unwrap() > 0.0,
         "{gpu}"
     );
     let after = explained(&wisdom, problem);
@@ -53,8 +53,43 @@ fn a_profile_is_shown_first_and_decides_once_committed() {
         (&"gpu0".into(), &"fitted".into()),
         "{after}"
     );
-    let whole = after["estimate"]["ns"].as_u64().unwrap() + after["transfer_ns"].as_u64().unwrap();
-    assert!((2_000..=3_000).contains(&whole), "{after}");
+    let whole = after["estimate"]["ns"].as_u64().unwrap() + after["transfer_ns"].as_u64().unwrap_or(0);
+    assert!((2_000_000..=3_000_000).contains(&whole), "{after}");
+    // What nobody imported is measured, what was imported stays.
+    let rest = wisdom.lines(&["calibrate", "--quick", "--json"]);
+    assert_eq!(rest.last().unwrap()["measured"], true);
+    let origin = |class: &str| {
+        rest.iter().find(|row| row["class"] == class && row["device"] == "gpu0").unwrap()["origin"].clone()
+    };
+    assert_eq!((origin("elementwise"), origin("matmul")), ("imported".into(), "measured".into()));
+    assert_eq!(wisdom.lines(&["calibrate", "--quick", "--json"]).last().unwrap()["measured"], false);
+}
+
+#[test]
+fn times_no_device_can_reach_are_left_out() {
+    let wisdom = Machine::with_gpus();
+    let file = wisdom.path().join("profile.json");
+    let entry = r#"{"category": "matmul", "input_shapes": [[512, 512], [512, 512]], "mean_time_ns": 1, "device": "cpu"}"#;
+    std::fs::write(&file, format!("[{entry}]")).unwrap();
+    let refused = wisdom.run(&["calibrate", "--from", file.to_str().unwrap(), "--quick"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.out);
+    assert!(refused.err.contains("entry 1 is implausible"), "{}", refused.err);
+}
+
+#[test]
+fn a_dry_run_measures_and_leaves_everything_as_it_was() {
+    let wisdom = Machine::with_gpus();
+    wisdom.ok(&["tune", "matmul:f32:32x32x32", "--device", "cpu"]);
+    let facts = wisdom.ok(&["wisdom", "export"]);
+    let dry = wisdom.lines(&["calibrate", "--quick", "--dry-run", "--json"]);
+    let last = dry.last().unwrap();
+    assert_eq!((&last["measured"], &last["committed"]), (&true.into(), &false.into()));
+    let without_head = |text: &str| text.lines().skip(1).map(str::to_string).collect::<Vec<_>>();
+    assert_eq!(without_head(&wisdom.ok(&["wisdom", "export"])), without_head(&facts));
+    assert_eq!(
+        wisdom.lines(&["calibrate", "--quick", "--dry-run", "--json"]).last().unwrap()["measured"],
+        true
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod support;
 use expect_test::expect;
 use std::path::Path;
 use support::{Ended, Machine};
+use trimtab::wisdom::{Filter, Outcome, Stats, Wisdom};
 
 const SMALL: &str = "matmul:f32:8x8x8";
 const OTHER: &str = "matmul:f64:5x6x7";
@@ -392,4 +393,37 @@ fn a_directory_that_cannot_be_used_is_a_warning_and_the_answer_still_comes() {
     assert_eq!(outcome.code, Some(0), "{}", outcome.err);
     assert!(outcome.err.starts_with("warning: "), "{}", outcome.err);
     assert!(outcome.out.contains("agrees with the reference"));
+}
+
+#[test]
+fn one_sample_has_no_spread() {
+    let dir = Machine::new();
+    let bench = dir.lines(&["bench", "matmul:f32:32x32x32", "--rounds", "1", "--json"]).remove(0);
+    for rival in bench["rivals"].as_array().unwrap() {
+        assert!(rival["samples"] != 1 || rival["spread_log2"].is_null(), "{rival}");
+    }
+    assert!(!dir.ok(&["bench", "matmul:f32:32x32x32", "--rounds", "1"]).contains('±'));
+}
+
+#[test]
+fn an_imported_time_no_device_can_reach_is_marked_and_does_not_decide() {
+    let dir = Machine::new();
+    let problem = "matmul:f32:256x256x256";
+    dir.ok(&["tune", problem, "--budget", "20s"]);
+    let winner = dir.lines(&["explain", problem, "--json"]).remove(0);
+    // A loser of the race is said to take a nanosecond.
+    let known = Wisdom::open(dir.path()).all_facts();
+    let loser = known.iter().find(|fact| fact.key.kernel != winner["kernel"].as_str().unwrap()).unwrap();
+    let elsewhere = Wisdom::in_memory();
+    elsewhere.record(loser.key.clone(), Outcome::Timed(Stats::single(1.0)));
+    let other = Machine::new();
+    let file = other.file("facts");
+    std::fs::write(&file, elsewhere.export(&Filter::everything())).unwrap();
+    let report = other.lines(&["wisdom", "import", &file, "--commit", "--json"]).remove(0);
+    assert_eq!(report["changes"][0]["implausible"], true, "{report}");
+    let explained = other.lines(&["explain", problem, "--all", "--tune", "estimate", "--json"]).remove(0);
+    assert!(explained["estimate"]["ns"].as_u64().unwrap() > 1_000, "{explained}");
+    let rival =
+        explained["rivals"].as_array().unwrap().iter().find(|rival| rival["implausible_ns"] == 1).unwrap();
+    assert_eq!(rival["kernel"], loser.key.kernel, "{rival}");
 }

@@ -194,3 +194,17 @@ fn searches_start_from_what_other_devices_teach_but_never_from_themselves() {
     assert!(itself.err.contains("no other recording to learn from"), "{}", itself.err);
     assert_eq!(number(&json(&itself.out)[0], "mean_fraction"), cold);
 }
+
+#[test]
+fn a_device_names_the_recordings_that_are_searched() {
+    let args = ["--all", "--strategy", "random", "--evals", "5", "--seeds", "2"];
+    let recordings = trimtab_replay::read_recordings(Path::new(DATA), &[]).unwrap();
+    for device in recordings.iter().map(|recording| recording.device.clone()) {
+        let found = lines(&[&args[..], &["--device", &device]].concat());
+        let its = recordings.iter().filter(|recording| recording.device == device);
+        let its: Vec<&str> = its.map(|recording| recording.name.as_str()).collect();
+        assert_eq!(found.last().unwrap()["spaces"], serde_json::json!(its), "{device}");
+    }
+    let unknown = run_on(DATA, &[&args[..], &["--device", "nobody"]].concat());
+    assert!(unknown.code == Some(2) && unknown.err.contains(&recordings[0].device), "{}", unknown.err);
+}

@@ -80,3 +80,25 @@ fn the_speed_up_against_the_default_is_of_problems_raced_here() {
     assert!(dir.ok(&["stats"]).contains("times predicted from other problems are off by"));
     assert!(dir.lines(&["stats", "--json", "--op", "reduce"])[0]["predicted"].is_null());
 }
+
+#[test]
+fn what_could_not_be_compared_has_no_regret_and_one_sample_no_spread() {
+    let dir = Machine::new();
+    {
+        let wisdom = Wisdom::open(dir.path());
+        let matmul = "matmul:f32:8x8x8";
+        record(&wisdom, "own", matmul, "quiet", &[100.0]);
+        record(&wisdom, "own", matmul, "live", &[125.0; 8]);
+        record(&wisdom, "own", matmul, "chosen", &[125.0; 2]);
+        record(&wisdom, "other", matmul, "explored", &[400.0; 2]);
+        wisdom.flush();
+    }
+    let view = dir.lines(&["stats", "--json"]).remove(0);
+    assert_eq!(view["regret"].as_array().unwrap().len(), 0, "{view}");
+    assert_eq!(
+        (&view["accuracy"]["compared"], &view["accuracy"]["covered"]),
+        (&1.into(), &serde_json::Value::Null)
+    );
+    let text = dir.ok(&["stats"]);
+    assert!(!text.contains("1.00×") && !text.contains("spreads"), "{text}");
+}

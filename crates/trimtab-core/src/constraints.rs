@@ -34,14 +34,15 @@ impl Constraints {
 
 /// What "best" means: a weighted sum of log2 quantities. The default is time alone.
 ///
-/// A weight says how many doublings of time one doubling of that quantity is worth.
+/// A weight says how many doublings of time one doubling of that quantity is worth. Weights are numbers from 0 up, at least one of
+/// them above 0: see [`Objective::check`].
 #[derive(Clone, Copy, Debug)]
 pub struct Objective {
     /// Weight of time.
     pub time: f64,
     /// Weight of scratch memory.
     pub memory: f64,
-    /// Weight of energy; counts only for rivals whose energy was measured.
+    /// Weight of energy. Where it cannot be read, the other weights decide; where those are zero, time does.
     pub energy: f64,
 }
 
@@ -51,18 +52,38 @@ impl Default for Objective {
     }
 }
 
+/// Weights that say nothing, or the opposite of what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "the weights time {}, memory {}, energy {} do not say what is best; use numbers from 0 up, at least one of them above 0",
+    .0.time, .0.memory, .0.energy
+)]
+pub struct WrongWeights(pub Objective);
+
+impl Eq for WrongWeights {}
+
 impl Objective {
-    /// The score in log2 units; smaller is better.
+    /// The score in log2 units; smaller is better. Scores with and without energy do not compare.
     pub fn score(&self, time_ns: f64, scratch: Bytes, energy_uj: Option<f64>) -> f64 {
         // One page is the unit of memory, so that "no scratch" and "a few bytes" weigh the same.
         let pages = 1.0 + scratch.0 as f64 / 4096.0;
-        self.time * time_ns.max(1e-3).log2()
-            + self.memory * pages.log2()
-            + energy_uj.map_or(0.0, |energy| self.energy * energy.max(1e-3).log2())
+        let time = time_ns.max(1e-3).log2();
+        let rest = self.time * time + self.memory * pages.log2();
+        match energy_uj {
+            Some(energy) => rest + self.energy * energy.max(1e-3).log2(),
+            // Whoever asks for energy alone still wants something to be chosen, and the same each time.
+            None if self.time == 0.0 && self.memory == 0.0 => self.energy * time,
+            None => rest,
+        }
     }
-}
 
-impl Objective {
+    /// Whether the weights say what is best: numbers from 0 up, at least one of them above 0.
+    pub fn check(&self) -> Result<(), WrongWeights> {
+        let weights = [self.time, self.memory, self.energy];
+        let usable = weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0);
+        if usable && weights.iter().any(|weight| *weight > 0.0) { Ok(()) } else { Err(WrongWeights(*self)) }
+    }
+
     fn bits(&self) -> [u64; 3] {
         [self.time, self.memory, self.energy].map(f64::to_bits)
     }
@@ -175,6 +196,31 @@ mod tests {
         let odd = Objective { energy: f64::NAN, ..Objective::default() };
         assert_eq!(odd, odd);
         assert_ne!(Objective { memory: -0.0, ..Objective::default() }, Objective::default());
+    }
+
+    #[test]
+    fn weights_that_say_nothing_are_refused_in_words() {
+        let of = |time, memory, energy| Objective { time, memory, energy };
+        for right in [Objective::default(), of(0.0, 0.0, 1.0), of(0.5, 2.0, 0.0)] {
+            assert_eq!(right.check(), Ok(()));
+        }
+        let nan = f64::NAN;
+        for wrong in [of(-1.0, 0.0, 0.0), of(1.0, nan, 0.0), of(1.0, 0.0, f64::INFINITY), of(0.0, 0.0, 0.0)] {
+            let error = wrong.check().unwrap_err().to_string();
+            assert!(error.contains("from 0 up") && error.contains("above 0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn where_energy_cannot_be_read_the_rest_decides() {
+        let (fast, slow) =
+            (|of: Objective| of.score(1e3, Bytes(0), None), |of: Objective| of.score(1e6, Bytes(0), None));
+        for of in [
+            Objective { time: 0.0, memory: 0.0, energy: 1.0 },
+            Objective { time: 0.5, memory: 0.5, energy: 1.0 },
+        ] {
+            assert!(fast(of) < slow(of), "{of:?}");
+        }
     }
 
     #[test]

@@ -50,6 +50,14 @@ pub struct Estimate {
     pub basis: Basis,
 }
 
+impl Estimate {
+    /// The spread, where there is one: a single sample has none, and what nothing is known of neither.
+    pub fn known_spread(&self) -> Option<f64> {
+        let single = matches!(self.basis, Basis::Measured(0 | 1));
+        Some(self.spread_log2).filter(|spread| spread.is_finite() && !single)
+    }
+}
+
 /// What one launch does: counted, not guessed. The analytic prior and the constraints are computed from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {

@@ -1,6 +1,6 @@
 //! What a kernel author writes: a variant of one operation, typed by the context of its device.
 
-use crate::{Config, DeviceFacts, TypedProblem, Work};
+use crate::{Config, DeviceFacts, Failure, TypedProblem, Work};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -88,7 +88,9 @@ pub enum LaunchError {
     #[error("operand `{operand}` has {found} elements of {dtype}, the problem needs {needed}")]
     Operand { operand: &'static str, dtype: &'static str, found: usize, needed: usize },
     /// The exact result does not fit the element type.
-    #[error("the exact result does not fit in {dtype}; convert the operand to f64 first")]
+    #[error(
+        "the exact result does not fit in {dtype}; give an operand of f64 elements (nothing is converted by trimtab)"
+    )]
     Overflow { dtype: &'static str },
     /// The operands have values for which there is no answer (an integer divided by zero). The caller's, not the kernel's fault.
     #[error("{0}")]
@@ -96,9 +98,9 @@ pub enum LaunchError {
     /// The settings are not this kernel's.
     #[error("point {0} is not a setting of this kernel")]
     Point(String),
-    /// An audit of the result found it wrong.
-    #[error("wrong result {0}")]
-    Wrong(String),
+    /// It was found out: its result is wrong, or there was none in time.
+    #[error("{0}")]
+    Failed(Failure),
     /// The kernel said so itself.
     #[error("{0}")]
     Kernel(String),

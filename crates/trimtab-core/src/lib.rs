@@ -18,7 +18,7 @@ mod state;
 mod table;
 mod units;
 
-pub use constraints::{Constraints, Objective, Patience, Terms, UnknownPatience};
+pub use constraints::{Constraints, Objective, Patience, Terms, UnknownPatience, WrongWeights};
 pub use device::{
     AdapterClass, AdapterFacts, Bench, Cache, Device, DeviceFacts, DeviceKind, Fingerprint, Habits, KernelId,
     KernelInfo, Rates, Transfers,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trimtab_core::{AnyKernel, Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
 use trimtab_operands::{Data, Exam, Numbers, Operands, Slice, making_takes, small_stand_ins};
-use trimtab_tune::{Sandbox, Stopwatch};
+use trimtab_tune::{Sandbox, Stopwatch, ThreadClock, ThreadId, keep_off_this_core};
 
 /// Batches shorter than this are not asked for their energy: the counters step about once a millisecond.
 const ENERGY_BATCH: Nanos = Nanos::from_millis(10);
@@ -24,6 +24,8 @@ const STEP_ASIDE: Duration = Duration::from_micros(30);
 const LONG_ENOUGH_TO_JOIN: Nanos = Nanos(10_000);
 /// Longest a batch waits for helpers to wake up.
 const LEAD_IN_MAX: Nanos = Nanos(2_000_000);
+/// Launches this long span time slices: beside a busy process none runs undisturbed, however often it is measured.
+const SPANS_SLICES: Nanos = Nanos::from_millis(3);
 
 /// What the measuring thread owns. After a time-out it stays with that thread and a new one is made.
 struct Bed {
@@ -219,17 +221,47 @@ fn batch(
     let energy = || energy_root.as_deref().and_then(probe::energy_uj);
     let watch = probe::Watch::start_for(watched.0, watched.1);
     let energy_before = energy();
+    let kept = Kept::watch(watched, iterations, pool);
     let elapsed = launch(kernel, point, exam, pool, iterations)?;
+    let kept = kept.and_then(|kept| kept.share());
     let energy_uj = energy_before.zip(energy()).and_then(|(before, after)| after.checked_sub(before));
     let energy_uj = energy_uj.filter(|_| elapsed >= ENERGY_BATCH);
     let interference = watch.seen();
+    let elapsed = interference.and(kept).map_or(elapsed, |kept| elapsed.saturating_sub(kept));
     exam.check_again(None)?;
     Ok(Sample { elapsed, iterations, interference, energy_uj, compiled_in: None })
 }
 
+/// How long others kept a batch's threads from running. Judged by the clock on the wall alone, beside one busy process a kernel on one
+/// thread beats the same on two, which never both run all the time.
+struct Kept(Vec<(ThreadClock, Nanos)>);
+
+impl Kept {
+    /// Watches from now on a batch of long launches, expected to take that long on that many threads.
+    fn watch((expected, threads): (Nanos, u32), iterations: u32, pool: &Pool) -> Option<Kept> {
+        if expected.0 / u64::from(iterations) < SPANS_SLICES.0 {
+            return None;
+        }
+        let helpers = pool.helpers().take(threads.saturating_sub(1) as usize);
+        let clocks = std::iter::once(ThreadId::own()).chain(helpers).map(|thread| {
+            let clock = thread.clock()?;
+            let kept = clock.read()?.1;
+            Some((clock, kept))
+        });
+        Some(Kept(clocks.collect::<Option<_>>()?))
+    }
+
+    /// Each thread's share of it: what was lost if threads take the next part as they get free, and less than what was if each has its
+    /// own, so that nobody is flattered.
+    fn share(&self) -> Option<Nanos> {
+        let kept = self.0.iter().map(|(clock, before)| Some(clock.read()?.1.saturating_sub(*before).0));
+        Some(Nanos(kept.sum::<Option<u64>>()? / self.0.len() as u64))
+    }
+}
+
 /// Wakes the helpers and waits until one takes part. Without it a product of 16 µs was timed for seconds as if there were
 /// no second thread: the helper, woken on the core this thread runs on, waits behind it. Out of its way for a moment, it
-/// runs, and the scheduler puts this thread on another core.
+/// runs, and the scheduler puts this thread on another core, unless all are in use: then the helpers are sent elsewhere.
 fn wake(pool: &Pool, threads: u32) {
     let lead_in = Stopwatch::start();
     while lead_in.elapsed() < LEAD_IN_MAX {
@@ -243,6 +275,7 @@ fn wake(pool: &Pool, threads: u32) {
         if pool.joined() > joined {
             return;
         }
+        keep_off_this_core(pool.helpers());
         std::thread::sleep(STEP_ASIDE);
     }
 }

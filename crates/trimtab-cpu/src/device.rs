@@ -68,6 +68,32 @@ impl std::fmt::Debug for CpuDevice {
     }
 }
 
+/// The kernels of a processor with threads of their own: a launch that never comes back keeps those, and nobody else's.
+pub struct Detached {
+    kernels: KernelTable<Cpu>,
+    pool: Pool,
+}
+
+impl std::fmt::Debug for Detached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Detached({} kernels, {:?})", self.kernels.infos().len(), self.pool)
+    }
+}
+
+impl Detached {
+    /// Runs a kernel, as [`CpuDevice::launch`] does.
+    pub fn launch(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+        inputs: &[Slice<'_>],
+        out: SliceMut<'_>,
+    ) -> Result<(), LaunchError> {
+        self.kernels.launch(kernel, problem, point, Args { inputs, out, pool: &self.pool })
+    }
+}
+
 impl CpuDevice {
     /// Probes the machine and freezes the table of kernels.
     pub fn new(options: CpuOptions) -> CpuDevice {
@@ -119,6 +145,11 @@ impl CpuDevice {
     /// The threads live launches share.
     pub fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// Its kernels for launches on threads that may have to be left behind.
+    pub fn detached(&self) -> Detached {
+        Detached { kernels: self.kernels.clone(), pool: Pool::new(self.pool.threads()) }
     }
 
     pub(crate) fn table(&self) -> &KernelTable<Cpu> {

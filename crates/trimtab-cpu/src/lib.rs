@@ -15,10 +15,10 @@ mod running;
 mod simd;
 
 pub use args::{Args, Cpu, Launched, Typed};
-pub use device::{CpuDevice, CpuOptions};
+pub use device::{CpuDevice, CpuOptions, Detached};
 pub use isolate::Isolation;
 pub use pool::{MAX_THREADS, Pool};
 pub use probe::Watch;
-pub use running::{Entry, Inside, Running};
+pub use running::{Entry, Inside, Ran, Running};
 pub use trimtab_core::{AnyKernel, erase};
 pub use trimtab_operands::{Data, Element, Operands, Slice, SliceMut, tolerance};

@@ -4,12 +4,14 @@
 //! Rayon was left out on purpose: a call from outside its pool hands the whole job over and sleeps, which costs two
 //! thread switches; here the caller computes from the first nanosecond.
 
+use crate::running::Caller;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{JoinHandle, Thread};
+use trimtab_tune::ThreadId;
 
 /// Most threads a pool has.
 pub const MAX_THREADS: u32 = 256;
@@ -27,6 +29,7 @@ struct Job {
     /// Valid while the caller is inside `run`, which does not return before `ACTIVE` is zero and `CLOSED` is set.
     body: Body<'static>,
     tasks: usize,
+    caller: Caller,
 }
 
 struct Shared {
@@ -40,6 +43,8 @@ struct Shared {
     /// Times a helper took part in a job.
     joined: AtomicU64,
     asleep: Vec<AtomicBool>,
+    /// The helpers' names for the system, once they run.
+    ids: Vec<OnceLock<ThreadId>>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -67,19 +72,24 @@ impl Pool {
         let wanted = threads.clamp(1, MAX_THREADS) - 1;
         let shared = Arc::new(Shared {
             state: AtomicU64::new(CLOSED),
-            job: UnsafeCell::new(Job { body: &|_| (), tasks: 0 }),
+            job: UnsafeCell::new(Job { body: &|_| (), tasks: 0, caller: Caller::NOBODY }),
             next: AtomicUsize::new(0),
             wanted: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             joined: AtomicU64::new(0),
             asleep: (0..wanted).map(|_| AtomicBool::new(false)).collect(),
+            ids: (0..wanted).map(|_| OnceLock::new()).collect(),
             panic: Mutex::new(None),
         });
         let mut handles = Vec::new();
         for index in 0..wanted {
             let shared = Arc::clone(&shared);
             let builder = std::thread::Builder::new().name(format!("trimtab-{index}"));
-            match builder.spawn(move || shared.help(index)) {
+            match builder.spawn(move || {
+                // Set once, by nobody else.
+                let _ = shared.ids[index as usize].set(ThreadId::own());
+                shared.help(index);
+            }) {
                 Ok(handle) => handles.push(handle),
                 Err(_) => break,
             }
@@ -96,6 +106,11 @@ impl Pool {
     /// Times a helper took part so far: whether it did in the last job tells if it is awake.
     pub(crate) fn joined(&self) -> u64 {
         self.shared.joined.load(Ordering::Relaxed)
+    }
+
+    /// The helpers that run by now.
+    pub(crate) fn helpers(&self) -> impl Iterator<Item = ThreadId> {
+        self.shared.ids.iter().filter_map(|id| id.get().copied())
     }
 
     /// Calls `body` once for each of `0..tasks` on at most `threads` threads and returns when all are done. Threads take
@@ -116,7 +131,7 @@ impl Pool {
         // no helper is active before it returns or unwinds; helpers touch the body only while active.
         let body_static = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
         // SAFETY: `busy` is ours, the previous job is closed and nobody is active, so nobody reads `job` now.
-        unsafe { *shared.job.get() = Job { body: body_static, tasks } };
+        unsafe { *shared.job.get() = Job { body: body_static, tasks, caller: Caller::here() } };
         shared.next.store(0, Ordering::Relaxed);
         shared.wanted.store(helpers as u32, Ordering::Relaxed);
         let generation = (shared.state.load(Ordering::Relaxed) >> 32).wrapping_add(1);
@@ -179,7 +194,9 @@ impl Shared {
                 self.joined.fetch_add(1, Ordering::Relaxed);
                 // SAFETY: we are active in an open job, so the caller neither rewrites it nor leaves `run`.
                 let job = unsafe { &*self.job.get() };
+                job.caller.help();
                 let outcome = catch_unwind(AssertUnwindSafe(|| self.take_tasks(job.body, job.tasks)));
+                Caller::NOBODY.help();
                 if let (Err(panic), Ok(mut slot)) = (outcome, self.panic.lock()) {
                     slot.get_or_insert(panic);
                 }

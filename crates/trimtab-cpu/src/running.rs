@@ -1,28 +1,47 @@
 //! Which kernel each thread runs, in the memory of a file: it outlives a process that a kernel ends.
 //!
 //! Entering and leaving a kernel is a store each, so it can be done around every call. A signal that ends the process is noted in the
-//! same file by who receives it, and handed on: an interruption, or `kill -9`, leaves no such note. Unix only.
+//! same file by who receives it, and handed on ([`signals`]): an interruption, or `kill -9`, leaves no such note. Only the thread that
+//! received it, or the one it helped, is sure to have died of what it ran; what other threads ran is suspect. Unix only.
 
+#[cfg(unix)]
+mod signals;
+#[cfg(not(unix))]
+#[path = "running/no_signals.rs"]
+mod signals;
+
+use signals::Map;
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Threads that are told apart; more share places.
-const THREADS: usize = 64;
+/// Threads that are told apart at a time; what more of them run is not noted.
+const THREADS: usize = 256;
 /// Different texts one process can write, and the longest.
-const TEXTS: usize = 127;
+const TEXTS: usize = 4096;
 const TEXT_BYTES: usize = 512;
-/// The file: a signal for the process; for each thread what it runs; for each the signal it received; then the texts.
-const NUMBERS: usize = 1 + 2 * THREADS;
-const TEXTS_AT: usize = NUMBERS * size_of::<u32>();
-const BYTES: usize = TEXTS_AT + TEXTS * TEXT_BYTES;
+/// Numbers in a line of the processor's caches: each thread writes to a line of its own.
+const LINE: usize = 8;
+/// The file: a line for the process, one for each thread, then the texts.
+const NUMBERS: usize = (1 + THREADS) * LINE;
+const NUMBER_BYTES: usize = NUMBERS * size_of::<u64>();
+/// In the process's line: the signal that a thread received which ran nothing that is noted, and what kind of file it is.
+const PROCESS: usize = 0;
+const KIND: usize = 1;
+const KIND_IS: u64 = 0x7472_696d_7461_6202;
+/// How a text begins that lists the numbers of others.
+const TOGETHER: char = '#';
+/// In a thread's number: the entry in the lower half, the signal in the upper.
+const SIGNAL: u32 = 32;
 
 /// A file that tells what runs.
 #[derive(Debug)]
 pub struct Running {
     map: Map,
     /// Locked while this process lives.
-    _file: File,
+    file: File,
 }
 
 /// A number for a text in the file.
@@ -39,44 +58,77 @@ impl Entry {
     pub fn of(number: u32) -> Option<Entry> {
         (1..=TEXTS as u32).contains(&number).then_some(Entry(number))
     }
+
+    /// A text that stands for those of several entries: what a device was given together. One of them is to blame.
+    pub fn together(entries: &[Entry]) -> String {
+        let numbers: Vec<String> = entries.iter().map(|entry| entry.0.to_string()).collect();
+        format!("{TOGETHER}{}", numbers.join(","))
+    }
 }
 
 /// While it lives, this thread runs what the entry says.
 pub struct Inside<'a> {
     running: &'a Running,
     at: usize,
-    before: u32,
+    before: u64,
+}
+
+impl Inside<'_> {
+    /// What it runs.
+    pub fn entry(&self) -> Option<Entry> {
+        Entry::of(self.running.map.load(self.at) as u32)
+    }
 }
 
 impl Drop for Inside<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.running.map.store(1 + self.at, self.before);
+        self.running.map.store(self.at, self.before);
     }
 }
 
+/// What ran when a signal ended a process.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ran {
+    /// The text of its entry.
+    pub text: String,
+    /// The signal's number.
+    pub signal: u32,
+    /// Whether the thread that received the signal ran it and nothing else, or helped who did. Else some other thread did.
+    pub is_certain: bool,
+}
+
 impl Running {
-    /// A new file of that name. There is one in a process at a time.
+    /// A new file of that name. From then on fatal signals are noted in it, until it is dropped.
     pub fn create(path: &Path) -> io::Result<Running> {
-        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        use std::io::Write;
+        let mut file = File::options().read(true).write(true).create_new(true).open(path)?;
         // Without locks nobody can tell whether this process lives, and nobody asks.
         file.try_lock().map_err(|error| io::Error::other(error.to_string()))?;
-        file.set_len(BYTES as u64)?;
-        Ok(Running { map: Map::new(&file)?, _file: file })
+        // Written, not only made that long: memory of a file that the disk has no room for ends the process.
+        file.write_all(&[0; NUMBER_BYTES])?;
+        let map = Map::new(&file)?;
+        map.store(KIND, KIND_IS);
+        Ok(Running { map, file })
     }
 
-    /// Writes a text that can be entered; its number is the caller's to choose. Nothing if it is too long.
+    /// Writes a text that can be entered; its number is the caller's to choose. Nothing if it is too long or cannot be written.
     pub fn write(&self, number: u32, text: &str) -> Option<Entry> {
-        let entry = Entry::of(number)?;
-        let room = TEXTS_AT + (number as usize - 1) * TEXT_BYTES;
-        (text.len() < TEXT_BYTES).then(|| self.map.write(room, text.as_bytes()))?;
+        let entry = Entry::of(number).filter(|_| text.len() < TEXT_BYTES)?;
+        let room = NUMBER_BYTES + (number as usize - 1) * TEXT_BYTES;
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(TEXT_BYTES, 0);
+        signals::write_at(&self.file, &bytes, room as u64).ok()?;
         Some(entry)
     }
 
-    /// This thread runs something now.
+    /// This thread runs something now. Nothing if it is one of too many threads.
     #[inline]
-    pub fn enter(&self, Entry(number): Entry) -> Inside<'_> {
-        let at = place();
-        Inside { running: self, at, before: self.map.swap(1 + at, number) }
+    pub fn enter(&self, Entry(number): Entry) -> Option<Inside<'_>> {
+        let at = line_of(place()?);
+        let before = self.map.load(at) & u64::from(u32::MAX);
+        self.map.store(at, u64::from(number));
+        Some(Inside { running: self, at, before })
     }
 
     /// The files in a directory whose names begin so.
@@ -93,283 +145,125 @@ impl Running {
         let _ = std::fs::remove_file(path);
     }
 
-    /// What ran when a signal ended the process that wrote a file, with the signal's number; nothing while it lives.
-    pub fn left_by_the_dead(path: &Path) -> io::Result<Option<Vec<(String, u32)>>> {
+    /// What ran when a signal ended the process that wrote a file; nothing while it lives.
+    pub fn left_by_the_dead(path: &Path) -> io::Result<Option<Vec<Ran>>> {
         let file = File::open(path)?;
         if !file.metadata()?.is_file() || file.try_lock().is_err() {
             return Ok(None);
         }
         let bytes = std::fs::read(path)?;
-        if bytes.len() != BYTES {
+        let Some((numbers, texts)) = bytes.split_at_checked(NUMBER_BYTES) else {
+            return Ok(Some(Vec::new()));
+        };
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+        let numbers: Vec<u64> = numbers.chunks_exact(size_of::<u64>()).map(number).collect();
+        if numbers[KIND] != KIND_IS {
             return Ok(Some(Vec::new()));
         }
-        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_ne_bytes);
-        let numbers: Vec<u32> = bytes[..TEXTS_AT].chunks_exact(size_of::<u32>()).map(number).collect();
-        let (process, threads) = (numbers[0], &numbers[1..]);
-        let (entered, signals) = threads.split_at(THREADS);
-        // A helper of a kernel enters nothing: then it is whoever was entered.
-        let all = if signals.iter().all(|signal| *signal == 0) { process } else { 0 };
         let text = |entry: u32| {
-            let text = bytes[TEXTS_AT..].chunks_exact(TEXT_BYTES).nth((entry as usize).checked_sub(1)?)?;
-            String::from_utf8(text.split(|byte| *byte == 0).next()?.to_vec()).ok()
+            let text = texts.chunks(TEXT_BYTES).nth((entry as usize).checked_sub(1)?)?;
+            let text = String::from_utf8(text.split(|byte| *byte == 0).next()?.to_vec()).ok()?;
+            (!text.is_empty()).then_some(text)
         };
-        let threads = entered.iter().zip(signals).map(|(entry, signal)| (*entry, (*signal).max(all)));
-        let guilty = threads.filter(|(_, signal)| *signal > 0);
-        let mut ran: Vec<(String, u32)> =
-            guilty.filter_map(|(entry, signal)| Some((text(entry)?, signal))).collect();
-        ran.retain(|(text, _)| !text.is_empty());
+        let threads = || {
+            numbers[LINE..].iter().step_by(LINE).map(|number| (*number as u32, (*number >> SIGNAL) as u32))
+        };
+        // Where a thread received it, the others are not to blame.
+        let own = threads().any(|(_, signal)| signal > 0);
+        let elsewhere = if own { 0 } else { numbers[PROCESS] as u32 };
+        let mut ran: Vec<Ran> = Vec::new();
+        for (entry, own) in threads().filter(|(_, own)| (*own).max(elsewhere) > 0) {
+            let (Some(own_text), signal) = (text(entry), own.max(elsewhere)) else { continue };
+            match own_text.strip_prefix(TOGETHER) {
+                None => ran.push(Ran { text: own_text, signal, is_certain: own > 0 }),
+                Some(list) => {
+                    let texts = list.split(',').filter_map(|number| text(number.parse().ok()?));
+                    ran.extend(texts.map(|text| Ran { text, signal, is_certain: false }));
+                }
+            }
+        }
         ran.sort();
         ran.dedup();
         Ok(Some(ran))
     }
 }
 
+/// No place yet, or none at all.
+const UNASKED: u32 = u32::MAX;
+const NONE: u32 = u32::MAX - 1;
+
 thread_local! {
-    static PLACE: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
+    /// This thread's place. Nothing is done when the thread ends, so that it can be read while a signal is received.
+    static PLACE: Cell<u32> = const { Cell::new(UNASKED) };
+    /// The place of the thread that this one helps.
+    static HELPS: Cell<u32> = const { Cell::new(NONE) };
+    static KEPT: Kept = const { Kept(Cell::new(NONE)) };
+}
+
+/// Places that threads have, a bit each.
+static TAKEN: [AtomicU64; THREADS / 64] = [const { AtomicU64::new(0) }; THREADS / 64];
+
+/// Gives a place back when its thread ends.
+struct Kept(Cell<u32>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        PLACE.set(NONE);
+        if let Some(word) = TAKEN.get(self.0.get() as usize / 64) {
+            word.fetch_and(!(1 << (self.0.get() % 64)), Ordering::AcqRel);
+        }
+    }
 }
 
 /// This thread's place.
 #[inline]
-fn place() -> usize {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    PLACE.with(|place| {
-        if place.get() == usize::MAX {
-            place.set(NEXT.fetch_add(1, Ordering::Relaxed) % THREADS);
-        }
-        place.get()
-    })
+fn place() -> Option<u32> {
+    let place = PLACE.get();
+    if place == UNASKED { find_place() } else { Some(place).filter(|place| *place != NONE) }
 }
 
-#[cfg(unix)]
-mod map {
-    use super::{BYTES, NUMBERS, PLACE, THREADS};
-    use std::fs::File;
-    use std::io;
-    use std::mem::MaybeUninit;
-    use std::os::fd::AsRawFd;
-    use std::ptr::{NonNull, null_mut};
-    use std::sync::Once;
-    use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-
-    /// Signals a process brings upon itself.
-    const FATAL: [i32; 5] = [libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
-
-    /// The memory in which signals are noted; null while there is none.
-    static NOTED: AtomicPtr<u8> = AtomicPtr::new(null_mut());
-    /// Who received each of them before.
-    static BEFORE: [AtomicPtr<libc::sigaction>; FATAL.len()] =
-        [const { AtomicPtr::new(null_mut()) }; FATAL.len()];
-
-    /// The memory of a file of [`BYTES`].
-    #[derive(Debug)]
-    pub(super) struct Map(NonNull<u8>);
-
-    // SAFETY: numbers are atomic; a text is written before its number is, by whoever holds the caller's lock.
-    unsafe impl Send for Map {}
-    // SAFETY: as above.
-    unsafe impl Sync for Map {}
-
-    impl Map {
-        pub(super) fn new(file: &File) -> io::Result<Map> {
-            let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-            // SAFETY: a new mapping of an open file of that length, at a place of the system's choice.
-            let at = unsafe { libc::mmap(null_mut(), BYTES, access, kind, file.as_raw_fd(), 0) };
-            let map = match NonNull::new(at.cast::<u8>()).filter(|_| at != libc::MAP_FAILED) {
-                Some(at) => Map(at),
-                None => return Err(io::Error::last_os_error()),
-            };
-            let only =
-                NOTED.compare_exchange(null_mut(), map.0.as_ptr(), Ordering::AcqRel, Ordering::Relaxed);
-            if only.is_err() {
-                return Err(io::Error::from(io::ErrorKind::AlreadyExists));
-            }
-            static RECEIVED: Once = Once::new();
-            RECEIVED.call_once(receive);
-            Ok(map)
-        }
-
-        #[inline]
-        pub(super) fn store(&self, at: usize, number: u32) {
-            number_at(self.0.as_ptr(), at).store(number, Ordering::Release);
-        }
-
-        #[inline]
-        pub(super) fn swap(&self, at: usize, number: u32) -> u32 {
-            let before = number_at(self.0.as_ptr(), at).load(Ordering::Relaxed);
-            self.store(at, number);
-            before
-        }
-
-        pub(super) fn write(&self, room: usize, text: &[u8]) {
-            if room + text.len() >= BYTES {
-                return;
-            }
-            // SAFETY: within the mapping by the line above, and nobody reads it in this process.
-            unsafe {
-                std::ptr::copy_nonoverlapping(text.as_ptr(), self.0.as_ptr().add(room), text.len());
-                self.0.as_ptr().add(room + text.len()).write(0);
-            }
-        }
-    }
-
-    impl Drop for Map {
-        fn drop(&mut self) {
-            let own = self.0.as_ptr();
-            let _ = NOTED.compare_exchange(own, null_mut(), Ordering::AcqRel, Ordering::Relaxed);
-            // SAFETY: made by `new`, and nobody has a reference any more.
-            unsafe { libc::munmap(own.cast(), BYTES) };
-        }
-    }
-
-    fn number_at<'a>(map: *mut u8, at: usize) -> &'a AtomicU32 {
-        // SAFETY: within a mapping that lives, which is aligned to pages; its numbers are only ever seen as atomic.
-        unsafe { AtomicU32::from_ptr(map.cast::<u32>().add(at % NUMBERS)) }
-    }
-
-    /// Asks for the signals that end a process.
-    fn receive() {
-        for (signal, before) in FATAL.iter().zip(&BEFORE) {
-            let mut former = MaybeUninit::<libc::sigaction>::zeroed();
-            // SAFETY: zeroes are a valid action; both pointers are to memory that lives. The former action is kept for good, and
-            // before anybody can need it: the signals of the threads that run meanwhile go to the former one or to `note`.
-            unsafe {
-                let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
-                action.sa_sigaction = note as *const () as usize;
-                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-                if libc::sigaction(*signal, std::ptr::null(), former.as_mut_ptr()) == 0 {
-                    before.store(Box::into_raw(Box::new(former.assume_init())), Ordering::Release);
-                    libc::sigaction(*signal, &raw const action, null_mut());
-                }
-            }
-        }
-    }
-
-    /// Notes a signal, and hands it on to who received it before. Only what may be done in a signal handler.
-    extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-        let map = NOTED.load(Ordering::Acquire);
-        if !map.is_null() {
-            let place = PLACE.try_with(std::cell::Cell::get).unwrap_or(usize::MAX);
-            let is_inside = place < THREADS && number_at(map, 1 + place).load(Ordering::Relaxed) > 0;
-            let at = if is_inside { 1 + THREADS + place } else { 0 };
-            number_at(map, at).store(signal as u32, Ordering::Release);
-        }
-        let Some(at) = FATAL.iter().position(|known| *known == signal) else { return };
-        let former = BEFORE[at].load(Ordering::Acquire);
-        // SAFETY: the action was kept before this could run. What failed fails again and goes there; what was sent is sent again.
-        unsafe {
-            if former.is_null() {
-                libc::signal(signal, libc::SIG_DFL);
-            } else {
-                libc::sigaction(signal, former, null_mut());
-            }
-            if (info.is_null() || (*info).si_code <= 0) && signal != libc::SIGABRT {
-                libc::raise(signal);
-            }
-        }
-    }
+#[cold]
+fn find_place() -> Option<u32> {
+    let free = |(word, bits): (usize, &AtomicU64)| {
+        let take = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
+        let before = bits.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take).ok()?;
+        Some(word as u32 * 64 + before.trailing_ones())
+    };
+    // A thread that is ending gets none: nobody would give it back.
+    let found = KEPT.try_with(|kept| {
+        let place = TAKEN.iter().enumerate().find_map(free);
+        kept.0.set(place.unwrap_or(NONE));
+        place
+    });
+    let place = found.ok().flatten();
+    PLACE.set(place.unwrap_or(NONE));
+    place
 }
 
-#[cfg(not(unix))]
-mod map {
-    use std::fs::File;
-    use std::io;
-
-    #[derive(Debug)]
-    pub(super) struct Map(());
-
-    impl Map {
-        pub(super) fn new(_: &File) -> io::Result<Map> {
-            Err(io::Error::from(io::ErrorKind::Unsupported))
-        }
-        pub(super) fn store(&self, _: usize, _: u32) {}
-        pub(super) fn swap(&self, _: usize, _: u32) -> u32 {
-            0
-        }
-        pub(super) fn write(&self, _: usize, _: &[u8]) {}
-    }
+fn line_of(place: u32) -> usize {
+    (1 + place as usize) * LINE
 }
 
-use map::Map;
+/// Whose work a thread does: what a helper dies of is what the caller runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller(u32);
+
+impl Caller {
+    /// Nobody.
+    pub(crate) const NOBODY: Caller = Caller(NONE);
+
+    /// This thread.
+    #[inline]
+    pub(crate) fn here() -> Caller {
+        Caller(PLACE.get())
+    }
+
+    /// From now on this thread helps that one.
+    #[inline]
+    pub(crate) fn help(self) {
+        HELPS.set(self.0);
+    }
+}
 
 #[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-    use std::sync::Mutex;
-
-    /// There is one file in a process at a time.
-    static ONE: Mutex<()> = Mutex::new(());
-
-    /// What a child process leaves that does this with two entries, "one" and "two".
-    #[expect(clippy::unwrap_used, reason = "a helper of tests")]
-    fn left_by(task: impl FnOnce(&Running, [Entry; 2])) -> Vec<(String, u32)> {
-        let _one = ONE.lock().unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("running");
-        let ended = crate::isolate::try_out(0, trimtab_core::Nanos::from_millis(5_000), || {
-            let running = Running::create(&path).unwrap();
-            let entries = [running.write(1, "one").unwrap(), running.write(2, "two").unwrap()];
-            task(&running, entries);
-            // It ends with all it has entered.
-            std::mem::forget(running);
-        });
-        drop(ended);
-        Running::left_by_the_dead(&path).unwrap().unwrap()
-    }
-
-    #[test]
-    fn what_a_signal_ended_is_told_with_the_signal() {
-        let abort = libc::SIGABRT as u32;
-        let left = left_by(|running, [one, two]| {
-            drop(running.enter(two));
-            let _inside = running.enter(one);
-            std::process::abort();
-        });
-        assert_eq!(left, [("one".to_string(), abort)]);
-        let left = left_by(|running, [one, two]| {
-            let _outer = running.enter(two);
-            let _inside = running.enter(one);
-            // SAFETY: the child is to end by exactly this.
-            unsafe { std::ptr::null_mut::<u8>().write_volatile(1) };
-        });
-        assert_eq!(left, [("one".to_string(), libc::SIGSEGV as u32)]);
-    }
-
-    #[test]
-    fn an_interruption_is_nobodys_fault_nor_is_an_end_outside() {
-        for signal in [libc::SIGKILL, libc::SIGINT] {
-            let left = left_by(|running, [one, _]| {
-                let _inside = running.enter(one);
-                // SAFETY: sends this process a signal.
-                unsafe { libc::raise(signal) };
-            });
-            assert_eq!(left, []);
-        }
-        assert_eq!(
-            left_by(|running, [one, _]| {
-                drop(running.enter(one));
-                std::process::abort();
-            }),
-            []
-        );
-    }
-
-    #[test]
-    fn a_file_belongs_to_who_lives() {
-        let _one = ONE.lock().unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("running");
-        let running = Running::create(&path).unwrap();
-        assert!(Running::create(&dir.path().join("second")).is_err(), "one in a process");
-        assert_eq!(Running::left_by_the_dead(&path).unwrap(), None, "it lives");
-        assert_eq!(running.write(0, "x"), None);
-        assert_eq!(running.write(TEXTS as u32 + 1, "x"), None);
-        assert_eq!(running.write(1, &"x".repeat(TEXT_BYTES)), None);
-        assert!(running.write(TEXTS as u32, &"x".repeat(TEXT_BYTES - 1)).is_some());
-        drop(running);
-        assert_eq!(Running::left_by_the_dead(&path).unwrap(), Some(vec![]));
-        std::fs::write(dir.path().join("other"), "garbage").unwrap();
-        assert_eq!(Running::left_by_the_dead(&dir.path().join("other")).unwrap(), Some(vec![]));
-        assert!(Running::left_by_the_dead(&dir.path().join("none")).is_err());
-    }
-}
+mod tests;

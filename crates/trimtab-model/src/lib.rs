@@ -13,4 +13,4 @@ mod roofline;
 pub use features::{FEATURES, features};
 pub use fit::{Fit, MAX_NEIGHBOURS, Observation};
 pub use profile::{Assumed, Profile, Rung};
-pub use roofline::{ANALYTIC_SPREAD_LOG2, Roofline, analytic, roofline};
+pub use roofline::{ANALYTIC_SPREAD_LOG2, Roofline, analytic, least_ns, roofline};

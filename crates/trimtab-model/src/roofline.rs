@@ -1,6 +1,6 @@
 //! The analytic estimate: a kernel's counted work against the device's measured rates. It learns nothing.
 
-use trimtab_core::{Basis, Estimate, Nanos, Rates, Work};
+use trimtab_core::{Basis, Bytes, Estimate, Nanos, Rates, Work};
 
 /// One standard deviation of the analytic estimate in doublings: right within a factor of two, two times in three.
 pub const ANALYTIC_SPREAD_LOG2: f64 = 1.0;
@@ -60,6 +60,14 @@ pub fn roofline(work: &Work, dtype_size: u64, rates: &Rates) -> Roofline {
     }
 }
 
+/// The least time one launch of that work can take, in nanoseconds: every lane in use, everything in the cache, nothing handed over.
+pub fn least_ns(work: &Work, dtype_size: u64, rates: &Rates) -> f64 {
+    let rates = Rates { cached_up_to: Bytes(u64::MAX), ..*rates };
+    let work = Work { lanes: u32::MAX, launches: 0, barriers: 0, invocations: 0, ..*work };
+    let roof = roofline(&work, dtype_size, &rates);
+    roof.flop_ns.max(roof.byte_ns)
+}
+
 /// The share of a GPU that so few invocations keep busy; one where that is not what limits a device.
 fn filled(work: &Work, rates: &Rates) -> f64 {
     match (work.invocations, rates.filled_by) {
@@ -91,7 +99,7 @@ fn nanos(amount: f64, per_s: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trimtab_core::{Bytes, Flops};
+    use trimtab_core::Flops;
 
     fn rates() -> Rates {
         Rates {

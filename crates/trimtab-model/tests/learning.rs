@@ -408,3 +408,23 @@ fn measuring_ends_when_little_is_left_to_lose() {
     let done = next(&table, &measured, Some(&learned), |_, _| true, 10);
     assert!(done.rows.is_empty() && done.expected_loss.is_some_and(|loss| loss < ENOUGH_LOSS), "{done:?}");
 }
+
+#[test]
+fn no_model_expects_to_lose_more_than_the_slowest_rival_does() {
+    let mut dice = RandomNumbers::new(3);
+    // Twenty problems, and sixty rivals of which nobody can tell who is fast.
+    let axes = Axes { names: vec!["size".to_string()], near: 1 };
+    let mut table = Table::new(axes, 60);
+    for _ in 0..20 {
+        let ns: Vec<f64> = (0..60).map(|_| 1e3 * (2.0 * dice.unit()).exp2()).collect();
+        assert!(table.push(&[10.0 * dice.unit()], &ns, 1.0));
+    }
+    for kind in ModelKind::ALL {
+        let learned = Learned::fit(kind, &table, SEED).unwrap();
+        for at in [0.0, 5.0, 1e3] {
+            let choice = learned.choose(&[at], |_| true, &mut learned.buffers()).unwrap();
+            let (loss, most) = (choice.expected_loss(), 3.0);
+            assert!((0.0..=most).contains(&loss), "{}: {loss} at {at}", kind.name());
+        }
+    }
+}

@@ -78,6 +78,11 @@ impl DeviceTimes {
         DeviceTimes { fingerprint, made_with, origin, older, steps, before }
     }
 
+    /// Whether a ladder was measured here for a class.
+    pub fn is_measured(&self, class: Class) -> bool {
+        self.steps.contains_key(&class) && self.origin_of(class) == Origin::Measured
+    }
+
     /// Where the times of a class come from.
     pub fn origin_of(&self, class: Class) -> Origin {
         self.older.get(&class).copied().unwrap_or(self.origin)
@@ -240,25 +245,27 @@ impl Calibration {
 
 /// How a ladder is measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Ladder {
+pub struct Ladder<'a> {
     /// Fewer and smaller sizes.
     pub quick: bool,
     /// Times each size is measured on each device, in turns; at least three.
     pub rounds: u32,
+    /// The classes that are measured.
+    pub classes: &'a [Class],
 }
 
-/// Measures every class on every device by `time`, which says what one whole call takes. Devices take turns at every size, and one
+/// Measures classes on every device by `time`, which says what one whole call takes. Devices take turns at every size, and one
 /// that took long is not asked for larger ones; what `time` refuses is left out. `told` hears of every size.
 pub fn measure(
     devices: &[std::sync::Arc<dyn Device>],
-    ladder: Ladder,
+    ladder: Ladder<'_>,
     time: &mut dyn FnMut(usize, &Problem) -> Option<Nanos>,
     told: &mut dyn FnMut(Class, &Problem),
 ) -> Vec<DeviceTimes> {
     let mut all: Vec<DeviceTimes> =
         devices.iter().map(|device| DeviceTimes::new(device.as_ref(), Origin::Measured)).collect();
     let long = if ladder.quick { LONG_QUICK } else { LONG };
-    for class in Class::ALL {
+    for &class in ladder.classes {
         let mut out = vec![false; devices.len()];
         for problem in class.ladder(ladder.quick) {
             if out.iter().all(|out| *out) {

@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
 use trimtab_core::{
     Basis, Bench, Bytes, Condition, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point,
-    Problem, Terms, VariantClass,
+    Problem, Terms, VariantClass, WrongWeights,
 };
 use trimtab_tune::{Budget, Progress, Rules};
 use trimtab_wisdom::{FactKey, Outcome, Verdict, Wisdom};
@@ -55,6 +55,9 @@ pub enum PlanError {
     /// More devices than a planner takes beside its own.
     #[error("more than {limit} devices have joined; let those leave that are not used any more")]
     TooManyDevices { limit: usize },
+    /// Weights that do not say what is best.
+    #[error(transparent)]
+    Weights(#[from] WrongWeights),
     /// The planner has no devices, or the one asked for left.
     #[error("there is no device to plan for; do not exclude every device")]
     NoDevice,
@@ -77,6 +80,8 @@ pub(crate) struct Ask<'a> {
     pub in_force: Option<Plan>,
     /// In the background, where what an earlier decision left open is settled: how many decisions are being made that go first.
     pub behind: Option<Arc<AtomicU32>>,
+    /// Whether the background makes good what a call does not wait for.
+    pub defers: bool,
     /// Whether nothing may run: the record says what a call would begin with.
     pub dry: bool,
     pub rules: Rules,
@@ -208,10 +213,14 @@ impl Decider {
         // The reference ends every search for somebody who answers.
         let outcome = match rival.class {
             VariantClass::Reference => check(),
-            _ => self.experience.hanging.run(rival.device, rival.kernel, check),
+            class => {
+                let of = (rival.device, rival.kernel);
+                self.experience.hanging.run(of, class == VariantClass::Custom, check)
+            }
         };
         match &outcome {
             Ok(()) => {
+                self.built(rival.device, rival.kernel, &rival.point);
                 if let Ok(mut verified) = self.verified.lock() {
                     verified.insert(key);
                 }
@@ -221,23 +230,24 @@ impl Decider {
         outcome
     }
 
-    /// The same for what is put in force while calls are made: a small problem is checked as it is.
-    pub(crate) fn verify_whole(&self, problem: &Problem, rival: &Rival) -> Result<(), Failure> {
+    /// The same for what is put in force while calls are made: a small problem is checked as it is. What that took, if it was.
+    pub(crate) fn verify_whole(&self, problem: &Problem, rival: &Rival) -> Result<Option<Nanos>, Failure> {
         self.verify(problem, rival)?;
         if problem.operand_bytes() >= WHOLE || matches!(problem, Problem::Custom(_)) {
-            return Ok(());
+            return Ok(None);
         }
         match self.run_once(problem, rival) {
+            Ok(took) => Ok(Some(took)),
             Err(failure) if failure.kind != FailureKind::Untried => {
                 self.record_failure(problem, rival, &failure);
                 Err(failure)
             }
-            _ => Ok(()),
+            Err(_) => Ok(None),
         }
     }
 
-    /// Runs a rival once at its real size, on operands of its own whose result is known.
-    pub(crate) fn run_once(&self, problem: &Problem, rival: &Rival) -> Result<(), Failure> {
+    /// Runs a rival once at its real size, on operands of its own whose result is known. What that took.
+    pub(crate) fn run_once(&self, problem: &Problem, rival: &Rival) -> Result<Nanos, Failure> {
         let untried = |why: String| Failure::new(FailureKind::Untried, why);
         let device = self.devices.get(rival.device).ok_or_else(|| untried(String::new()))?;
         let bench = device.bench(problem, LONGEST_CHECK).map_err(|decline| untried(decline.to_string()))?;
@@ -246,7 +256,9 @@ impl Decider {
         // Whoever waits for the end of the process waits for this too.
         let expected = rival.estimate().map_or(0, |estimate| estimate.time.0);
         let timeout = expected.saturating_mul(SLOWER_THAN_EXPECTED).clamp(SHORTEST_CHECK.0, LONGEST_CHECK.0);
-        bench.run(rival.kernel, &rival.point, 1, Nanos(timeout)).map(|_| ())
+        let sample = bench.run(rival.kernel, &rival.point, 1, Nanos(timeout))?;
+        self.built(rival.device, rival.kernel, &rival.point);
+        Ok(sample.elapsed)
     }
 
     /// Remembers a failure. A time-out bars in this process; in others only once two have seen it, because a machine that stood
@@ -382,10 +394,15 @@ impl<'a> Deciding<'a> {
         let optimism: Vec<(u16, f64)> = self.order.iter().map(optimism).collect();
         let mut failed: Vec<(u16, KernelId)> = Vec::new();
         loop {
+            self.compare_evenly(|_| true);
             let rivals = &self.record.rivals;
             // Nobody has an estimate: the first nobody knows anything against, if its check passes.
-            let Some(best) = best(rivals, &optimism) else { return self.settle_default() };
+            let Some(best) = best_of(rivals, &optimism, &Rival::rank_now) else {
+                return self.settle_default();
+            };
             let choice = self.incumbent.filter(|&incumbent| self.keeps(incumbent, best)).unwrap_or(best);
+            let awaited = best_of(rivals, &optimism, &Rival::rank)
+                .filter(|&one| one != choice && rivals[one].build.0 > 0);
             // Of a user's kernel nobody knows whether its version tells that it was changed.
             let trusted = rivals[choice].is_measured() && rivals[choice].class != VariantClass::Custom;
             if trusted || self.verify(choice) {
@@ -393,6 +410,7 @@ impl<'a> Deciding<'a> {
                     reason = Reason::KeptIncumbent;
                 }
                 self.record.apply(Event::Settled { rival: choice, reason });
+                awaited.into_iter().for_each(|awaited| self.await_build(awaited));
                 return Ok(());
             }
             reason = Reason::NextBest;
@@ -461,7 +479,11 @@ impl<'a> Deciding<'a> {
 
     /// Whether the plan in force stays although another has a better score: switching must be worth it.
     fn keeps(&self, incumbent: usize, best: usize) -> bool {
-        match (self.record.rivals[incumbent].score(), self.record.rivals[best].score()) {
+        let score = |rival: usize| {
+            let rival = &self.record.rivals[rival];
+            rival.score().map(|_| rival.rank_now())
+        };
+        match (score(incumbent), score(best)) {
             (Some(old), Some(new)) => old - new <= (1.0 + self.by.switch_margin).log2(),
             _ => false,
         }
@@ -492,6 +514,7 @@ impl<'a> Deciding<'a> {
     /// Writes down what it took and what the choice is expected to lose.
     fn close(mut self) -> Decision {
         let expected_loss = self.expected_loss();
+        self.doubts();
         let (spent, evaluations) = (self.budget.spent(), self.budget.evaluated());
         self.record.apply(Event::Closed { spent_ns: spent.0, evaluations, expected_loss });
         self.record
@@ -523,7 +546,7 @@ pub(crate) fn find_plan(rivals: &[Rival], plan: &Plan) -> Option<usize> {
 /// The best score, on equal terms: what was measured on this very problem is believed before what was not, and what follows from a
 /// device's rates alone is taken to be as `optimism` of that device says. A reference that was not measured is taken where nobody
 /// else can run. Of equal ones the first in order of preference, references last.
-fn best(rivals: &[Rival], optimism: &[(u16, f64)]) -> Option<usize> {
+fn best_of(rivals: &[Rival], optimism: &[(u16, f64)], score: &dyn Fn(&Rival) -> f64) -> Option<usize> {
     let any_measured = rivals.iter().any(Rival::is_measured);
     let rank = |rival: &Rival| {
         let is_reference = rival.is_reference();
@@ -535,7 +558,7 @@ fn best(rivals: &[Rival], optimism: &[(u16, f64)]) -> Option<usize> {
             false => 0.0,
         };
         let flattered = optimism.iter().find(|(at, _)| *at == rival.device && basis == Basis::Analytic);
-        let score = rival.rank() + doubt + flattered.map_or(0.0, |(_, by)| *by);
+        let score = score(rival) + doubt + flattered.map_or(0.0, |(_, by)| *by);
         (is_reference && !rival.is_measured(), score, is_reference)
     };
     (0..rivals.len())

@@ -86,7 +86,9 @@ mod tests {
             point_name: String::new(),
             work: Work::default(),
             transfer: Nanos(0),
+            build: Nanos(0),
             energy_uj: None,
+            implausible: None,
             standing: Standing::Unconsidered,
         }
     }

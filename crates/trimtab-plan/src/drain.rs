@@ -113,6 +113,7 @@ impl Inner {
             },
             in_force: in_force.or_else(|| self.table.get_overflow(problem, terms)),
             behind: None,
+            defers: settings.settle && patience > Patience::Off,
             dry: false,
             rules: settings.rules.clone(),
             progress,

@@ -52,20 +52,20 @@ impl Watched {
 }
 
 #[derive(Default)]
-struct State {
+struct Watching {
     watch: Watch,
     plans: FxHashMap<u32, Watched>,
 }
 
 /// Watches the plans in force. Only draining comes here.
 #[derive(Default)]
-pub(crate) struct Drifts(Mutex<State>);
+pub(crate) struct Drifts(Mutex<Watching>);
 
 impl Drifts {
     /// What calls of a plan took in other processes is what it is known for, where that were enough.
     pub(crate) fn knows(&self, id: u32, live: &Stats) {
         let Ok(mut state) = self.0.lock() else { return };
-        let State { watch, plans } = &mut *state;
+        let Watching { watch, plans } = &mut *state;
         if live.n >= FIRST_CALLS as u64 && plans.len() < MAX_WATCHED && !plans.contains_key(&id) {
             // What disturbs only adds: most calls lie between the shortest and the mean.
             let usual = 0.5 * (live.min_ns + live.mean());
@@ -85,7 +85,7 @@ impl Drifts {
     /// Takes in live calls; a plan that takes another time than known, what the whole machine does divided out.
     fn ran(&self, calls: &FxHashMap<u32, Vec<u64>>) -> Option<(u32, Change)> {
         let Ok(mut state) = self.0.lock() else { return None };
-        let State { watch, plans } = &mut *state;
+        let Watching { watch, plans } = &mut *state;
         let mut noticed = None;
         // In a fixed order: what the machine does is judged by the order in which plans ran.
         let mut ids: Vec<u32> = calls.keys().copied().collect();
@@ -124,7 +124,7 @@ impl Drifts {
     /// A change was looked into: the plan's last calls are what it is known for.
     fn settle(&self, id: u32) {
         let Ok(mut state) = self.0.lock() else { return };
-        let State { watch, plans } = &mut *state;
+        let Watching { watch, plans } = &mut *state;
         if let Some(plan) = plans.get_mut(&id) {
             plan.again += 1;
             if let Some(key) = plan.key {
@@ -135,7 +135,7 @@ impl Drifts {
 
     pub(crate) fn clear(&self) {
         if let Ok(mut state) = self.0.lock() {
-            *state = State::default();
+            *state = Watching::default();
         }
     }
 }

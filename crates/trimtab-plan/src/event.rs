@@ -1,6 +1,6 @@
 //! What happens on the way to a decision and after it, as data. People read the sentences, programs the fields.
 
-use crate::plan::Reason;
+use crate::plan::{Reason, Rival};
 use crate::strategy_name::StrategyName;
 use crate::why::Why;
 use serde::Serialize;
@@ -68,6 +68,12 @@ pub enum Event {
     Settled { rival: usize, reason: Reason },
     /// Settle: one that was not measured is expected to be clearly faster than those that were.
     PreferredUnmeasured { rival: usize, kernel: String, device: String },
+    /// Recall, settle: one that is expected to be faster is not built yet, which takes longer than the call.
+    AwaitsBuild { rival: usize, kernel: String, device: String, build_ns: u64 },
+    /// Settle: energy was asked for and is not known of the choice.
+    NoEnergy,
+    /// Estimate: a time that is remembered of a rival is not believed, because its device cannot be that fast.
+    Implausible { kernel: String, ns: u64 },
     /// Settle: the decision is made.
     Closed { spent_ns: u64, evaluations: u32, expected_loss: Option<f64> },
     /// Live calls will not try others: a first launch would build them in the caller's time.
@@ -133,6 +139,11 @@ pub enum ResizeStep {
 }
 
 impl Event {
+    /// That a rival is remembered faster than it can be, if it is.
+    pub(crate) fn implausible(rival: &Rival) -> Option<Event> {
+        rival.implausible.map(|time| Event::Implausible { kernel: rival.label(), ns: time.0 })
+    }
+
     /// Whether live calls added it, after the decision was made.
     pub(crate) const fn is_live(&self) -> bool {
         matches!(
@@ -250,6 +261,18 @@ impl fmt::Display for Event {
             Event::PreferredUnmeasured { kernel, device, .. } => write!(
                 f,
                 "{kernel} was not measured on {device}, but is expected to be clearly faster; tune the problem to be sure"
+            ),
+            Event::AwaitsBuild { kernel, device, build_ns, .. } => write!(
+                f,
+                "{kernel} on {device} would be faster, but building it takes about {}: this call does not wait for that, it is built \
+                 in the background",
+                Nanos(*build_ns)
+            ),
+            Event::NoEnergy => f.write_str("energy: it could not be read, the other weights decide (time where they are zero)"),
+            Event::Implausible { kernel, ns } => write!(
+                f,
+                "implausible: {kernel} is remembered at {}, which its device cannot reach at full speed; not believed",
+                Nanos(*ns)
             ),
             Event::Closed { spent_ns, .. } => write!(f, "decided in {}", Nanos(*spent_ns)),
             Event::NotExplored => f.write_str(

@@ -1,9 +1,11 @@
 //! What is known about times: facts of this very problem, fits over other problems, the analytic prior.
 
 use crate::bans::{Bans, is_over};
+use crate::build::Builds;
 use crate::devices::{Devices, Scope};
 use crate::field;
 use crate::guard::Hanging;
+use crate::objective::{is_extraordinary, is_implausible};
 use crate::plan::{Rival, Standing};
 use crate::remembered::{Remembered, believed, is_beside, mischief};
 use crate::training::{Belief, Label, TrainingTables};
@@ -61,6 +63,8 @@ pub(crate) struct Experience {
     pub bans: Bans,
     /// What was learned of which rival is fastest.
     pub training: TrainingTables,
+    /// What is built, and how long building takes.
+    pub builds: Builds,
     /// Kernels whose threads hang now.
     pub hanging: Hanging,
     /// Kernels that did not finish in time somewhere.
@@ -74,6 +78,7 @@ impl Experience {
             known.clear();
         }
         self.training.clear();
+        self.builds.clear();
         self.bans.clear();
         if let Ok(mut liars) = self.liars.lock() {
             liars.clear();
@@ -264,8 +269,11 @@ impl Experience {
                 continue;
             }
             let kernel = KernelId(number as u32);
+            let is_suspect = fact.key.condition == Condition::Suspect;
             match &fact.outcome {
                 Outcome::Failed { kind, .. } if is_over(*kind, fact.last_seen_ms, now_ms) => (),
+                // It ran when a process died, perhaps of something else.
+                Outcome::Failed { kind: FailureKind::Crashed, .. } if is_suspect => (),
                 Outcome::Failed { kind: kind @ (FailureKind::Wrong | FailureKind::Crashed), message } => {
                     if let Ok(mut liars) = self.liars.lock() {
                         let key = (index, kernel, fact.key.point.to_string());
@@ -283,7 +291,9 @@ impl Experience {
                     }
                     let space = axes.entry(kernel).or_insert_with(|| device.space(kernel, &problem));
                     let Some(point) = space.read(&fact.key.point) else { continue };
-                    add(&mut known, device, kernel, &problem, &point, stats.min_ns);
+                    if !add(&mut known, device, kernel, &problem, &point, stats.min_ns) {
+                        continue;
+                    }
                     // Live calls time what is in force under whatever the caller does: not a comparison.
                     let belief = match fact.key.condition {
                         Condition::Live => continue,
@@ -337,6 +347,11 @@ impl Experience {
             self.load(devices, at, wisdom);
         }
         let known = Remembered::new(wisdom, device.as_ref(), &problem.to_string());
+        // What is remembered alone costs no rates, unless it is out of the ordinary.
+        let out_of_reach = |rival: &Rival, ns: f64| {
+            let asks = effort != Effort::Facts || is_extraordinary(&rival.work, ns);
+            asks && is_implausible(&rival.work, problem, ns, &device.rates())
+        };
         // Asked for once, and only if a rival needs them.
         let mut rates: Option<Rates> = None;
         for rival in rivals {
@@ -371,6 +386,13 @@ impl Experience {
                 Effort::Facts => believed(known.of(rival), None),
                 _ => known.believed(rival),
             };
+            let doubted = match &believed {
+                Some(Ok((estimate, _))) => {
+                    Some(estimate.time).filter(|time| out_of_reach(rival, time.0 as f64))
+                }
+                _ => None,
+            };
+            let believed = believed.filter(|_| doubted.is_none());
             rival.standing = match believed {
                 // What was too slow for a small budget gets another chance under a larger one.
                 Some(Err((FailureKind::TimedOut, _))) if effort == Effort::Tune => match model() {
@@ -389,6 +411,7 @@ impl Experience {
                     None => Standing::Unconsidered,
                 },
             };
+            rival.implausible = doubted;
         }
     }
 
@@ -424,6 +447,7 @@ impl Experience {
     }
 }
 
+/// Takes in a time, unless its device cannot be that fast: whether it did.
 fn add(
     known: &mut FxHashMap<KernelKey, Known>,
     device: &dyn Device,
@@ -431,16 +455,20 @@ fn add(
     problem: &Problem,
     point: &Point,
     ns: f64,
-) {
+) -> bool {
+    let (work, rates) = (device.work(kernel, problem, point), device.rates());
+    if is_implausible(&work, problem, ns, &rates) {
+        return false;
+    }
     let entry = known.entry((kernel, problem.dtype())).or_default();
-    let work = device.work(kernel, problem, point);
     if entry.observations.len() >= MAX_OBSERVATIONS {
         entry.observations.remove(0);
     }
-    let roofline = roofline(&work, problem.dtype().map_or(4, DType::size), &device.rates());
+    let roofline = roofline(&work, problem.dtype().map_or(4, DType::size), &rates);
     let sizes = features(problem, point);
     entry.observations.push(Observation { work, roofline, measured_ns: ns, sizes });
     entry.fit = None;
+    true
 }
 
 /// Whether a kernel says nothing about what it does: then no time follows from its work.

@@ -31,7 +31,9 @@ pub(crate) fn enumerate(devices: &Within, problem: &Problem, terms: &Terms) -> V
                 point_name: String::new(),
                 work: Work::default(),
                 transfer: Nanos(0),
+                build: Nanos(0),
                 energy_uj: None,
+                implausible: None,
                 standing: Standing::Declined(String::new()),
             };
             if let Some(decline) = device.declines(kernel, problem) {

@@ -34,6 +34,7 @@ impl Inner {
             true => self.table.publish(problem, terms, plan),
             false => self.table.publish_joined(problem, terms, plan),
         };
+        self.decider.built(plan.device, plan.kernel, &plan.point);
         self.keep(problem, terms, &plan, Arc::clone(decision));
         self.open(terms, decision, plan);
         if let Some(live) = live {

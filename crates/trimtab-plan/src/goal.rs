@@ -94,6 +94,7 @@ mod tests {
             goal,
             in_force: None,
             behind: None,
+            defers: false,
             dry: false,
             rules: Rules::default(),
             progress: &mut quiet,

@@ -4,49 +4,46 @@
 use crate::plan::{Plan, Rival};
 use crate::planner::Planner;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, PoisonError, RwLock};
 use trimtab_core::{
-    Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample, Space, VariantClass,
+    Basis, Bench, Device, Estimate, Failure, KernelId, Nanos, Point, Problem, Sample, Space, VariantClass,
 };
-use trimtab_tune::counting_hangs;
+use trimtab_tune::Leash;
 use trimtab_wisdom::Wisdom;
 
-type ThreadsByKernel = FxHashMap<(u16, KernelId), Arc<AtomicU32>>;
-
-/// How many threads hang in kernels that timed out: while one does, its kernel is not started again.
+/// What holds back kernels that hang, each by itself.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hanging(Arc<Mutex<ThreadsByKernel>>);
+pub(crate) struct Hanging(Arc<RwLock<FxHashMap<(u16, KernelId), Leash>>>);
 
 impl Hanging {
-    /// Why a kernel is not started now.
-    pub(crate) fn why(&self, device: u16, kernel: KernelId) -> Option<String> {
-        let threads = self.0.lock().ok()?.get(&(device, kernel))?.load(Ordering::Relaxed);
-        (threads > 0).then(|| "a run of it was given up and still hangs in this process".to_string())
+    /// What holds back a kernel. There are as many as kernels that were started by somebody who may leave them behind.
+    pub(crate) fn leash(&self, device: u16, kernel: KernelId) -> Leash {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&(device, kernel)).cloned();
+        known.unwrap_or_else(|| {
+            let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            all.entry((device, kernel)).or_default().clone()
+        })
     }
 
-    /// Runs a kernel, unless it hangs.
+    /// Checks or measures a kernel, unless it hangs. A user's waits for its turn: a caller may be in it, and may never come back.
     pub(crate) fn run<R>(
         &self,
-        device: u16,
-        kernel: KernelId,
+        (device, kernel): (u16, KernelId),
+        is_users: bool,
         run: impl FnOnce() -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        if let Some(why) = self.why(device, kernel) {
-            return Err(Failure::new(FailureKind::Untried, why));
-        }
-        let threads = Arc::<AtomicU32>::default();
-        let outcome = counting_hangs(&threads, run);
-        let late = matches!(&outcome, Err(failure) if failure.kind == FailureKind::TimedOut);
-        if let (true, Ok(mut all)) = (late, self.0.lock()) {
-            all.insert((device, kernel), threads);
-        }
-        outcome
+        let leash = self.leash(device, kernel);
+        if is_users { leash.run_alone(run) } else { leash.run(run) }
+    }
+
+    /// Why a kernel is not started now.
+    pub(crate) fn why(&self, device: u16, kernel: KernelId) -> Option<String> {
+        self.0.read().ok()?.get(&(device, kernel))?.why()
     }
 
     /// Forgets a device that left.
     pub(crate) fn leave(&self, device: u16) {
-        if let Ok(mut all) = self.0.lock() {
+        if let Ok(mut all) = self.0.write() {
             all.retain(|key, _| key.0 != device);
         }
     }
@@ -87,11 +84,12 @@ impl<'a> Guarded<'a> {
         self.started.contains(&(rival.kernel, rival.point))
     }
 
+    fn class(&self, kernel: KernelId) -> Option<VariantClass> {
+        self.device.kernels().get(kernel.0 as usize).map(|info| info.class)
+    }
+
     fn is_foreign(&self, kernel: KernelId) -> bool {
-        if in_a_driver(self.device) {
-            return true;
-        }
-        self.device.kernels().get(kernel.0 as usize).is_some_and(|info| is_foreign(info.class))
+        in_a_driver(self.device) || self.class(kernel).is_some_and(is_foreign)
     }
 }
 
@@ -134,7 +132,7 @@ fn noted<R>(
 
 impl Planner {
     /// Runs a plan on live operands for the first time, with a note before it if its code is foreign: whoever ends the process in
-    /// a live call is found out like one that does so in a race. Later calls leave no note, which would cost them too much.
+    /// a live call is found out like one that does so in a race. Later calls are noted in a file's memory, which costs less.
     pub fn first_launch<R>(&self, problem: &Problem, plan: &Plan, run: impl FnOnce() -> R) -> R {
         let Some(device) = self.decider().devices.get(plan.device) else { return run() };
         let Some(info) = device.kernels().get(plan.kernel.0 as usize) else { return run() };
@@ -143,6 +141,21 @@ impl Planner {
         }
         let point = device.space(plan.kernel, problem).name(&plan.point);
         noted(self.wisdom(), device.as_ref(), (&info.name, &info.version.0, &point), run)
+    }
+
+    /// What holds back the kernel of a plan while a run of it hangs.
+    pub fn leash(&self, plan: &Plan) -> Leash {
+        self.decider().experience.hanging.leash(plan.device, plan.kernel)
+    }
+
+    /// What a plan was measured to take on its problem, if it was.
+    pub fn measured(&self, plan: &Plan) -> Option<Nanos> {
+        let record = self.record_of(plan)?;
+        let its = record.rivals.iter().find(|rival| plan.runs(rival))?;
+        match its.estimate()? {
+            Estimate { time, basis: Basis::Measured(_), .. } => Some(time),
+            _ => None,
+        }
     }
 
     /// What a plan runs, as wisdom names it: device, kernel, version, point.
@@ -164,7 +177,8 @@ impl Bench for Guarded<'_> {
         timeout: Nanos,
     ) -> Result<Sample, Failure> {
         let (hanging, device) = self.hanging.clone();
-        hanging.run(device, kernel, || self.run_noted(kernel, point, iterations, timeout))
+        let is_users = self.class(kernel) == Some(VariantClass::Custom);
+        hanging.run((device, kernel), is_users, || self.run_noted(kernel, point, iterations, timeout))
     }
 }
 

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bans;
+mod build;
 pub mod calibration;
 mod class;
 mod crossover;
@@ -23,6 +24,7 @@ mod guard;
 mod learned;
 mod live;
 mod measure;
+mod objective;
 mod offload;
 pub mod place;
 mod plan;
@@ -51,6 +53,7 @@ pub use event::{Event, ResizeStep, SearchEnd, Unmeasured};
 pub use field::family_of;
 pub use guard::Guarded;
 pub use learned::{ENOUGH_PROBLEMS, TrainingTable};
+pub use objective::IMPLAUSIBLE;
 pub use plan::{Plan, Reason, Rival, Standing};
 pub use planner::Planner;
 pub use record::Decision;
@@ -63,7 +66,7 @@ pub use training::wanted;
 /// Models of which rival is fastest.
 pub use trimtab_model::learn;
 pub use trimtab_model::learn::Ledger;
-pub use trimtab_model::{Assumed, Profile, Rung};
+pub use trimtab_model::{Assumed, Profile, Rung, least_ns};
 pub use trust::Trust;
 pub use why::Why;
 pub use witness::Witness;

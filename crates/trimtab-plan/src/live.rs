@@ -254,7 +254,7 @@ impl Explorer {
         // Calls that take longer than expected can be timed more often for the same share of them, and only timed ones count.
         let Plan { device, kernel, point, .. } = self.plan;
         let seen =
-            Plan { users: self.plan.users, ..Plan::new(device, kernel, point, Nanos(self.least_ns as u64)) };
+            Plan { code: self.plan.code, ..Plan::new(device, kernel, point, Nanos(self.least_ns as u64)) };
         if self.timed >= FEW_CALLS && seen.sample_interval() < self.plan.sample_interval() {
             return Next::Retime(seen);
         }
@@ -262,12 +262,17 @@ impl Explorer {
             return Next::Stay;
         }
         let pick = self.policy.pick(process);
-        if pick.explores.is_none() {
+        // Whoever never ran on this problem may be tried the sooner for having been checked on it.
+        let Some(rival) = self.policy.unknown().or(pick.explores.map(|_| pick.rival)) else {
             return Next::Stay;
+        };
+        let checked = self.ladder.get(rival).map(|rival| decider.verify_whole(&self.problem, rival));
+        match checked {
+            Some(Ok(Some(took))) => self.policy.checked(rival, took.0 as f64),
+            Some(Ok(None)) => (),
+            _ => self.bar(decider, rival),
         }
-        let checked = self.ladder.get(pick.rival).map(|rival| decider.verify_whole(&self.problem, rival));
-        if !matches!(checked, Some(Ok(()))) {
-            self.bar(decider, pick.rival);
+        if pick.explores.is_none() || !matches!(checked, Some(Ok(_))) {
             return Next::Stay;
         }
         match self.plan_of(pick.rival) {

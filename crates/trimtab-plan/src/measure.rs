@@ -106,8 +106,9 @@ impl Deciding<'_> {
         }
         // A rival whose estimate kept a limit may have broken it in the race.
         winners.retain(|&winner| self.record.rivals[winner].estimate().is_some());
+        self.compare_evenly(Rival::is_measured);
+        let (fastest, awaited) = self.best_now(winners.into_iter()).unzip();
         let rivals = &self.record.rivals;
-        let fastest = winners.into_iter().min_by(|&a, &b| rivals[a].rank().total_cmp(&rivals[b].rank()));
         // With weights on memory or energy the fastest need not be the best.
         let best = measured_best(rivals);
         let time_only = self.ask.terms.objective == Objective::default();
@@ -128,6 +129,7 @@ impl Deciding<'_> {
             self.record.apply(Event::FewRuns);
         }
         self.record.apply(Event::Settled { rival, reason });
+        awaited.flatten().into_iter().for_each(|awaited| self.await_build(awaited));
         if !self.ask.scope.is_alone() {
             for &winner in raced.iter().filter(|_| time_only) {
                 self.by.remember_on(&self.record, winner, self.ask.session);
@@ -479,6 +481,8 @@ impl Decider {
             }
             let Some(mut stats) = Stats::of(&raced.samples) else { continue };
             let Some(device) = self.devices.get(rival.device) else { continue };
+            self.built(rival.device, rival.kernel, &rival.point);
+            rival.build = Nanos(0);
             stats.energy_uj = raced.energy_uj;
             rival.energy_uj = raced.energy_uj;
             let estimate = crate::remembered::estimate_of(&stats);
@@ -491,6 +495,7 @@ impl Decider {
             let condition = if spoiled { Condition::Busy } else { known.clone() };
             self.wisdom.record(fact_key(device.as_ref(), &problem, rival, condition), Outcome::Timed(stats));
             if let Some(built) = raced.compiled_in.and_then(|time| Stats::of(&[time.0 as f64])) {
+                self.experience.builds.took(rival, built.min_ns);
                 let key = fact_key(device.as_ref(), &problem, rival, Condition::Compile);
                 self.wisdom.record(key, Outcome::Timed(built));
             }

@@ -36,11 +36,15 @@ impl Decider {
         let Some(best) = rivals.iter().filter_map(kernel).min() else { return };
         for rival in rivals {
             let Some(estimate) = rival.estimate() else { continue };
-            // What was seen of the whole is believed more than what handing over should take; kernels still differ.
-            rival.transfer = Nanos(rival.transfer.0.min(call.time.0 / 2));
-            let least = (call.time.0 - rival.transfer.0) as f64;
-            let time = (least * estimate.time.0.max(1) as f64 / best as f64).round();
-            let estimate = Estimate { time: Nanos(time as u64), ..call };
+            // What was seen of the whole is believed more than what handing over should take; kernels still differ. Where the two
+            // contradict each other, nobody knows how the whole divides: its estimate is that of the call, and no transfer is told.
+            let around = rival.transfer.0.min(call.time.0 / 2);
+            if around < rival.transfer.0 {
+                rival.transfer = Nanos(0);
+            }
+            let kernel = (call.time.0 - around) as f64 * estimate.time.0.max(1) as f64 / best as f64;
+            let time = kernel.round() as u64 + (around - rival.transfer.0);
+            let estimate = Estimate { time: Nanos(time), ..call };
             rival.standing = self.experience.standing(rival, terms, estimate);
         }
     }
@@ -109,6 +113,7 @@ impl Deciding<'_> {
                 reason
             }
         };
+        self.add_builds(device);
         let Some(reason) = reason else { return };
         let rivals = &mut self.record.rivals[range];
         let Some(name) = rivals.first().map(|rival| rival.device_id.to_string()) else { return };
@@ -163,7 +168,7 @@ impl Deciding<'_> {
             let pessimistic = |rival: &Rival| {
                 let estimate = rival.estimate()?;
                 let kernel = estimate.time.0 as f64 * (CLEARLY * estimate.spread_log2).exp2();
-                Some(kernel + rival.transfer.0 as f64)
+                Some(kernel + rival.transfer.0 as f64 + rival.build.0 as f64)
             };
             let better = (self.record.rivals.iter().enumerate())
                 .filter(|(_, rival)| rival.device != device && !rival.is_measured())

@@ -25,22 +25,35 @@ pub struct Plan {
     pub(crate) sample_mask: u32,
     /// Number of the slot, for feedback; zero if it has none.
     pub(crate) id: u32,
-    /// Whether the kernel is a user's.
-    pub(crate) users: bool,
+    /// Who wrote the kernel.
+    pub(crate) code: Code,
+}
+
+/// Who wrote what a plan runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Code {
+    #[default]
+    Ours,
+    Library,
+    Users,
 }
 
 impl Plan {
     pub(crate) fn new(device: u16, kernel: KernelId, point: Point, expected: Nanos) -> Plan {
         let interval = (100 * CLOCK_COST_NS).div_ceil(expected.0.max(1));
         let sample_mask = (interval.next_power_of_two() - 1).min(MAX_SAMPLE_MASK) as u32;
-        Plan { device, kernel, point, expected, sample_mask, id: 0, users: false }
+        Plan { device, kernel, point, expected, sample_mask, id: 0, code: Code::Ours }
     }
 
     /// The plan that runs a rival.
     pub(crate) fn of(rival: &Rival) -> Plan {
         let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
-        let users = rival.class == VariantClass::Custom;
-        Plan { users, ..Plan::new(rival.device, rival.kernel, rival.point, expected) }
+        let code = match rival.class {
+            VariantClass::Custom => Code::Users,
+            VariantClass::Library => Code::Library,
+            _ => Code::Ours,
+        };
+        Plan { code, ..Plan::new(rival.device, rival.kernel, rival.point, expected) }
     }
 
     /// Whether it runs that rival.
@@ -51,7 +64,13 @@ impl Plan {
     /// Whether it runs a kernel a user brought.
     #[inline]
     pub fn is_users(&self) -> bool {
-        self.users
+        self.code == Code::Users
+    }
+
+    /// Whether it runs a kernel of a library or of a user: code that may end the process, and is noted while it runs.
+    #[inline]
+    pub fn is_foreign(&self) -> bool {
+        self.code != Code::Ours
     }
 
     /// The number under which its live calls are reported; zero if they are not.
@@ -111,10 +130,14 @@ pub struct Rival {
     /// What one launch does.
     pub work: Work,
     /// Time around the kernel of a call whose operands lie in the caller's memory, where it was needed to decide: nothing on
-    /// the processor.
+    /// the processor, and where only the whole call is known, which then is the estimate.
     pub transfer: Nanos,
+    /// What building it is expected to take before its first launch in this process, where that counts: a call has to wait for it.
+    pub build: Nanos,
     /// Energy of one launch in microjoules, where it was measured.
     pub energy_uj: Option<f64>,
+    /// A time that is remembered of it and not believed: its device cannot be that fast.
+    pub implausible: Option<Nanos>,
     /// Where it stands.
     pub standing: Standing,
 }
@@ -187,12 +210,13 @@ impl Rival {
 
 impl Serialize for Rival {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut view = to.serialize_struct("Rival", 8)?;
+        let mut view = to.serialize_struct("Rival", 9)?;
         view.serialize_field("device", &*self.device_id)?;
         view.serialize_field("kernel", &*self.name)?;
         view.serialize_field("version", &*self.version.0)?;
         view.serialize_field("point", &self.point_name)?;
         view.serialize_field("transfer_ns", &self.transfer.0)?;
+        view.serialize_field("build_ns", &self.build.0)?;
         let estimate = self.estimate();
         view.serialize_field("estimate_ns", &estimate.map(|estimate| estimate.time.0))?;
         view.serialize_field("basis", &estimate.map(|estimate| estimate.basis.to_string()))?;

@@ -8,6 +8,7 @@ use crate::feedback::{self, Feedback};
 use crate::force::no_plan;
 use crate::goal::SearchGoal;
 use crate::live::Explores;
+use crate::objective::is_implausible;
 use crate::plan::{Plan, Rival};
 use crate::record::Decision;
 use crate::regret::{self, Accuracy, LiveCounts, LiveStats};
@@ -16,25 +17,27 @@ use crate::settings::{Settings, TuneRequest};
 use crate::settle::{Settling, is_current};
 use crate::table::{Table, TermsId};
 use crate::witness::Witness;
-use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use trimtab_core::{
-    Basis, Device, Estimate, Failure, FailureKind, LaunchError, Lookup, Nanos, Operation, Patience, Problem,
-    Terms,
+    Basis, Device, Estimate, Failure, FailureKind, KernelId, LaunchError, Lookup, Nanos, Operation, Patience,
+    Problem, Terms,
 };
 use trimtab_model::learn::Ledger;
 use trimtab_tune::{Progress, Stopwatch};
-use trimtab_wisdom::{FactKey, Filter, ImportReport, Wisdom, WisdomError};
+use trimtab_wisdom::{FactKey, Filter, ImportReport, Verdict, Wisdom, WisdomError};
 
 /// Decisions kept for `explain`; the oldest go first, and can be made again from wisdom.
 pub(crate) const MAX_DECISIONS: usize = 256;
 /// Different terms one planner knows, those about one device included; more are refused: a program asks under a few, kept in
 /// handles.
 const MAX_TERMS: usize = 2 * MAX_JOINED;
+/// The set of rivals of a verdict that is to be challenged: that of no race.
+const UNKNOWN_RIVALS: u64 = 0;
 /// How often the background thread drains feedback and writes wisdom.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
 /// Decisions by problem, and the problems in the order they came.
@@ -182,6 +185,7 @@ impl Planner {
     }
 
     fn handle(&self, terms: Terms, on: Option<u16>) -> Result<TermsId, PlanError> {
+        terms.objective.check()?;
         let too_many = PlanError::TooManyTerms { limit: MAX_TERMS };
         let Ok(mut known) = self.inner.terms.lock() else { return Err(too_many) };
         if let Some(index) = known.iter().position(|other| *other == (terms, on)) {
@@ -333,6 +337,12 @@ impl Planner {
         self.inner.kept(problem, terms)
     }
 
+    /// The record behind a plan that has a number.
+    pub(crate) fn record_of(&self, plan: &Plan) -> Option<Arc<Decision>> {
+        let (problem, terms) = self.inner.table.asked(plan.id)?;
+        self.inner.kept(&problem, terms)
+    }
+
     /// A launch of the plan failed: it is quarantined, and the next best plan is put in force and returned.
     pub fn failed(
         &self,
@@ -342,7 +352,7 @@ impl Planner {
         error: &LaunchError,
     ) -> Result<Plan, PlanError> {
         let failure = match error {
-            LaunchError::Wrong(what) => Failure::new(FailureKind::Wrong, what.clone()),
+            LaunchError::Failed(failure) => failure.clone(),
             _ => Failure::new(FailureKind::Launch, error.to_string()),
         };
         let next = self.inner.put_out(problem, terms, plan, &failure);
@@ -410,6 +420,21 @@ impl Planner {
         Ok(report)
     }
 
+    /// Whether one of these devices cannot be as fast as a time that is said of one of its kernels; such a time decides nothing.
+    pub fn is_implausible(&self, device: &str, problem: &str, kernel: &str, point: &str, ns: f64) -> bool {
+        let its = |other: &&Arc<dyn Device>| other.facts().fingerprint.0 == device;
+        let (Some(device), Ok(problem)) = (self.devices().iter().find(its), Problem::parse(problem)) else {
+            return false;
+        };
+        let number = device.kernels().iter().position(|info| info.name == kernel);
+        let work = number.and_then(|number| {
+            let id = KernelId(number as u32);
+            let point = device.space(id, &problem).read(point)?;
+            device.declines(id, &problem).is_none().then(|| device.work(id, &problem, &point))
+        });
+        work.is_some_and(|work| is_implausible(&work, &problem, ns, &device.rates()))
+    }
+
     /// Puts a calibration in force: from the next call on it is what decisions between devices rest on where nobody measured.
     pub fn calibrate(&self, calibration: Calibration) {
         if let Ok(mut kept) = self.inner.decider.calibration.write() {
@@ -430,11 +455,23 @@ impl Planner {
         decider.best_on(problem, &terms, &decider.devices.scope(on), device as u16)
     }
 
-    /// Forgets facts; what rested on them is planned anew at the next call.
+    /// Forgets facts; what rested on them is planned anew at the next call. The winner of a race that one of them was part of is
+    /// challenged: it stays remembered, and is raced again where measuring is allowed.
     pub fn forget(&self, filter: &Filter) -> usize {
+        let wisdom = &self.inner.decider.wisdom;
         // A filter that says nothing matches nothing, and is not written down either.
-        let says = *filter != Filter::default();
-        let count = if says { self.inner.decider.wisdom.forget(filter) } else { 0 };
+        if *filter == Filter::default() {
+            self.replan();
+            return 0;
+        }
+        let keys = || wisdom.all_facts().into_iter().map(|fact| fact.key).collect::<BTreeSet<FactKey>>();
+        wisdom.reload();
+        let before = keys();
+        let count = wisdom.forget(filter);
+        let lost: FxHashSet<String> = before.difference(&keys()).map(|key| key.problem.to_string()).collect();
+        for verdict in wisdom.verdicts().into_iter().filter(|verdict| lost.contains(&verdict.problem)) {
+            wisdom.decide(Verdict { candidates: UNKNOWN_RIVALS, ..verdict });
+        }
         self.replan();
         count
     }

@@ -110,6 +110,11 @@ impl Deciding<'_> {
         let Some(rival) = choice.filter(|&choice| self.has_fact(choice) && self.is_as_it_was(choice)) else {
             return false;
         };
+        if let Some(sooner) = self.sooner_than(rival) {
+            self.record.apply(Event::Settled { rival: sooner, reason: Reason::Remembered });
+            self.await_build(rival);
+            return true;
+        }
         self.record.apply(match &self.verdict {
             Some(verdict) if remembered == Some(rival) => {
                 Event::Recalled { rival, extent: verdict.extent.clone() }
@@ -136,10 +141,13 @@ impl Deciding<'_> {
             let Some((winner, verdict)) = self.recalled_on(device) else { return false };
             winners.push((winner, verdict));
         }
-        let rank = |winner: &(usize, Verdict)| self.record.rivals[winner.0].rank();
-        let best = winners.into_iter().min_by(|a, b| rank(a).total_cmp(&rank(b)));
+        let Some((best, awaited)) = self.best_now(winners.iter().map(|winner| winner.0)) else {
+            return false;
+        };
+        let best = winners.into_iter().find(|winner| winner.0 == best);
         let Some((rival, Verdict { extent, .. })) = best else { return false };
         self.record.apply(Event::Recalled { rival, extent });
+        awaited.into_iter().for_each(|awaited| self.await_build(awaited));
         true
     }
 

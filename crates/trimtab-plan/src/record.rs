@@ -109,6 +109,7 @@ impl Decision {
             | Event::Foreseen
             | Event::BudgetEnded { .. }
             | Event::FewRuns
+            | Event::AwaitsBuild { .. }
             | Event::Drifting { .. } => self.complete = false,
             Event::Raced { runs, .. } => self.runs += runs,
             Event::EvalsEnded { evals } => self.ended_by.evals = Some(*evals),
@@ -147,6 +148,8 @@ impl Decision {
             | Event::Challenged { .. }
             | Event::Dominated { .. }
             | Event::NoRoofline { .. }
+            | Event::NoEnergy
+            | Event::Implausible { .. }
             | Event::NotExplored
             | Event::Retried { .. }
             | Event::Checked { .. }

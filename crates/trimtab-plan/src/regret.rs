@@ -24,9 +24,9 @@ pub struct Regret {
     pub operation: String,
     /// The device's fingerprint.
     pub device: String,
-    /// Problems in which others were tried.
+    /// Problems in which another was tried often enough to be compared.
     pub problems: usize,
-    /// Calls that tried others.
+    /// Calls of them that tried others.
     pub calls: u64,
     /// How many times as long as the best rival tried the plan in force took: the geometric mean over problems, …
     pub geomean: f64,
@@ -41,8 +41,9 @@ pub struct Accuracy {
     pub compared: usize,
     /// The mean of the differences, as a share of what was measured.
     pub mape: f64,
-    /// The share of measured times within [`COVERED_SPREADS`] of the expected ones.
-    pub covered: f64,
+    /// The share of measured times within [`COVERED_SPREADS`] of the expected ones, of those that have a spread: a time that was
+    /// measured once has none.
+    pub covered: Option<f64>,
 }
 
 /// What trying others cost.
@@ -132,7 +133,9 @@ pub fn regrets(facts: &[Fact]) -> Vec<Regret> {
             continue;
         };
         let fair = tried.iter().filter(|(_, stats)| stats.n >= FEWEST_SAMPLES);
-        let best = fair.map(|(_, stats)| stats.mean()).fold(own, f64::min);
+        // Without anyone tried often enough there is nothing to compare with.
+        let Some(best) = fair.map(|(_, stats)| stats.mean()).reduce(f64::min) else { continue };
+        let best = best.min(own);
         if own > 0.0 && best > 0.0 {
             let operation = place.1.split(':').next().unwrap_or_default().to_string();
             let entry = ratios.entry((operation, place.0.to_string())).or_default();
@@ -156,9 +159,11 @@ pub fn explored(facts: &[Fact]) -> Option<Spent> {
     let mut spent = Spent { calls: 0, extra_ns: 0.0, live_ns: 0.0 };
     for (place, tried) in &tried {
         let own = chosen.get(place).and_then(|chosen| together(chosen)).map(|own| own.mean());
+        // What a call took longer is known only beside what is usual.
+        let Some(own) = own else { continue };
         for (_, stats) in tried {
             spent.calls += stats.n;
-            spent.extra_ns += own.map_or(0.0, |own| (stats.sum_ns - own * stats.n as f64).max(0.0));
+            spent.extra_ns += (stats.sum_ns - own * stats.n as f64).max(0.0);
         }
     }
     spent.live_ns = times(facts, Condition::Live).map(|(_, stats)| stats.sum_ns).sum();
@@ -197,7 +202,7 @@ pub fn used(facts: &[Fact]) -> Vec<Used> {
 
 /// Expected times against what they should have been.
 pub(crate) fn compare(pairs: impl Iterator<Item = (Estimate, f64)>) -> Option<Accuracy> {
-    let (mut compared, mut off, mut covered) = (0_usize, 0.0, 0_usize);
+    let (mut compared, mut off, mut spread, mut covered) = (0_usize, 0.0, 0_usize, 0_usize);
     for (expected, ns) in pairs {
         let expected_ns = expected.time.0 as f64;
         if expected_ns <= 0.0 || ns <= 0.0 || !expected.spread_log2.is_finite() {
@@ -205,10 +210,13 @@ pub(crate) fn compare(pairs: impl Iterator<Item = (Estimate, f64)>) -> Option<Ac
         }
         compared += 1;
         off += (expected_ns - ns).abs() / ns;
-        covered += usize::from((ns / expected_ns).log2().abs() <= COVERED_SPREADS * expected.spread_log2);
+        if let Some(known) = expected.known_spread() {
+            spread += 1;
+            covered += usize::from((ns / expected_ns).log2().abs() <= COVERED_SPREADS * known);
+        }
     }
-    let count = compared as f64;
-    (compared > 0).then(|| Accuracy { compared, mape: off / count, covered: covered as f64 / count })
+    let covered = (spread > 0).then(|| covered as f64 / spread as f64);
+    (compared > 0).then(|| Accuracy { compared, mape: off / compared as f64, covered })
 }
 
 /// Counts, and expected times beside live ones, of this process. Only draining and deciding come here.
@@ -299,6 +307,16 @@ mod tests {
     }
 
     #[test]
+    fn where_nobody_was_tried_often_enough_there_is_no_regret() {
+        let facts = [
+            fact("own", "matmul:f32:1x1x1", Condition::Chosen, &[120.0, 120.0]),
+            fact("other", "matmul:f32:1x1x1", Condition::Explored, &[500.0, 500.0]),
+        ];
+        assert_eq!(regrets(&facts), []);
+        assert!(explored(&facts).is_some(), "trying has its cost all the same");
+    }
+
+    #[test]
     fn accuracy_compares_what_was_measured_ahead_with_live_calls_of_the_same_kernel() {
         let facts = [
             fact("a", "p", Condition::Quiet, &[100.0, 110.0]),
@@ -311,7 +329,8 @@ mod tests {
             fact("d", "p", Condition::Live, &[500.0]),
         ];
         let told = accuracy(&facts).unwrap();
-        assert_eq!((told.compared, told.covered), (2, 0.5));
+        // That of `b` was measured once: how far it may be off nobody knows.
+        assert_eq!((told.compared, told.covered), (2, Some(1.0)));
         assert!((told.mape - (5.0 / 105.0 + 0.5) / 2.0).abs() < 1e-12);
         assert_eq!(accuracy(&facts[5..6]), None);
         let used: Vec<(String, u64)> =
@@ -332,8 +351,11 @@ mod tests {
         counts.ran(4, &Stats::of(&[80.0; 4]).unwrap());
         let stats = counts.stats();
         assert_eq!(stats.timed, 13);
-        let told: Vec<(&str, f64, f64)> =
+        let told: Vec<(&str, f64, Option<f64>)> =
             stats.accuracy.iter().map(|(basis, told)| (*basis, told.mape, told.covered)).collect();
-        assert_eq!(told, [("measured", 0.0, 1.0), ("learned", 0.25, 0.0), ("analytic", 0.5, 0.0)]);
+        assert_eq!(
+            told,
+            [("measured", 0.0, Some(1.0)), ("learned", 0.25, Some(0.0)), ("analytic", 0.5, Some(0.0))]
+        );
     }
 }

@@ -116,8 +116,8 @@ impl Live {
 
     fn plan_at(&self, rival: &Rival) -> Plan {
         let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);
-        let users = Plan::of(rival).users;
-        let plan = |expected| Plan { users, ..Plan::new(rival.device, rival.kernel, rival.point, expected) };
+        let code = Plan::of(rival).code;
+        let plan = |expected| Plan { code, ..Plan::new(rival.device, rival.kernel, rival.point, expected) };
         match self.resize.settled() {
             true => plan(self.fastest),
             false if self.quickest < WORTH_SEEING => {
@@ -317,7 +317,9 @@ mod tests {
             point_name: format!("{point:?}"),
             work: Work::default(),
             transfer: Nanos(0),
+            build: Nanos(0),
             energy_uj: None,
+            implausible: None,
             standing,
         }
     }

@@ -8,7 +8,7 @@ use crate::planner::Planner;
 use crate::record::Decision;
 use std::fmt;
 use std::str::FromStr;
-use trimtab_core::{KernelId, Problem};
+use trimtab_core::{KernelId, Problem, VariantClass};
 
 /// Names shown for one that no kernel has.
 const NEAR_NAMES: usize = 5;
@@ -172,10 +172,15 @@ impl Decider {
 
     /// Kernels of a device that take a problem.
     fn takers(&self, problem: &Problem, at: u16) -> Vec<String> {
+        self.takers_of(problem, at, &|_| true)
+    }
+
+    /// Those of them that are of some class.
+    fn takers_of(&self, problem: &Problem, at: u16, of: &dyn Fn(VariantClass) -> bool) -> Vec<String> {
         let Some(device) = self.devices.get(at) else { return Vec::new() };
         let infos = device.kernels().iter().enumerate();
         infos
-            .filter(|(_, info)| info.operation == problem.operation())
+            .filter(|(_, info)| info.operation == problem.operation() && of(info.class))
             .filter(|(number, _)| device.declines(KernelId(*number as u32), problem).is_none())
             .map(|(_, info)| info.name.to_string())
             .collect()
@@ -266,6 +271,28 @@ impl Deciding<'_> {
 }
 
 impl Planner {
+    /// The kernel that takes a problem and is forced, on whichever device: who can do without the problem, because others amount to
+    /// the same, should not then.
+    pub fn forced(&self, problem: &Problem) -> Option<String> {
+        let decider = self.decider();
+        let devices = decider.devices.scope(None).devices.into_iter().filter(|_| !decider.kernels.is_open());
+        let mut takers = devices.flat_map(|at| decider.takers(problem, at));
+        takers.find(|kernel| decider.kernels.forces(kernel))
+    }
+
+    /// Why a problem is better left to others that amount to the same: every kernel of a device that takes it, beside the reference,
+    /// is forbidden.
+    pub fn forbidden_on(&self, problem: &Problem, device: usize) -> Option<String> {
+        let decider = self.decider();
+        let said = &decider.kernels;
+        if said.is_open() {
+            return None;
+        }
+        let own = decider.takers_of(problem, device as u16, &|class| class != VariantClass::Reference);
+        let out = !own.is_empty() && own.iter().all(|kernel| said.forbids(kernel));
+        out.then(|| format!("`{said}` leaves no kernel of this device"))
+    }
+
     /// Why a problem should not run on a device, if what was said about kernels leaves nobody there and somebody elsewhere.
     pub fn sent_away(&self, problem: &Problem, device: usize) -> Option<String> {
         let decider = self.decider();

@@ -6,7 +6,7 @@
 
 use crate::decide::{Ask, fact_key};
 use crate::event::Event;
-use crate::plan::Plan;
+use crate::plan::{Plan, Rival};
 use crate::planner::Inner;
 use crate::record::Decision;
 use crate::table::TermsId;
@@ -182,7 +182,7 @@ impl Inner {
         let enough = if races { Trust::Settled } else { Trust::Checked };
         let devices = self.decider.devices.within(&decision.scope);
         // Operands of a custom problem are its owner's, times of a recording are those it has.
-        decision.trust() < enough
+        (decision.trust() < enough || decision.awaited().is_some())
             && !matches!(decision.problem, Problem::Custom(_))
             && !devices.iter().any(|(_, device)| device.facts().habits.recorded)
     }
@@ -205,6 +205,11 @@ impl Inner {
         let Ok(record) = self.record(problem, *terms) else { return Came::Left };
         if record.trust() == Trust::Provisional && !self.fits(problem) {
             return Came::Left;
+        }
+        if record.trust() > Trust::Provisional
+            && let Some(awaited) = record.awaited()
+        {
+            return if self.fits(problem) { self.build(one, &plan, awaited) } else { Came::Left };
         }
         if record.trust() == Trust::Provisional {
             return match self.check(&record, *terms, &plan) {
@@ -235,8 +240,13 @@ impl Inner {
         let rival = record.winner().filter(|rival| plan.runs(rival))?;
         let watch = Stopwatch::start();
         match self.decider.run_once(problem, rival) {
-            Ok(()) => (),
-            Err(failure) if failure.kind == FailureKind::Untried => return None,
+            Ok(_) => (),
+            Err(failure) if failure.kind == FailureKind::Untried => {
+                // Not its fault, but whoever asks is told: a device may be gone.
+                let why = format!("{} on {}: {}", rival.label(), rival.device_id, failure.message);
+                self.keep(problem, terms, plan, Arc::new(record.with(Event::Untried { why })));
+                return None;
+            }
             Err(failure) => {
                 let _guard = self.deciding.lock();
                 self.put_out(problem, terms, plan, &failure).ok();
@@ -250,6 +260,30 @@ impl Inner {
         let checked = record.with(Event::Checked { took_ns: took.0 });
         self.keep(problem, terms, plan, Arc::new(checked.clone()));
         Some(checked)
+    }
+
+    /// Whether a plan answers until a faster one is built.
+    fn awaits_build(&self, one: &Waiting) -> bool {
+        self.kept(&one.problem, one.terms).is_some_and(|record| record.awaited().is_some())
+    }
+
+    /// Builds the faster one, which is checked on the way, and decides again.
+    fn build(&self, one: &Waiting, plan: &Plan, awaited: &Rival) -> Came {
+        let Waiting { problem, terms, .. } = one;
+        match self.decider.run_once(problem, awaited) {
+            Ok(_) => (),
+            Err(failure) => {
+                if failure.kind != FailureKind::Untried {
+                    self.decider.record_failure(problem, awaited, &failure);
+                }
+                return Came::Left;
+            }
+        }
+        let mut quiet = |_: &Progress| ();
+        let ask = self.ask(problem, *terms, self.settings.patience, &mut quiet);
+        let ask = Ask { behind: Some(Arc::clone(&self.settling.first)), in_force: None, ..ask };
+        let Ok(decision) = self.decider.decide(ask) else { return Came::Left };
+        self.take_up(one, plan, decision, false)
     }
 
     fn race_again(&self, one: &Waiting, plan: &Plan) -> Came {
@@ -266,8 +300,14 @@ impl Inner {
         if self.settling.first.load(Ordering::Relaxed) > 0 {
             return Came::Again { raced: false };
         }
+        self.take_up(one, plan, decision, true)
+    }
+
+    /// Puts what was decided in force, if the plan it was made for still is.
+    fn take_up(&self, one: &Waiting, plan: &Plan, decision: Decision, raced: bool) -> Came {
+        let Waiting { problem, terms, .. } = one;
         let came = match self.is_open_to_settling(&decision) {
-            true => Came::Again { raced: true },
+            true => Came::Again { raced },
             false => Came::Settled,
         };
         let decision = Arc::new(decision);
@@ -318,11 +358,15 @@ fn step(inner: &Arc<Inner>) -> Duration {
         Some(one) => one,
         None if settling.waiting() == 0 => return Duration::MAX,
         None if settling.since(&settling.decided).duration() < QUIET => return QUIET,
-        None if inner.is_busy_around() => return WHILE_BUSY,
-        // Whoever leaves something to be done wakes this thread.
-        None => match settling.next(|_| true) {
+        // Building is not measuring: a machine that is always busy must not keep a service from what is faster.
+        None => match settling.next(|one| inner.awaits_build(one)) {
             Some(one) => one,
-            None => return Duration::MAX,
+            None if inner.is_busy_around() => return WHILE_BUSY,
+            // Whoever leaves something to be done wakes this thread.
+            None => match settling.next(|_| true) {
+                Some(one) => one,
+                None => return Duration::MAX,
+            },
         },
     };
     let watch = Stopwatch::start();

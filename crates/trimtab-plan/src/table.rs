@@ -341,7 +341,7 @@ mod tests {
             expected: Nanos(1),
             sample_mask: 0,
             id: 0,
-            users: false,
+            code: Default::default(),
         }
     }
 

@@ -71,6 +71,11 @@ impl Offload {
         own.or(self.all)
     }
 
+    /// Whether some size decides alone.
+    pub fn has_thresholds(&self) -> bool {
+        Class::ALL.iter().any(|class| self.threshold(*class).is_some())
+    }
+
     /// What it says about a problem.
     pub fn says(&self, problem: &Problem) -> Option<Said> {
         if let (Some(least), Problem::Matmul(p)) = (self.small_batch, problem) {

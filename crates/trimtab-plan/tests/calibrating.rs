@@ -19,7 +19,7 @@ fn calibrated(machine: &Machine, noise: f64, seed: u64) -> Calibration {
     let mut time = |device: usize, problem: &Problem| {
         Some(Nanos((call(machine, device, problem) * (1.0 + noise * dice.normal().abs())) as u64))
     };
-    let ladder = Ladder { quick: false, rounds: 4 };
+    let ladder = Ladder { quick: false, rounds: 4, classes: &Class::ALL };
     let times = measure(&machine.devices(), ladder, &mut time, &mut |_, _| ());
     Calibration::new(times.into_iter().map(Some).collect(), 0)
 }

@@ -273,7 +273,8 @@ fn what_live_calls_showed_survives_a_restart() {
     assert_eq!((told.calls, used), (explored, timed));
     assert!(told.extra_ns <= 0.02 * told.live_ns, "{told:?}");
     let regrets = trimtab_plan::regret::regrets(&facts);
-    assert_eq!((regrets.len(), regrets[0].problems, regrets[0].calls), (1, 1, explored));
+    // Whoever was tried less than three times before it was put in force is not compared.
+    assert!(regrets.iter().all(|regret| (regret.problems, regret.calls) == (1, explored)), "{regrets:?}");
     // The second process starts with what the first found, and does not have to find it again.
     let planner = planner_with(&device, &wisdom, hurried());
     let told = calls(&planner, &device, terms, 500);

@@ -242,3 +242,142 @@ fn the_background_makes_way_and_ends_with_its_planner() {
     assert!(start.elapsed() < Nanos::from_millis(2_000), "{:?}", start.elapsed());
     assert_eq!(Arc::strong_count(&machine), 1, "nobody holds the device any more");
 }
+
+/// A machine and a GPU whose kernel takes as long to build as said, with that in wisdom, and who won a race of both.
+mod builds {
+    use super::*;
+    use trimtab_core::{Condition, Habits};
+    use trimtab_wisdom::{FactKey, Outcome, Stats};
+
+    /// A scripted GPU for problems of everybody.
+    struct Gpu(Arc<Scripted>, Vec<KernelInfo>);
+
+    impl Device for Gpu {
+        fn facts(&self) -> &DeviceFacts {
+            self.0.facts()
+        }
+        fn rates(&self) -> Rates {
+            self.0.rates()
+        }
+        fn state(&self) -> State {
+            State::default()
+        }
+        fn kernels(&self) -> &[KernelInfo] {
+            &self.1
+        }
+        fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
+            self.0.declines(kernel, problem)
+        }
+        fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
+            self.0.space(kernel, problem)
+        }
+        fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
+            self.0.work(kernel, problem, point)
+        }
+        fn transfer_overhead(&self, problem: &Problem) -> Nanos {
+            self.0.transfer_overhead(problem)
+        }
+        fn verify(&self, kernel: KernelId, p: &Problem, point: &Point, t: Nanos) -> Result<(), Failure> {
+            self.0.verify(kernel, p, point, t)
+        }
+        fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+            self.0.bench(problem, limit)
+        }
+    }
+
+    struct Both {
+        machine: Arc<Machine>,
+        gpu: Arc<Gpu>,
+    }
+
+    /// The processor takes a millisecond, the GPU half of it.
+    fn both() -> Both {
+        let machine = Machine::new(vec![kernel("here", &[(1, 1_000_000)]), reference(9_000_000)]);
+        let scripted = Scripted::gpu("gpu0", vec![kernel("there", &[(1, 400_000)])], 100_000, false);
+        assert_eq!(scripted.facts().habits, Habits::GPU);
+        let infos = scripted.kernels().iter().cloned();
+        let infos = infos.map(|info| KernelInfo { operation: Operation::Elementwise, ..info }).collect();
+        Both { machine: Arc::new(machine), gpu: Arc::new(Gpu(scripted, infos)) }
+    }
+
+    impl Both {
+        fn planner(&self, wisdom: &Arc<Wisdom>, settings: Settings) -> Planner {
+            let devices: Vec<Arc<dyn Device>> = vec![self.machine.clone(), self.gpu.clone()];
+            Planner::new(devices, Arc::clone(wisdom), settings, Terms::default())
+        }
+
+        /// Wisdom of an earlier process, in which the GPU won and building took that long.
+        fn known(&self, build_ns: f64) -> Arc<Wisdom> {
+            let wisdom = Arc::new(Wisdom::in_memory());
+            let before = self.planner(&wisdom, Settings { settle: false, ..Settings::default() });
+            assert_eq!(name(&decided(&before)), "there");
+            let its = |fact: &&trimtab_wisdom::Fact| fact.key.condition == Condition::Compile;
+            let key = wisdom.all_facts().iter().find(its).map(|fact| fact.key.clone()).unwrap();
+            let now = Arc::new(Wisdom::in_memory());
+            for fact in wisdom.all_facts().into_iter().filter(|fact| fact.key != key) {
+                now.record(fact.key, fact.outcome);
+            }
+            wisdom.verdicts().into_iter().for_each(|verdict| now.decide(verdict));
+            now.record(FactKey { ..key }, Outcome::Timed(Stats::single(build_ns)));
+            now
+        }
+    }
+
+    #[test]
+    fn a_first_call_does_not_wait_for_a_build_that_takes_longer_than_the_call_and_the_background_builds_it() {
+        let both = both();
+        for patience in [Patience::Measure, Patience::Estimate] {
+            let wisdom = both.known(300e6);
+            let planner = both.planner(&wisdom, Settings { patience, ..Settings::default() });
+            let foreseen = planner.explain(&problem(), TermsId::default()).unwrap();
+            assert_eq!(name(&foreseen), "here", "{:?}", foreseen.events);
+            let ran = both.gpu.0.count("there");
+            let first = decided(&planner);
+            assert_eq!((name(&first), both.gpu.0.count("there")), ("here", ran), "{:?}", first.events);
+            let there = first.rivals.iter().find(|rival| &*rival.name == "there").unwrap();
+            assert_eq!(there.build, Nanos(300_000_000));
+            let notes = first.notes();
+            assert!(notes.iter().any(|note| note.contains("building it takes about 300")), "{notes:?}");
+            // A process that goes on does not stay there.
+            let after = later(&planner, |now| name(now) == "there");
+            assert_eq!(name(&after), "there", "{patience}: {:?}", after.events);
+            let (_, plan) = planner.known(&problem(), TermsId::default()).unwrap();
+            assert_eq!(plan.device, 1);
+        }
+    }
+
+    #[test]
+    fn a_machine_that_is_always_busy_is_no_reason_not_to_build() {
+        let both = both();
+        let planner = both.planner(&both.known(300e6), Settings::default());
+        both.machine.busy.store(true, Ordering::Relaxed);
+        assert_eq!(name(&decided(&planner)), "here");
+        assert_eq!(name(&later(&planner, |now| name(now) == "there")), "there");
+    }
+
+    #[test]
+    fn a_build_that_is_worth_its_time_or_that_nothing_makes_good_is_waited_for() {
+        let both = both();
+        let planner = both.planner(&both.known(300e3), Settings::default());
+        let decision = decided(&planner);
+        assert_eq!(name(&decision), "there", "{:?}", decision.events);
+        let planner = both.planner(&both.known(300e6), Settings { settle: false, ..Settings::default() });
+        assert_eq!(name(&decided(&planner)), "there");
+        let planner =
+            both.planner(&both.known(300e6), Settings { patience: Patience::Off, ..Settings::default() });
+        assert_eq!(name(&decided(&planner)), "there");
+    }
+
+    #[test]
+    fn what_is_built_in_this_process_is_not_counted_again() {
+        let both = both();
+        let wisdom = both.known(300e6);
+        let planner = both.planner(&wisdom, Settings::default());
+        decided(&planner);
+        later(&planner, |now| name(now) == "there");
+        let other: Problem = Elementwise::unary(UnaryOp::Neg, DType::F32, &[1001]).unwrap().into();
+        planner.plan(&other, TermsId::default()).unwrap();
+        let decision = planner.explain(&other, TermsId::default()).unwrap();
+        assert!(decision.rivals.iter().all(|rival| rival.build == Nanos(0)), "{:?}", decision.rivals);
+    }
+}

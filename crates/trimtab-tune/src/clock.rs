@@ -1,7 +1,5 @@
 //! The one home of the monotonic clock. Everything else asks a [`Stopwatch`].
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::sync::OnceLock;
 use std::time::Instant;
 use trimtab_core::Nanos;
@@ -27,27 +25,6 @@ impl Stopwatch {
     /// Time since the start.
     pub fn elapsed(&self) -> Nanos {
         Nanos::from(self.started.elapsed())
-    }
-}
-
-/// The processor time of a thread, for others to ask. Linux only; elsewhere there is none.
-#[derive(Debug)]
-pub(crate) struct ThreadClock(File);
-
-impl ThreadClock {
-    /// That of the calling thread.
-    pub(crate) fn of_this_thread() -> Option<ThreadClock> {
-        File::open("/proc/thread-self/schedstat").ok().map(ThreadClock)
-    }
-
-    /// How long it ran, and how long it could have run while others did. In steps of the scheduler, a few milliseconds.
-    pub(crate) fn read(&self) -> Option<(Nanos, Nanos)> {
-        let (mut file, mut text) = (&self.0, [0; 64]);
-        file.seek(SeekFrom::Start(0)).ok()?;
-        let length = file.read(&mut text).ok()?;
-        let mut numbers = std::str::from_utf8(text.get(..length)?).ok()?.split_ascii_whitespace();
-        let mut next = || Some(Nanos(numbers.next()?.parse().ok()?));
-        Some((next()?, next()?))
     }
 }
 

@@ -1,6 +1,9 @@
 //! Runs work on a thread that can be left behind: a hanging candidate costs its time-out, not the process.
 
-use crate::clock::{Stopwatch, ThreadClock};
+use crate::allowance::{Allowance, Times};
+use crate::clock::Stopwatch;
+use crate::leash::counted;
+use crate::threads::{ThreadClock, ThreadId};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,12 +13,6 @@ use trimtab_core::{Failure, FailureKind, Nanos, panic_message};
 
 /// Most threads that may hang at the same time; with more, nothing new is tried until one ends.
 pub const MAX_ABANDONED: u32 = 8;
-/// A task that does not compute, but sleeps or waits for other threads, gets this beyond its time-out: those may be kept from
-/// running. More would let a candidate that sleeps use up what is allowed for all.
-const SLEEPER_MORE: Nanos = Nanos::from_millis(100);
-/// However long others keep it from running, nobody waits longer than so many time-outs and this.
-const LONGEST_FACTOR: u64 = 20;
-const LONGEST_MIN: Nanos = Nanos::from_millis(5_000);
 /// The steps of a wait. One that takes twice as long or more was a pause of the whole process, or of its machine.
 const STEP: Nanos = Nanos::from_millis(50);
 const STEP_MIN: Nanos = Nanos::from_millis(1);
@@ -25,20 +22,6 @@ type Task = Box<dyn FnOnce() + Send>;
 thread_local! {
     /// Of a measuring thread: that it panics, for who waits for it.
     static PANICS: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
-    /// Where threads are counted that this thread's sandboxes leave behind.
-    static COUNTED: RefCell<Option<Arc<AtomicU32>>> = const { RefCell::new(None) };
-}
-
-/// Counts the threads that sandboxes of this thread leave behind while `run` runs, as long as they hang.
-pub fn counting_hangs<R>(hanging: &Arc<AtomicU32>, run: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Arc<AtomicU32>>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            COUNTED.set(self.0.take());
-        }
-    }
-    let _restore = Restore(COUNTED.replace(Some(Arc::clone(hanging))));
-    run()
 }
 
 /// Notes panics of measuring threads as they begin: what the former hook prints, with a backtrace, takes longer than many
@@ -70,7 +53,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start() -> std::io::Result<Worker> {
+    fn start(name: &str) -> std::io::Result<Worker> {
         // Room for one task and the note that the thread came back.
         let (tasks, queue) = sync_channel::<Task>(2);
         let clock = Arc::new(OnceLock::new());
@@ -78,31 +61,43 @@ impl Worker {
         let own = (Arc::clone(&clock), Arc::clone(&panics));
         watch_panics();
         let run = move || {
-            let _ = own.0.set(ThreadClock::of_this_thread());
+            let _ = own.0.set(ThreadId::own().clock());
             PANICS.set(Some(own.1));
             queue.into_iter().for_each(|task| task());
         };
-        std::thread::Builder::new().name("trimtab-bench".to_string()).spawn(run)?;
+        std::thread::Builder::new().name(name.to_string()).spawn(run)?;
         Ok(Worker { tasks, panics, clock })
     }
 
     /// How long it ran and how long others kept it from running; nothing before it started.
-    fn times(&self) -> Option<(Nanos, Nanos)> {
+    fn times(&self) -> Option<Times> {
         self.clock.get().map_or(Some((Nanos(0), Nanos(0))), |clock| clock.as_ref()?.read())
     }
 }
 
 /// A thread for risky work, replaced when it has to be left behind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sandbox {
     worker: Option<Worker>,
     abandoned: Arc<AtomicU32>,
+    name: &'static str,
+}
+
+impl Default for Sandbox {
+    fn default() -> Sandbox {
+        Sandbox::new(Arc::default())
+    }
 }
 
 impl Sandbox {
     /// A sandbox that counts the threads it leaves behind in `abandoned`, shared by all sandboxes of a device.
     pub fn new(abandoned: Arc<AtomicU32>) -> Sandbox {
-        Sandbox { worker: None, abandoned }
+        Sandbox { worker: None, abandoned, name: "trimtab-bench" }
+    }
+
+    /// The same for callers' launches, whose threads are called so.
+    pub fn for_calls(abandoned: Arc<AtomicU32>) -> Sandbox {
+        Sandbox { name: "trimtab-call", ..Sandbox::new(abandoned) }
     }
 
     /// Runs `task` and waits until it computed for `timeout`: what keeps its thread from running, or stops the process or its
@@ -114,11 +109,31 @@ impl Sandbox {
         task: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Failure> {
         let (answer, answers) = sync_channel(1);
-        let task: Task = Box::new(move || {
+        let before = self.start(Box::new(move || {
             let outcome = catch_unwind(AssertUnwindSafe(task));
             // Nobody listens after a time-out.
             let _ = answer.send(outcome.map_err(|panic| panic_message(panic.as_ref())));
-        });
+        }))?;
+        let answer = self.wait(&answers, timeout, before)?;
+        answer.map_err(|message| Failure::new(FailureKind::Launch, format!("panicked: {message}")))
+    }
+
+    /// Starts something that lives there and answers questions, one after the other, until nobody asks any more.
+    pub fn serve<Q: Send + 'static, A: Send + 'static>(
+        mut self,
+        serve: impl FnOnce(Receiver<Q>, SyncSender<A>) + Send + 'static,
+    ) -> Result<Session<Q, A>, Failure> {
+        let (questions, asked) = sync_channel(1);
+        let (answer, answers) = sync_channel(1);
+        self.start(Box::new(move || {
+            // Whoever asks learns that nobody answers any more.
+            let _ = catch_unwind(AssertUnwindSafe(|| serve(asked, answer)));
+        }))?;
+        Ok(Session { questions, answers, sandbox: self })
+    }
+
+    /// Hands a task over; what the thread's clock showed before.
+    fn start(&mut self, task: Task) -> Result<Option<Times>, Failure> {
         let worker = self.worker()?;
         let before = worker.times();
         worker.panics.store(false, Ordering::Relaxed);
@@ -126,9 +141,21 @@ impl Sandbox {
             self.worker = None;
             return Err(Failure::new(FailureKind::Launch, "the measuring thread is gone"));
         }
-        match wait(&answers, timeout, worker, before) {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(message)) => Err(Failure::new(FailureKind::Launch, format!("panicked: {message}"))),
+        Ok(before)
+    }
+
+    /// Waits for an answer until the thread had its time; then it is left behind.
+    fn wait<T>(
+        &mut self,
+        answers: &Receiver<T>,
+        timeout: Nanos,
+        before: Option<Times>,
+    ) -> Result<T, Failure> {
+        let Some(worker) = &self.worker else {
+            return Err(Failure::new(FailureKind::Untried, "a run before it was given up"));
+        };
+        match wait(answers, timeout, worker, before) {
+            Ok(answer) => Ok(answer),
             Err(RecvTimeoutError::Timeout) => {
                 self.abandon();
                 Err(Failure::new(FailureKind::TimedOut, format!("no result within {timeout}")))
@@ -142,8 +169,8 @@ impl Sandbox {
 
     /// Leaves the thread behind. It ends by itself after the task, when its queue is gone; until then it counts.
     fn abandon(&mut self) {
-        let counted = COUNTED.with_borrow(Clone::clone);
-        let counts: Vec<Arc<AtomicU32>> = counted.into_iter().chain([Arc::clone(&self.abandoned)]).collect();
+        let counts: Vec<Arc<AtomicU32>> =
+            counted().into_iter().chain([Arc::clone(&self.abandoned)]).collect();
         for count in &counts {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -165,11 +192,31 @@ impl Sandbox {
         }
         let worker = match self.worker.take() {
             Some(worker) => worker,
-            None => Worker::start().map_err(|error| {
+            None => Worker::start(self.name).map_err(|error| {
                 Failure::new(FailureKind::Untried, format!("no thread to measure on: {error}"))
             })?,
         };
         Ok(self.worker.insert(worker))
+    }
+}
+
+/// Something that answers questions on a thread that can be left behind.
+#[derive(Debug)]
+pub struct Session<Q, A> {
+    questions: SyncSender<Q>,
+    answers: Receiver<A>,
+    sandbox: Sandbox,
+}
+
+impl<Q, A> Session<Q, A> {
+    /// Asks, and waits for as long as [`Sandbox::run`] does. After a time-out nobody answers any more.
+    pub fn ask(&mut self, timeout: Nanos, question: Q) -> Result<A, Failure> {
+        let before = self.sandbox.worker.as_ref().and_then(Worker::times);
+        if self.sandbox.worker.is_some() && self.questions.send(question).is_err() {
+            self.sandbox.worker = None;
+            return Err(Failure::new(FailureKind::Launch, "its thread ended without an answer"));
+        }
+        self.sandbox.wait(&self.answers, timeout, before)
     }
 }
 
@@ -178,37 +225,28 @@ fn wait<T>(
     answers: &Receiver<T>,
     timeout: Nanos,
     worker: &Worker,
-    before: Option<(Nanos, Nanos)>,
+    before: Option<Times>,
 ) -> Result<T, RecvTimeoutError> {
-    let times = |factor, more: Nanos| Nanos(timeout.0.saturating_mul(factor).saturating_add(more.0));
-    let (mut waited, mut step) = (Nanos(0), timeout.clamp(STEP_MIN, STEP));
+    let (mut allowance, mut step) = (Allowance::new(timeout, before), timeout.clamp(STEP_MIN, STEP));
     loop {
         let watch = Stopwatch::start();
         match answers.recv_timeout(step.duration()) {
             Err(RecvTimeoutError::Timeout) => (),
             answered => return answered,
         }
-        waited = Nanos(waited.0 + watch.elapsed().0.min(2 * step.0));
-        let mut left = timeout.saturating_sub(waited);
-        if left == Nanos(0) {
-            // Where nobody can tell what the thread did, the clock on the wall counts.
-            let late = before.zip(worker.times()).is_none_or(|((ran, kept), (ran_now, kept_now))| {
-                left = timeout.saturating_sub(ran_now.saturating_sub(ran));
-                let sleeps = waited.saturating_sub(kept_now.saturating_sub(kept));
-                left == Nanos(0) || sleeps >= times(1, SLEEPER_MORE)
-            });
-            let panics = worker.panics.load(Ordering::Relaxed);
-            if late && !panics || waited >= times(LONGEST_FACTOR, LONGEST_MIN) {
-                return Err(RecvTimeoutError::Timeout);
-            }
+        let left = allowance.left(watch.elapsed(), step, || worker.times());
+        let panics = worker.panics.load(Ordering::Relaxed);
+        if left.is_none() && (!panics || allowance.is_over()) {
+            return Err(RecvTimeoutError::Timeout);
         }
-        step = left.clamp(STEP_MIN, STEP);
+        step = left.unwrap_or_default().clamp(STEP_MIN, STEP);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leash::Leash;
 
     #[test]
     fn a_result_comes_back_and_a_panic_is_a_launch_failure() {
@@ -257,23 +295,50 @@ mod tests {
         // As a thread that was stopped looks like from outside: time went by and it used none.
         let pause = || std::thread::sleep(std::time::Duration::from_millis(60));
         assert_eq!(sandbox.run(Nanos::from_millis(10), pause), Ok(()));
-        let (over, hanging) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (over, leash) = (Arc::new(AtomicU32::new(0)), Leash::default());
         let ends = Arc::clone(&over);
         let spins = move || {
             while ends.load(Ordering::Relaxed) == 0 {
                 std::hint::spin_loop();
             }
         };
-        let failure = counting_hangs(&hanging, || sandbox.run(Nanos::from_millis(10), spins)).unwrap_err();
-        assert_eq!((failure.kind, hanging.load(Ordering::Relaxed)), (FailureKind::TimedOut, 1));
+        let failure = leash.run(|| sandbox.run(Nanos::from_millis(10), spins)).unwrap_err();
+        assert_eq!((failure.kind, leash.why().is_some()), (FailureKind::TimedOut, true));
+        let again = leash.run_alone(|| Ok(()));
+        assert_eq!(again.map_err(|failure| failure.kind), Err(FailureKind::Untried), "it hangs");
+        let impatient = leash.call(Nanos(1), true, || Ok(()));
+        assert_eq!(impatient.map_err(|failure| failure.kind), Err(FailureKind::Untried), "it hangs for long");
         over.store(1, Ordering::Relaxed);
-        while hanging.load(Ordering::Relaxed) != 0 {
-            std::thread::yield_now();
-        }
+        assert_eq!(leash.call(Nanos::from_millis(10_000), true, || Ok(7)), Ok(7), "it was just slow");
         let (let_go, wait) = sync_channel::<()>(0);
         let failure = sandbox.run(Nanos::from_millis(10), move || wait.recv().is_ok()).unwrap_err();
         assert_eq!(failure.kind, FailureKind::TimedOut);
         drop(let_go);
+    }
+
+    #[test]
+    fn a_session_answers_until_it_hangs_and_nobody_after() {
+        let (let_go, wait) = sync_channel::<()>(0);
+        let count = move |asked: Receiver<u32>, answer: SyncSender<u32>| {
+            for (nth, question) in asked.into_iter().enumerate() {
+                if nth == 2 {
+                    let _ = wait.recv();
+                }
+                let _ = answer.send(question + nth as u32);
+            }
+        };
+        let abandoned = Arc::new(AtomicU32::new(0));
+        let mut session = Sandbox::new(Arc::clone(&abandoned)).serve(count).unwrap();
+        let second = Nanos::from_millis(10_000);
+        assert_eq!((session.ask(second, 10), session.ask(second, 10)), (Ok(10), Ok(11)));
+        let kind = |answer: Result<u32, Failure>| answer.unwrap_err().kind;
+        assert_eq!(kind(session.ask(Nanos::from_millis(5), 10)), FailureKind::TimedOut);
+        assert_eq!(kind(session.ask(second, 10)), FailureKind::Untried);
+        assert_eq!(abandoned.load(Ordering::Relaxed), 1);
+        drop((let_go, session));
+        while abandoned.load(Ordering::Relaxed) != 0 {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -26,10 +26,12 @@ pub fn median_absolute_deviation(samples: &[f64]) -> Option<f64> {
     median(&distances)
 }
 
-/// One standard deviation in doublings (log2), estimated robustly; samples that are not positive are left out.
+/// One standard deviation in doublings (log2), estimated robustly; samples that are not positive are left out, and of a single one
+/// there is none.
 pub fn spread_log2(samples: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = samples.iter().filter(|sample| **sample > 0.0).map(|sample| sample.log2()).collect();
-    median_absolute_deviation(&logs).map(|deviation| SIGMA_PER_MAD * deviation)
+    let deviation = median_absolute_deviation(&logs).filter(|_| logs.len() > 1);
+    deviation.map(|deviation| SIGMA_PER_MAD * deviation)
 }
 
 /// The geometric mean; absent for no values or one that is not positive.
@@ -71,5 +73,6 @@ mod tests {
         assert_eq!(minimum(&[f64::NAN, 2.0]), Some(2.0));
         assert_eq!(geomean(&[]), None);
         assert_eq!(spread_log2(&[-1.0, 0.0]), None);
+        assert_eq!(spread_log2(&[7.0]), None, "one sample says nothing about the next");
     }
 }

@@ -252,7 +252,7 @@ pub(crate) fn status_error(status: u32, problem: &Problem) -> Result<(), LaunchE
                 }
                 _ => "division by zero",
             };
-            Err(LaunchError::Data(format!("{what}; convert the operands to f64 or remove the zeros first")))
+            Err(LaunchError::Data(format!("{what}; remove the zeros, or give operands of f64 elements")))
         }
         STATUS_OVERFLOW => Err(LaunchError::Overflow { dtype: "i32" }),
         other => Err(LaunchError::Kernel(format!("the kernel reports {other}, which means nothing"))),

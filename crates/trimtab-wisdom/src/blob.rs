@@ -1,6 +1,7 @@
 //! Bytes a device wants back in the next process, such as kernels its driver has built: under a name, replaced whole. One
 //! that is damaged does not exist.
 
+use crate::warning::{Warning, WarningKind};
 use crate::wisdom::Wisdom;
 use std::io::ErrorKind;
 
@@ -10,11 +11,20 @@ const MAGIC: &[u8; 12] = b"trimtab blob";
 const MAX_BLOB: usize = 64 << 20;
 /// Bytes before the data: the first bytes and a checksum.
 const HEADER: usize = MAGIC.len() + 4;
+/// The most a store has to give back for one.
+pub(crate) const MAX_STORED: u64 = (HEADER + MAX_BLOB) as u64;
 
 impl Wisdom {
-    /// What was kept under that name, if it is whole.
+    /// What was kept under that name, if it is whole. One that somebody else can have written is not handed out: that is a warning.
     pub fn blob(&self, name: &str) -> Option<Vec<u8>> {
-        let mut bytes = self.store.as_ref()?.blob(&stored_name(name)).ok()?;
+        let store = self.store.as_ref()?;
+        let found = store.blob(&stored_name(name)).inspect_err(|error| {
+            if error.kind() != ErrorKind::NotFound {
+                let message = format!("{name} in {} is not used: {error}", store.place());
+                self.state().warnings.add(Warning::new(WarningKind::Unreadable, message));
+            }
+        });
+        let mut bytes = found.ok()?;
         let (header, data) = bytes.split_at_checked(HEADER)?;
         let sum = u32::from_le_bytes(header[MAGIC.len()..].try_into().ok()?);
         let whole = header.starts_with(MAGIC) && crc32fast::hash(data) == sum;

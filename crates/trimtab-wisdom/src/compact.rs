@@ -2,9 +2,9 @@
 //! not be read is ever deleted, and segments of living writers are not touched.
 
 use crate::line::{Line, encode};
-use crate::segment::{self, Progress, Reading, name_of};
+use crate::segment::{self, MAX_LISTED, Progress, Reading, name_of};
 use crate::store::{MAX_SEGMENT_BYTES, Old, Store};
-use crate::union::{MAX_FACTS, Union};
+use crate::union::{MAX_FACTS, MAX_LIVE_FACTS, Union};
 use crate::view::{View, new_origin};
 use crate::wall;
 use crate::warning::{Warning, WarningKind};
@@ -17,6 +17,13 @@ pub const MAX_SEGMENTS: usize = 32;
 pub(crate) const MAX_SEGMENTS_AT_OPEN: usize = 256;
 /// More bytes in them than this are, too; and a compaction leaves at most half of it.
 pub const MAX_BYTES: u64 = 128 * 1024 * 1024;
+/// The most segments that are merged at once: each is open meanwhile, and macOS lets a process have 256 files open. Twice in a row is enough
+/// for all that are listed.
+const MAX_MERGED: usize = 64;
+/// A writer's own full segments are compacted once they hold more than this many times what the last compaction left,
+const MAX_GARBAGE: u64 = 1;
+/// and more than this: a program that runs for months needs no more room than one that ran for a day.
+const MIN_GARBAGE_BYTES: u64 = MAX_SEGMENT_BYTES / 2;
 /// How long a discharged intent is kept: as long as an old copy of the line it discharges may turn up.
 const DONE_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -50,7 +57,8 @@ impl Wisdom {
 
     pub(crate) fn compact_if_needed(&self, segments_max: usize, bytes_max: u64) {
         let mut view = self.view();
-        if view.dead > segments_max.max(view.compact_above) || view.dead_bytes > bytes_max {
+        let garbage = view.let_go_bytes > MIN_GARBAGE_BYTES.max(MAX_GARBAGE * view.compact_bytes);
+        if garbage || view.dead > segments_max.max(view.compact_above) || view.dead_bytes > bytes_max {
             self.compact_with(&mut view);
         }
     }
@@ -78,80 +86,120 @@ impl Wisdom {
         view.dead = view.dead.saturating_sub(report.segments_merged) + report.segments_written;
         view.compact_above = 2 * view.dead;
         view.dead_bytes = report.bytes_after;
+        (view.let_go_bytes, view.compact_bytes) = (0, report.bytes_after);
         report
     }
 }
 
 fn compact(store: &dyn Store, view: &View, forgets: Vec<Line>, report: &mut CompactReport) -> io::Result<()> {
     let (names, _) = segment::list(store)?;
+    let is_other = |name: &String| !view.is_own(name);
+    let (others, own): (Vec<String>, Vec<String>) = names.into_iter().partition(is_other);
+    report.segments_kept = own.len();
+    let mut made = Vec::new();
+    let lots = others.len().div_ceil(MAX_MERGED);
+    for names in others.chunks(MAX_MERGED) {
+        made.extend(merge(store, names, &forgets, lots == 1, report)?);
+    }
+    // What several lots became is one lot now.
+    if lots > 1 && made.len() > 1 {
+        const { assert!(MAX_LISTED <= MAX_MERGED * MAX_MERGED) };
+        let before = (report.segments_merged, report.bytes_before);
+        report.segments_written = 0;
+        report.bytes_after = 0;
+        report.facts = 0;
+        for names in made.chunks(MAX_MERGED) {
+            merge(store, names, &forgets, made.len() <= MAX_MERGED, report)?;
+        }
+        (report.segments_merged, report.bytes_before) = before;
+    }
+    Ok(())
+}
+
+/// Merges the dead among these segments into new ones and says which. If they are all there are, no other can hold an intent that
+/// a discharge among them is about.
+fn merge(
+    store: &dyn Store,
+    names: &[String],
+    forgets: &[Line],
+    all: bool,
+    report: &mut CompactReport,
+) -> io::Result<Vec<String>> {
     let mut union = Union::default();
     let mut old = Vec::new();
     let (mut lines, mut bytes) = (0, 0);
-    for name in names {
-        let read = if view.is_own(&name) { None } else { read_dead(store, &name) };
-        let Some(read) = read else {
+    for (at, name) in names.iter().enumerate() {
+        // Work is bounded: what is beyond is for the next time.
+        if bytes > 2 * MAX_BYTES {
+            report.segments_kept += names.len() - at;
+            break;
+        }
+        let Some(read) = read_dead(store, name) else {
             report.segments_kept += 1;
             continue;
         };
         bytes += read.size;
-        lines += read.lines.len();
-        old.push(Old { name, size: read.size, set_aside: read.malformed_count > 0 });
-        for line in read.lines {
-            union.insert(line);
-        }
-        // Work is bounded: what is beyond is for the next time.
-        if bytes > 2 * MAX_BYTES {
-            break;
-        }
+        lines += read.len();
+        old.push(Old { name: name.clone(), size: read.size, set_aside: read.malformed_count > 0 });
+        read.take_in(&mut union);
+        union.bound();
     }
     for line in forgets {
-        union.insert(line);
+        union.insert(line.clone());
     }
-    union.drop_done_before(wall::now_ms().saturating_sub(DONE_KEPT_MS));
+    if all {
+        union.drop_done_before(wall::now_ms().saturating_sub(DONE_KEPT_MS));
+    }
+    union.trim_live(MAX_LIVE_FACTS);
     let mut dropped = union.trim(MAX_FACTS);
     let origin = new_origin();
-    let mut text = encoded(&union, &origin);
-    while text.iter().map(String::len).sum::<usize>() as u64 > MAX_BYTES / 2 && union.entries() > 0 {
+    let (mut new, mut written) = segments(&union, &origin)?;
+    while size(&new) > MAX_BYTES / 2 && union.entries() > 0 {
         dropped += union.trim(union.entries() / 2);
-        text = encoded(&union, &origin);
+        (new, written) = segments(&union, &origin)?;
     }
     // One that is compact already stays.
-    if old.is_empty() || (old.len() == 1 && text.len() == lines) {
+    if old.is_empty() || (old.len() == 1 && written == lines) {
         report.segments_kept += old.len();
-        return Ok(());
+        return Ok(old.into_iter().map(|old| old.name).collect());
     }
-    let new = segments(&text, &origin)?;
     let merged = store.replace(&old, &new)?;
     report.segments_kept += old.len() - merged.min(old.len());
-    if merged > 0 {
-        report.segments_merged = merged;
-        report.segments_written = new.len();
-        report.bytes_before = bytes;
-        report.bytes_after = new.iter().map(|(_, text)| text.len() as u64).sum();
-        report.facts = union.entries();
-        report.facts_dropped = dropped;
+    if merged == 0 {
+        return Ok(Vec::new());
     }
-    Ok(())
+    report.segments_merged += merged;
+    report.segments_written += new.len();
+    report.bytes_before += bytes;
+    report.bytes_after += size(&new);
+    report.facts += union.entries();
+    report.facts_dropped += dropped;
+    Ok(new.into_iter().map(|(name, _)| name).collect())
+}
+
+fn size(segments: &[(String, Vec<u8>)]) -> u64 {
+    segments.iter().map(|(_, text)| text.len() as u64).sum()
 }
 
 /// A dead segment that can be read to its end; `None` if it is none.
 fn read_dead(store: &dyn Store, name: &str) -> Option<Reading> {
     let read = segment::read_on(store, name, &mut Progress::default()).ok()?;
-    (!read.alive && read.trouble.is_none() && !read.cut).then_some(read)
+    // Lines from the future are kept where they are until their time comes.
+    (!read.alive && read.trouble.is_none() && !read.cut && read.ahead == 0).then_some(read)
 }
 
-fn encoded(union: &Union, origin: &str) -> Vec<String> {
+/// Segments by name and text.
+type Segments = Vec<(String, Vec<u8>)>;
+
+/// Everything as as few segments as it needs, each with its name, and the number of lines.
+fn segments(union: &Union, origin: &str) -> io::Result<(Segments, usize)> {
     let facts = union.unmerged().map(Line::Fact);
     let verdicts = union.unmerged_verdicts().cloned().map(Line::Verdict);
     let intents = union.intents().map(Line::Intent);
     let lines = union.forgets().map(Line::Forget).chain(intents).chain(verdicts).chain(facts);
-    lines.filter_map(|line| encode(&line, origin).ok()).collect()
-}
-
-/// The lines as as few segments as they need, each with its name.
-fn segments(lines: &[String], origin: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut segments: Vec<(String, Vec<u8>)> = Vec::new();
-    for line in lines {
+    let mut segments = Segments::new();
+    let mut count = 0;
+    for line in lines.filter_map(|line| encode(&line, origin).ok()) {
         let full = |(_, text): &(String, Vec<u8>)| (text.len() + line.len()) as u64 > MAX_SEGMENT_BYTES;
         if segments.last().is_none_or(full) {
             let number = u32::try_from(segments.len()).unwrap_or(u32::MAX);
@@ -159,7 +207,8 @@ fn segments(lines: &[String], origin: &str) -> io::Result<Vec<(String, Vec<u8>)>
         }
         if let Some((_, text)) = segments.last_mut() {
             text.extend_from_slice(line.as_bytes());
+            count += 1;
         }
     }
-    Ok(segments)
+    Ok((segments, count))
 }

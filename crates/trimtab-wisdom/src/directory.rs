@@ -1,11 +1,13 @@
 //! A directory as a store: a file a segment, locked while its writer lives. Joins names that wisdom made or that were
 //! listed here, never what a line says.
 
+use crate::blob::MAX_STORED;
+use crate::private::{self, open};
 use crate::segment::MAX_LISTED;
 use crate::store::{Old, Part, Store, Writer, aside_name};
 use crate::view::new_origin;
 use crate::wall;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +28,13 @@ impl Directory {
     /// The store in that directory.
     pub fn new(dir: impl Into<PathBuf>) -> Directory {
         Directory { dir: dir.into() }
+    }
+
+    /// Makes the directory if it is missing, for its owner alone, and takes one of ours from others unless it is shared on purpose.
+    pub(crate) fn make(&self) -> io::Result<()> {
+        private::tighten(&self.dir);
+        private::tighten(&self.dir.join(BLOBS));
+        private::make(&self.dir)
     }
 
     /// A dead segment as it was read, locked for removal; `None` if its writer lives, if it grew, or if another process is
@@ -143,15 +152,29 @@ impl Store for Directory {
     }
 
     fn blob(&self, name: &str) -> io::Result<Vec<u8>> {
-        fs::read(self.blob_path(name))
+        let file = open(&self.blob_path(name))?;
+        // It may go to a driver as it is.
+        private::trusted(&file)?;
+        let size = file.metadata()?.len();
+        if size > MAX_STORED {
+            return Err(io::Error::other(format!(
+                "it has {size} bytes, more than the {MAX_STORED} of any blob"
+            )));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        file.take(MAX_STORED).read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     fn put_blob(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.blob_path(name);
-        fs::create_dir_all(self.dir.join(BLOBS))?;
+        let dir = self.dir.join(BLOBS);
+        private::make(&dir)?;
         // A name of its own: two writers do not meet in one temporary file.
         let temporary = path.with_extension(format!("{}.tmp", new_origin()));
-        fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, &path)).inspect_err(|_| {
+        let file = private::for_new(&dir).write(true).create_new(true).open(&temporary);
+        let written = file.and_then(|mut file| file.write_all(bytes));
+        written.and_then(|()| fs::rename(&temporary, &path)).inspect_err(|_| {
             let _ = fs::remove_file(&temporary);
         })
     }
@@ -170,16 +193,17 @@ pub(crate) struct FileWriter {
 impl FileWriter {
     /// A new file with that text, locked before it gets its name: no one ever sees it unlocked or in part.
     fn create(dir: &Path, name: &str, text: &[u8]) -> io::Result<FileWriter> {
-        fs::create_dir_all(dir)?;
+        private::make(dir)?;
         let (temporary, path) = (dir.join(format!("{TEMPORARY}{name}")), dir.join(name));
         if path.try_exists()? {
             return Err(ErrorKind::AlreadyExists.into());
         }
         // The name holds our own random id: what is there is left from an attempt of ours that failed.
         let _ = fs::remove_file(&temporary);
-        let file = OpenOptions::new().create_new(true).append(true).open(&temporary)?;
-        // Without locks others go by the time of the last write instead.
-        let _ = file.try_lock();
+        let file = private::for_new(dir).create_new(true).append(true).open(&temporary)?;
+        // Waited for: who looks for leftovers may hold it for a moment, and a writer without a lock is taken for dead, with all it
+        // intends. Where there are no locks others go by the time of the last write instead.
+        let _ = file.lock();
         let mut writer = FileWriter { file, path, bytes: 0, torn: false };
         let done = writer.append(text).and_then(|()| fs::rename(&temporary, &writer.path));
         done.map(|()| writer).inspect_err(|_| {
@@ -211,14 +235,6 @@ impl Writer for FileWriter {
     fn is_in_place(&mut self) -> bool {
         self.path.exists()
     }
-}
-
-/// Opens a segment for reading; an error if it is no regular file, because reading a pipe would block for ever.
-fn open(path: &Path) -> io::Result<File> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    File::open(path)
 }
 
 /// Whether the process that writes this file still runs. A shared lock is tried, so that two who ask at the same time

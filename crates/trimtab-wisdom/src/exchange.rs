@@ -1,7 +1,7 @@
 //! Export and import: wisdom as a text to carry to another machine, with a report of what it would change.
 
-use crate::fact::{Fact, Filter, Outcome};
-use crate::line::{FORMAT_VERSION, Line, decode, decode_header, encode};
+use crate::fact::{DAY_MS, Fact, Filter, Outcome};
+use crate::line::{FORMAT_VERSION, FactLine, Line, decode, decode_header, encode};
 use crate::segment;
 use crate::union::{Change, Union, just_after};
 use crate::warning::WisdomError;
@@ -9,7 +9,7 @@ use crate::wisdom::{Queued, State, Wisdom};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest text that is imported.
-pub const MAX_IMPORT_BYTES: usize = 256 * 1024 * 1024;
+pub const MAX_IMPORT_BYTES: usize = 128 * 1024 * 1024;
 /// The most rejected lines that are told one by one; all are counted.
 pub const MAX_REJECTED: usize = 1000;
 
@@ -106,22 +106,24 @@ impl Wisdom {
         let mut report = ImportReport::default();
         let lines = parse(text, &mut report)?;
         let mut state = self.state();
-        let lines: Vec<Line> = lines.into_iter().map(|line| as_known_here(&state.union, line)).collect();
+        let now_ms = self.now_ms();
+        let known_here = |line| as_known_here(&state.union, line, now_ms);
+        let lines: Vec<Line> = lines.into_iter().map(known_here).collect();
 
-        let mut touched: BTreeMap<(String, String), Vec<Line>> = BTreeMap::new();
+        let mut touched: BTreeMap<(&str, &str), Vec<&Fact>> = BTreeMap::new();
         for line in &lines {
             if let Line::Fact(fact) = line {
-                let place = (fact.key.device.clone(), fact.key.problem.clone());
-                touched.entry(place).or_default().push(line.clone());
+                touched.entry((&fact.key.device, &fact.key.problem)).or_default().push(fact);
             }
         }
-        for ((device, problem), lines) in touched {
-            let mut part = state.union.part(&device, &problem);
-            let before = best(&part.facts(&device, &problem));
-            for line in lines {
-                report.count(part.insert(line));
+        for ((device, problem), facts) in touched {
+            let mut part = state.union.part(device, problem);
+            let before = best(&part.facts(device, problem));
+            for fact in facts {
+                report.count(part.insert_fact(FactLine::of(fact), fact.outcome.clone()));
             }
-            let after = best(&part.facts(&device, &problem));
+            let after = best(&part.facts(device, problem));
+            let (device, problem) = (device.to_string(), problem.to_string());
             let ratio =
                 before.as_ref().zip(after.as_ref()).map(|(before, after)| after.mean_ns / before.mean_ns);
             let ratio = ratio.filter(|ratio| ratio.is_finite());
@@ -137,7 +139,7 @@ impl Wisdom {
         }
         if commit {
             lines.into_iter().for_each(|line| take(&mut state, line));
-            state.trim();
+            state.trim(0);
             drop(state);
             self.write_queued();
             report.committed = true;
@@ -198,16 +200,20 @@ fn parse(text: &str, report: &mut ImportReport) -> Result<Vec<Line>, WisdomError
     }
 }
 
-/// The line with a time that no earlier forgetting covers.
-fn as_known_here(union: &Union, mut line: Line) -> Line {
+/// The line with a time that no earlier forgetting covers, and that is not to come: what is said to be from then is from now.
+fn as_known_here(union: &Union, mut line: Line, now_ms: u64) -> Line {
+    let time = |at_ms: u64, until: u64| match at_ms > now_ms.saturating_add(DAY_MS) {
+        true => now_ms.max(just_after(until)),
+        false => at_ms.max(just_after(until)),
+    };
     match &mut line {
         Line::Fact(Fact { key, last_seen_ms, .. }) => {
             let until = union.forgotten_until(&key.device, &key.kernel, Some(&key.problem));
-            *last_seen_ms = (*last_seen_ms).max(just_after(until));
+            *last_seen_ms = time(*last_seen_ms, until);
         }
         Line::Verdict(verdict) => {
             let until = union.forgotten_until(&verdict.device, &verdict.kernel, Some(&verdict.problem));
-            verdict.last_seen_ms = verdict.last_seen_ms.max(just_after(until));
+            verdict.last_seen_ms = time(verdict.last_seen_ms, until);
         }
         Line::Intent(_) | Line::Forget(_) => {}
     }

@@ -112,8 +112,8 @@ pub const HALF_LIFE_MS: u64 = 7 * DAY_MS;
 pub(crate) const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// Whether facts of that condition come from live calls: they age, and are kept in a smaller number.
-pub(crate) fn is_live(condition: &Condition) -> bool {
-    matches!(condition, Condition::Live | Condition::Explored | Condition::Chosen)
+pub(crate) fn is_live(condition: &str) -> bool {
+    matches!(condition, "live" | "explored" | "chosen")
 }
 
 /// How a key's runs ended.

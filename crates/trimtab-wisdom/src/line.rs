@@ -11,7 +11,7 @@ pub const FORMAT_VERSION: u64 = 1;
 /// The longest line that is written or read, the newline not counted.
 pub const MAX_LINE_BYTES: usize = 16 * 1024;
 /// The longest origin that is read.
-const MAX_ORIGIN_BYTES: usize = 64;
+pub(crate) const MAX_ORIGIN_BYTES: usize = 64;
 
 /// That a risky first run is about to happen, or that it came back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +39,47 @@ pub(crate) enum Line {
     Verdict(Verdict),
     Intent(Intent),
     Forget(Forget),
+}
+
+/// A fact without its outcome, as texts that lie elsewhere: in a file that was read, or in a [`Fact`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct FactLine<'a> {
+    pub device: &'a str,
+    pub kernel: &'a str,
+    pub version: &'a str,
+    pub problem: &'a str,
+    pub point: &'a str,
+    pub condition: &'a str,
+    pub origin: &'a str,
+    pub at_ms: u64,
+}
+
+impl FactLine<'_> {
+    pub fn of(fact: &Fact) -> FactLine<'_> {
+        let Fact { key, origin, last_seen_ms, .. } = fact;
+        FactLine {
+            device: &key.device,
+            kernel: &key.kernel,
+            version: &key.version,
+            problem: &key.problem,
+            point: &key.point,
+            condition: key.condition.name(),
+            origin,
+            at_ms: *last_seen_ms,
+        }
+    }
+}
+
+impl Line {
+    /// When it was written down; of a forget line, up to when it forgets.
+    pub fn at_ms(&self) -> u64 {
+        match self {
+            Line::Fact(fact) => fact.last_seen_ms,
+            Line::Verdict(verdict) => verdict.last_seen_ms,
+            Line::Intent(intent) => intent.at_ms,
+            Line::Forget(forget) => forget.before_ms,
+        }
+    }
 }
 
 /// The first line of a file. Its form is the same in every version of the format.
@@ -185,7 +226,7 @@ fn sealed<T: Serialize>(value: &T) -> Result<String, String> {
 }
 
 /// The JSON of a line whose checksum is right; else the reason.
-fn opened(line: &[u8]) -> Result<&[u8], String> {
+pub(crate) fn opened(line: &[u8]) -> Result<&[u8], String> {
     if line.len() > MAX_LINE_BYTES {
         return Err(format!("it has {} bytes, limit {MAX_LINE_BYTES}", line.len()));
     }
@@ -212,7 +253,12 @@ pub(crate) fn decode_header(line: &[u8]) -> Result<Header, String> {
 
 /// What a line without its newline says; else the reason.
 pub(crate) fn decode(line: &[u8], file_origin: &str) -> Result<Line, String> {
-    let wire: Wire<'_> = serde_json::from_slice(opened(line)?).map_err(|error| error.to_string())?;
+    decode_json(opened(line)?, file_origin)
+}
+
+/// What the JSON of a line says; else the reason.
+pub(crate) fn decode_json(json: &[u8], file_origin: &str) -> Result<Line, String> {
+    let wire: Wire<'_> = serde_json::from_slice(json).map_err(|error| error.to_string())?;
     if wire.at_ms == 0 || wire.at_ms > MAX_MS {
         return Err(format!("its time {} is not between 1 and the year 9999", wire.at_ms));
     }

@@ -1,10 +1,15 @@
 //! One segment as text: its name, its header, its lines read on from where the last look ended. Decides nothing about
 //! what the lines mean.
 
-use crate::line::{FORMAT_VERSION, Header, Line, decode, decode_header, encode_header};
+use crate::fact::{DAY_MS, Outcome};
+use crate::line::{
+    FORMAT_VERSION, FactLine, Header, Line, decode_header, decode_json, encode_header, opened,
+};
+use crate::quick::Quick;
 use crate::store::{MAX_SEGMENT_BYTES, Store};
+use crate::union::{Change, Union};
 use crate::wall;
-use std::io;
+use std::io::{self, BufRead};
 
 /// The most segments that are looked at in one store.
 pub const MAX_LISTED: usize = 4096;
@@ -12,6 +17,12 @@ pub const MAX_LISTED: usize = 4096;
 const MAX_TOLD: usize = 16;
 /// The most that is read of one segment: writers stop at half of it, give or take a last write.
 pub(crate) const MAX_READ_BYTES: u64 = 2 * MAX_SEGMENT_BYTES;
+
+/// The last time that is believed now. A line from later than that says nothing yet: it would be the newest for ever, and whatever forgets
+/// it would forget all that comes after. A day, because clocks of machines that share wisdom differ.
+pub(crate) fn latest_ms() -> u64 {
+    wall::now_ms().saturating_add(DAY_MS)
+}
 
 /// The name of an origin's segment; the first has no number.
 pub(crate) fn name_of(origin: &str, number: u32) -> String {
@@ -57,13 +68,25 @@ pub(crate) enum Trouble {
     Damaged(String),
 }
 
-/// What was read of a segment.
+/// One line that was read.
+#[derive(Debug)]
+enum Read {
+    /// A timed fact; its texts are places in the segment's text.
+    Quick(Quick),
+    Line(Box<Line>),
+}
+
+/// What was read of a segment: its text and what its lines say, as long as they are taken in.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    pub lines: Vec<Line>,
+    text: String,
+    lines: Vec<Read>,
+    origin: String,
     /// Malformed lines with their numbers, the first [`MAX_TOLD`].
     pub malformed: Vec<(usize, String)>,
     pub malformed_count: usize,
+    /// Lines dated later than [`latest_ms`].
+    pub ahead: usize,
     /// The number of a last line without newline.
     pub torn: Option<usize>,
     /// More bytes than are read of one segment.
@@ -73,6 +96,33 @@ pub(crate) struct Reading {
     pub trouble: Option<Trouble>,
 }
 
+impl Reading {
+    /// The number of lines that count.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Takes the lines in and says how many were news.
+    pub fn take_in(self, union: &mut Union) -> usize {
+        let Reading { text, lines, origin, .. } = self;
+        let mut news = 0;
+        for line in lines {
+            let change = match line {
+                Read::Line(line) => union.insert(*line),
+                Read::Quick(quick) => {
+                    let [own, device, kernel, version, problem, point, condition] = quick.texts(&text);
+                    let origin = if own.is_empty() { &origin } else { own };
+                    let at_ms = quick.at_ms;
+                    let line = FactLine { device, kernel, version, problem, point, condition, origin, at_ms };
+                    union.insert_fact(line, Outcome::Timed(quick.stats))
+                }
+            };
+            news += usize::from(change != Change::Unchanged);
+        }
+        news
+    }
+}
+
 /// Reads what was added since the last time. Lines are returned even of a segment in trouble; the caller decides.
 pub(crate) fn read_on(store: &dyn Store, name: &str, progress: &mut Progress) -> io::Result<Reading> {
     let mut part = store.read(name, progress.offset, MAX_READ_BYTES.saturating_sub(progress.offset))?;
@@ -80,13 +130,21 @@ pub(crate) fn read_on(store: &dyn Store, name: &str, progress: &mut Progress) ->
         *progress = Progress::default();
         part = store.read(name, 0, MAX_READ_BYTES)?;
     }
-    let (size, alive) = (part.size, part.alive);
+    let (size, alive, latest_ms) = (part.size, part.alive, latest_ms());
     let mut read = Reading { cut: size > MAX_READ_BYTES, size, alive, ..Reading::default() };
-    let mut rest = part.bytes.as_slice();
-    while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
-        let (line, after) = rest.split_at(end);
-        rest = after.get(1..).unwrap_or_default();
-        progress.offset += end as u64 + 1;
+    // What is not text as a whole has lines that are; they go the long way.
+    let (text, bytes) = match String::from_utf8(part.bytes) {
+        Ok(text) => (text, Vec::new()),
+        Err(error) => (String::new(), error.into_bytes()),
+    };
+    let bytes = if bytes.is_empty() { text.as_bytes() } else { bytes.as_slice() };
+    let mut at = 0;
+    loop {
+        let length = (&bytes[at..]).skip_until(b'\n')?;
+        let Some((b'\n', line)) = bytes[at..at + length].split_last() else { break };
+        let start = at;
+        at += length;
+        progress.offset += length as u64;
         progress.lines += 1;
         if progress.lines == 1 {
             match decode_header(line) {
@@ -101,8 +159,19 @@ pub(crate) fn read_on(store: &dyn Store, name: &str, progress: &mut Progress) ->
                 }
             }
         } else if !line.is_empty() {
-            match decode(line, &progress.origin) {
-                Ok(line) => read.lines.push(line),
+            let said = opened(line).and_then(|json| {
+                let end = start + line.len();
+                match Quick::read(&text, end - json.len()..end) {
+                    Some(quick) => Ok((quick.at_ms, Read::Quick(quick))),
+                    None => {
+                        let line = decode_json(json, &progress.origin)?;
+                        Ok((line.at_ms(), Read::Line(Box::new(line))))
+                    }
+                }
+            });
+            match said {
+                Ok((at_ms, _)) if at_ms > latest_ms => read.ahead += 1,
+                Ok((_, line)) => read.lines.push(line),
                 Err(why) => {
                     progress.bad += 1;
                     read.malformed_count += 1;
@@ -113,7 +182,7 @@ pub(crate) fn read_on(store: &dyn Store, name: &str, progress: &mut Progress) ->
             }
         }
     }
-    if !rest.is_empty() {
+    if at < bytes.len() {
         read.torn = Some(progress.lines + 1);
         if progress.lines == 0 {
             read.trouble = Some(Trouble::Damaged("its first line is no header: it has no end".to_string()));
@@ -123,5 +192,7 @@ pub(crate) fn read_on(store: &dyn Store, name: &str, progress: &mut Progress) ->
         let (bad, lines) = (progress.bad, progress.lines);
         read.trouble = Some(Trouble::Damaged(format!("{bad} of its {lines} lines are malformed")));
     }
+    read.origin = progress.origin.clone();
+    read.text = text;
     Ok(read)
 }

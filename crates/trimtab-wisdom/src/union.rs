@@ -5,10 +5,12 @@
 //! older facts of a key whenever it covers a newer one: that is why cutting to eight origins commutes with it.
 
 use crate::fact::{DAY_MS, Fact, FactKey, Filter, MERGED, MeasuredOn, Outcome, Stats, Verdict, is_live};
-use crate::line::{Forget, Intent, Line};
+use crate::line::{FactLine, Forget, Intent, Line};
+use crate::names::{Name, Names};
+use crate::seen::{Seen, SeenBy};
 use crate::wall::MAX_MS;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use trimtab_core::Condition;
 
 /// The most origins whose facts count for one key.
@@ -24,37 +26,23 @@ pub const MAX_INTENTS: usize = 4096;
 /// The most forget lines; the oldest go first.
 pub const MAX_FORGETS: usize = 256;
 
-/// A key within its device and problem.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Slot {
-    kernel: String,
-    version: String,
-    point: String,
-    condition: Condition,
+/// A fact's key: numbers instead of texts, so that a fact takes about 200 bytes however long its names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NamedKey {
+    device: Name,
+    problem: Name,
+    kernel: Name,
+    version: Name,
+    point: Name,
+    condition: Name,
 }
 
-/// What one origin saw.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    origin: String,
-    at_ms: u64,
-    outcome: Outcome,
-}
-
-impl Seen {
-    /// A total order in which the newest is greatest; within one millisecond a failure, then the larger sample.
-    fn rank(&self) -> (u64, bool, u64, [u64; 4], &str) {
-        match &self.outcome {
-            Outcome::Timed(Stats { n, sum_ns, sum_sq_ns, min_ns, energy_uj }) => {
-                let bits = [*sum_ns, *sum_sq_ns, *min_ns, energy_uj.unwrap_or(0.0)].map(f64::to_bits);
-                (self.at_ms, false, *n, bits, "")
-            }
-            Outcome::Failed { kind, message } => (self.at_ms, true, *kind as u64, [0; 4], message),
-        }
+impl NamedKey {
+    fn names(&self) -> [Name; 6] {
+        [self.device, self.problem, self.kernel, self.version, self.point, self.condition]
     }
 }
 
-type Slots = BTreeMap<Slot, Vec<Seen>>;
 type IntentKey = (String, String, String, String, String);
 
 /// What taking a line in changed.
@@ -69,14 +57,17 @@ pub(crate) enum Change {
 }
 
 /// See the module.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Union {
-    /// By device, then problem, then the rest of the key; ordered, so that every answer has a fixed order.
-    facts: BTreeMap<String, BTreeMap<String, Slots>>,
+    names: Names,
+    /// Facts of a device are next to each other, and so are those of a problem on it.
+    facts: BTreeMap<NamedKey, SeenBy>,
     /// Facts counted per key and origin.
     entries: usize,
     /// Those of them that come from live calls.
     live: usize,
+    /// The names of the fact that came last: the next has most of them, and comparing a text is faster than finding its name.
+    last: [Name; 7],
     /// By race, then winner: forgetting one kernel must not depend on whether another's verdict came before it.
     verdicts: BTreeMap<(String, String, String), BTreeMap<String, Verdict>>,
     verdict_count: usize,
@@ -89,46 +80,60 @@ impl Union {
     /// Takes a line in.
     pub fn insert(&mut self, line: Line) -> Change {
         match line {
-            Line::Fact(fact) => self.insert_fact(fact),
+            Line::Fact(fact) => self.insert_fact(FactLine::of(&fact), fact.outcome.clone()),
             Line::Verdict(verdict) => self.insert_verdict(verdict),
             Line::Intent(intent) => self.insert_intent(intent),
             Line::Forget(forget) => self.insert_forget(forget),
         }
     }
 
-    fn insert_fact(&mut self, fact: Fact) -> Change {
-        let Fact { key, origin, outcome, last_seen_ms: at_ms } = fact;
-        if at_ms <= self.forgotten_until(&key.device, &key.kernel, Some(&key.problem)) {
+    /// Takes a fact in that may still be text.
+    pub fn insert_fact(&mut self, line: FactLine<'_>, outcome: Outcome) -> Change {
+        let FactLine { device, kernel, version, problem, point, condition, origin, at_ms } = line;
+        if at_ms <= self.forgotten_until(device, kernel, Some(problem)) {
             return Change::Unchanged;
         }
-        let FactKey { device, kernel, version, problem, point, condition } = key;
-        let live = is_live(&condition);
-        let problems = self.facts.entry(device).or_default();
-        let seen_by = problems.entry(problem).or_default();
-        let seen_by = seen_by.entry(Slot { kernel, version, point, condition }).or_default();
+        let texts = [device, problem, kernel, version, point, condition, origin];
+        for (last, text) in self.last.iter_mut().zip(texts) {
+            if !self.names.is(*last, text) {
+                *last = self.names.name(text);
+            }
+        }
+        let [device, problem, kernel, version, point, condition, origin] = self.last;
         let seen = Seen { origin, at_ms, outcome };
-        let change = if seen_by.is_empty() { Change::New } else { Change::Updated };
-        let has_room = seen_by.len() < MAX_ORIGINS;
-        match seen_by.iter_mut().find(|old| old.origin == seen.origin) {
+        let names = &self.names;
+        let mut place =
+            match self.facts.entry(NamedKey { device, problem, kernel, version, point, condition }) {
+                Entry::Occupied(place) => place,
+                Entry::Vacant(place) => {
+                    place.insert(SeenBy::One(seen));
+                    self.entries += 1;
+                    self.live += usize::from(is_live(names.text(condition)));
+                    return Change::New;
+                }
+            };
+        let seen_by = place.get_mut();
+        let has_room = seen_by.as_slice().len() < MAX_ORIGINS;
+        match seen_by.as_mut_slice().iter_mut().find(|old| old.origin == origin) {
             Some(old) if old.rank() >= seen.rank() => return Change::Unchanged,
             Some(old) => *old = seen,
             None if has_room => {
                 seen_by.push(seen);
                 self.entries += 1;
-                self.live += usize::from(live);
+                self.live += usize::from(is_live(names.text(condition)));
             }
             None => {
                 // The list is full: the oldest of the nine goes.
-                let age = |seen: &Seen| (seen.at_ms, seen.origin.clone());
-                match seen_by.iter_mut().min_by_key(|old| age(old)) {
+                let age = |seen: &Seen| (seen.at_ms, names.text(seen.origin).to_string());
+                match seen_by.as_mut_slice().iter_mut().min_by_key(|old| age(old)) {
                     Some(oldest) if age(oldest) < age(&seen) => *oldest = seen,
                     _ => return Change::Unchanged,
                 }
             }
         }
         // One order whatever the order of arrival: the sums below are then the same to the last bit.
-        seen_by.sort_by(|a, b| a.origin.cmp(&b.origin));
-        change
+        seen_by.as_mut_slice().sort_by(|a, b| names.text(a.origin).cmp(names.text(b.origin)));
+        Change::Updated
     }
 
     fn insert_verdict(&mut self, verdict: Verdict) -> Change {
@@ -187,8 +192,10 @@ impl Union {
         let hides = |device: &str, kernel: &str, problem: Option<&str>, at_ms: u64| {
             at_ms <= before_ms && filter.matches(device, kernel, problem)
         };
-        self.retain_facts(|device, problem, slot, seen| {
-            !hides(device, &slot.kernel, Some(problem), seen.at_ms)
+        self.retain_facts(|names, key, seen| {
+            let [device, problem, kernel] =
+                [key.device, key.problem, key.kernel].map(|name| names.text(name));
+            !hides(device, kernel, Some(problem), seen.at_ms)
         });
         self.retain_verdicts(|old| !hides(&old.device, &old.kernel, Some(&old.problem), old.last_seen_ms));
         self.intents.retain(|(_, device, kernel, ..), (at_ms, _)| !hides(device, kernel, None, *at_ms));
@@ -204,20 +211,20 @@ impl Union {
         Change::New
     }
 
-    fn retain_facts(&mut self, mut keep: impl FnMut(&str, &str, &Slot, &Seen) -> bool) {
+    fn retain_facts(&mut self, mut keep: impl FnMut(&Names, &NamedKey, &Seen) -> bool) {
         let (mut entries, mut live) = (0, 0);
-        self.facts.retain(|device, problems| {
-            problems.retain(|problem, slots| {
-                slots.retain(|slot, seen_by| {
-                    seen_by.retain(|seen| keep(device, problem, slot, seen));
-                    entries += seen_by.len();
-                    live += if is_live(&slot.condition) { seen_by.len() } else { 0 };
-                    !seen_by.is_empty()
-                });
-                !slots.is_empty()
-            });
-            !problems.is_empty()
+        let names = &self.names;
+        self.facts.retain(|key, seen_by| {
+            let kept = seen_by.retain(|seen| keep(names, key, seen));
+            entries += kept;
+            live += if is_live(names.text(key.condition)) { kept } else { 0 };
+            kept > 0
         });
+        if entries < self.entries {
+            let keys = self.facts.keys().flat_map(|key| key.names());
+            let origins = self.facts.values().flat_map(SeenBy::as_slice).map(|seen| seen.origin);
+            self.names.keep(keys.chain(origins));
+        }
         (self.entries, self.live) = (entries, live);
     }
 
@@ -238,76 +245,109 @@ impl Union {
 
     /// What this origin saw of a key.
     pub fn seen(&self, key: &FactKey, origin: &str) -> Option<Fact> {
-        let seen = self.seen_by(key).iter().find(|seen| seen.origin == origin)?;
+        let name = self.names.get(origin)?;
+        let seen = self.seen_by(key).iter().find(|seen| seen.origin == name)?;
         let (outcome, last_seen_ms) = (seen.outcome.clone(), seen.at_ms);
         Some(Fact { key: key.clone(), origin: origin.to_string(), outcome, last_seen_ms })
     }
 
     /// The newest time of a key among the other origins.
     pub fn newest_of_others(&self, key: &FactKey, origin: &str) -> Option<u64> {
-        self.seen_by(key).iter().filter(|seen| seen.origin != origin).map(|seen| seen.at_ms).max()
+        let others = self.seen_by(key).iter().filter(|seen| self.names.text(seen.origin) != origin);
+        others.map(|seen| seen.at_ms).max()
     }
 
     fn seen_by(&self, key: &FactKey) -> &[Seen] {
-        let slot = Slot {
-            kernel: key.kernel.clone(),
-            version: key.version.clone(),
-            point: key.point.clone(),
-            condition: key.condition.clone(),
+        let name = |text: &str| self.names.get(text);
+        let key = || {
+            Some(NamedKey {
+                device: name(&key.device)?,
+                problem: name(&key.problem)?,
+                kernel: name(&key.kernel)?,
+                version: name(&key.version)?,
+                point: name(&key.point)?,
+                condition: name(key.condition.name())?,
+            })
         };
-        let slots = self.facts.get(&key.device).and_then(|problems| problems.get(&key.problem));
-        slots.and_then(|slots| slots.get(&slot)).map_or(&[], Vec::as_slice)
+        key().and_then(|key| self.facts.get(&key)).map_or(&[], SeenBy::as_slice)
+    }
+
+    /// The facts of a device, or of one problem on it.
+    fn within(&self, device: &str, problem: Option<&str>) -> impl Iterator<Item = (&NamedKey, &SeenBy)> {
+        let names = || Some((self.names.get(device)?, problem.map(|text| self.names.get(text))));
+        let range = names().and_then(|(device, problem)| {
+            let (from, to) = match problem {
+                None => (Name::default(), Name::LAST),
+                Some(problem) => (problem?, problem?),
+            };
+            let key = |problem: Name, rest: Name| NamedKey {
+                device,
+                problem,
+                kernel: rest,
+                version: rest,
+                point: rest,
+                condition: rest,
+            };
+            Some(self.facts.range(key(from, Name::default())..=key(to, Name::LAST)))
+        });
+        range.into_iter().flatten()
+    }
+
+    /// In the order of their texts: every answer has a fixed order.
+    fn ordered<'a>(
+        &self,
+        facts: impl Iterator<Item = (&'a NamedKey, &'a SeenBy)>,
+    ) -> Vec<(&'a NamedKey, &'a SeenBy)> {
+        let mut facts: Vec<_> = facts.collect();
+        let ranks = self.names.ranks();
+        let rank = |key: &NamedKey| {
+            [key.device, key.problem, key.kernel, key.version, key.point].map(|name| ranks.of(name))
+        };
+        let condition = |key: &NamedKey| Condition::named(self.names.text(key.condition));
+        facts.sort_by(|(a, _), (b, _)| rank(a).cmp(&rank(b)).then_with(|| condition(a).cmp(&condition(b))));
+        facts
+    }
+
+    fn merged_all<'a>(&self, facts: impl Iterator<Item = (&'a NamedKey, &'a SeenBy)>) -> Vec<Fact> {
+        let ordered = self.ordered(facts).into_iter();
+        ordered.map(|(key, seen_by)| self.merged(key, seen_by.as_slice())).collect()
     }
 
     /// The merged facts of a device and a problem.
     pub fn facts(&self, device: &str, problem: &str) -> Vec<Fact> {
-        let slots = self.facts.get(device).and_then(|problems| problems.get(problem));
-        slots.into_iter().flatten().map(|(slot, seen_by)| merged(device, problem, slot, seen_by)).collect()
+        let its = self.within(device, Some(problem));
+        let mut facts: Vec<Fact> = its.map(|(key, seen_by)| self.merged(key, seen_by.as_slice())).collect();
+        facts.sort_by(|a, b| a.key.cmp(&b.key));
+        facts
     }
 
     /// The merged facts of a device.
     pub fn device_facts(&self, device: &str) -> Vec<Fact> {
-        let problems = self.facts.get(device).into_iter().flatten();
-        problems
-            .flat_map(|(problem, slots)| {
-                slots.iter().map(move |(slot, seen)| merged(device, problem, slot, seen))
-            })
-            .collect()
+        self.merged_all(self.within(device, None))
     }
 
-    /// The devices, problems and versions a kernel was measured on. Looks at the kernel's own facts only.
+    /// The devices, problems and versions a kernel was measured on.
     pub fn places(&self, kernel: &str) -> Vec<MeasuredOn> {
-        // Slots are ordered by kernel, then version.
-        let first = || Slot {
-            kernel: kernel.to_string(),
-            version: String::new(),
-            point: String::new(),
-            condition: Condition::default(),
+        let Some(kernel) = self.names.get(kernel) else { return Vec::new() };
+        let places = self.facts.keys().filter(|key| key.kernel == kernel);
+        let places: BTreeSet<[&str; 3]> = places
+            .map(|key| [key.device, key.problem, key.version].map(|name| self.names.text(name)))
+            .collect();
+        let place = |texts: [&str; 3]| {
+            let [device, problem, version] = texts.map(str::to_string);
+            MeasuredOn { device, problem, version }
         };
-        let mut places: Vec<MeasuredOn> = Vec::new();
-        for (device, problems) in &self.facts {
-            for (problem, slots) in problems {
-                let mut last: Option<&str> = None;
-                for slot in slots.range(first()..).map(|(slot, _)| slot).take_while(|s| s.kernel == kernel) {
-                    if last != Some(&slot.version) {
-                        last = Some(&slot.version);
-                        let (device, problem) = (device.clone(), problem.clone());
-                        places.push(MeasuredOn { device, problem, version: slot.version.clone() });
-                    }
-                }
-            }
-        }
-        places
+        places.into_iter().map(place).collect()
     }
 
     /// All merged facts.
     pub fn all_facts(&self) -> Vec<Fact> {
-        self.facts.keys().flat_map(|device| self.device_facts(device)).collect()
+        self.merged_all(self.facts.iter())
     }
 
     /// The number of merged facts.
     pub fn len(&self) -> usize {
-        self.facts.values().flat_map(BTreeMap::values).map(BTreeMap::len).sum()
+        self.facts.len()
     }
 
     pub fn verdict(&self, device: &str, problem: &str, terms: &str) -> Option<&Verdict> {
@@ -359,17 +399,22 @@ impl Union {
 
     /// Facts of every origin, for writing them out again.
     pub fn unmerged(&self) -> impl Iterator<Item = Fact> {
-        self.facts.iter().flat_map(|(device, problems)| {
-            problems.iter().flat_map(move |(problem, slots)| {
-                slots.iter().flat_map(move |(slot, seen_by)| {
-                    seen_by.iter().map(move |seen| Fact {
-                        key: key_of(device, problem, slot),
-                        origin: seen.origin.clone(),
-                        outcome: seen.outcome.clone(),
-                        last_seen_ms: seen.at_ms,
-                    })
-                })
+        self.ordered(self.facts.iter()).into_iter().flat_map(|(key, seen_by)| {
+            seen_by.as_slice().iter().map(|seen| Fact {
+                key: self.key_of(key),
+                origin: self.names.text(seen.origin).to_string(),
+                outcome: seen.outcome.clone(),
+                last_seen_ms: seen.at_ms,
             })
+        })
+    }
+
+    /// The facts of one origin.
+    pub fn of_origin(&self, origin: &str) -> impl Iterator<Item = (FactKey, &Outcome)> {
+        let origin = self.names.get(origin);
+        self.facts.iter().filter_map(move |(key, seen_by)| {
+            let seen = seen_by.as_slice().iter().find(|seen| Some(seen.origin) == origin)?;
+            Some((self.key_of(key), &seen.outcome))
         })
     }
 
@@ -377,14 +422,12 @@ impl Union {
     pub fn matching(&self, filter: &Filter) -> (usize, u64) {
         let mut newest = 0;
         let mut count = 0;
-        for (device, problems) in &self.facts {
-            for (problem, slots) in problems {
-                for (slot, seen_by) in slots {
-                    if filter.matches(device, &slot.kernel, Some(problem)) {
-                        count += 1;
-                        newest = seen_by.iter().map(|seen| seen.at_ms).fold(newest, u64::max);
-                    }
-                }
+        for (key, seen_by) in &self.facts {
+            let [device, kernel, problem] =
+                [key.device, key.kernel, key.problem].map(|name| self.names.text(name));
+            if filter.matches(device, kernel, Some(problem)) {
+                count += 1;
+                newest = seen_by.as_slice().iter().map(|seen| seen.at_ms).fold(newest, u64::max);
             }
         }
         for old in self.unmerged_verdicts() {
@@ -405,12 +448,21 @@ impl Union {
     /// The part about one device and problem, with everything that was forgotten: enough to try an import on.
     pub fn part(&self, device: &str, problem: &str) -> Union {
         let mut part = Union { forgets: self.forgets.clone(), ..Union::default() };
-        if let Some(slots) = self.facts.get(device).and_then(|problems| problems.get(problem)) {
-            part.entries = slots.values().map(Vec::len).sum();
-            let live = slots.iter().filter(|(slot, _)| is_live(&slot.condition));
-            part.live = live.map(|(_, seen_by)| seen_by.len()).sum();
-            let problems = BTreeMap::from([(problem.to_string(), slots.clone())]);
-            part.facts.insert(device.to_string(), problems);
+        for (key, seen_by) in self.within(device, Some(problem)) {
+            for seen in seen_by.as_slice() {
+                let text = |name| self.names.text(name);
+                let line = FactLine {
+                    device,
+                    kernel: text(key.kernel),
+                    version: text(key.version),
+                    problem,
+                    point: text(key.point),
+                    condition: text(key.condition),
+                    origin: text(seen.origin),
+                    at_ms: seen.at_ms,
+                };
+                part.insert_fact(line, seen.outcome.clone());
+            }
         }
         part
     }
@@ -420,12 +472,12 @@ impl Union {
         if self.live <= live_max {
             return;
         }
-        let slots = self.facts.values().flat_map(BTreeMap::values).flatten();
-        let live = slots.filter(|(slot, _)| is_live(&slot.condition));
-        let mut times: Vec<u64> = live.flat_map(|(_, seen_by)| seen_by).map(|seen| seen.at_ms).collect();
+        let live = self.facts.iter().filter(|(key, _)| is_live(self.names.text(key.condition)));
+        let mut times: Vec<u64> =
+            live.flat_map(|(_, seen_by)| seen_by.as_slice()).map(|seen| seen.at_ms).collect();
         let excess = (self.live - live_max + live_max / 10).min(times.len()).saturating_sub(1);
         let cut = *times.select_nth_unstable(excess).1;
-        self.retain_facts(|_, _, slot, seen| !is_live(&slot.condition) || seen.at_ms > cut);
+        self.retain_facts(|names, key, seen| !is_live(names.text(key.condition)) || seen.at_ms > cut);
     }
 
     /// The number of facts from live calls, counted per key and origin.
@@ -444,7 +496,7 @@ impl Union {
             let cut = *cut;
             let before = self.entries;
             let mut at_cut = excess + 1 - times.iter().filter(|&&time| time < cut).count().min(excess + 1);
-            self.retain_facts(|_, _, _, seen| {
+            self.retain_facts(|_, _, seen| {
                 let goes = seen.at_ms < cut || (seen.at_ms == cut && at_cut > 0);
                 at_cut -= usize::from(goes && seen.at_ms == cut);
                 !goes
@@ -472,13 +524,16 @@ impl Union {
         dropped
     }
 
+    /// Trims where far too much has come in: while a store is read, memory stays bounded whatever it holds.
+    pub fn bound(&mut self) -> usize {
+        let many = self.entries > 2 * MAX_FACTS
+            || self.verdict_count > 2 * MAX_VERDICTS
+            || self.intents.len() > 2 * MAX_INTENTS;
+        if many { self.trim(MAX_FACTS) } else { 0 }
+    }
+
     fn unmerged_times(&self) -> impl Iterator<Item = u64> {
-        self.facts
-            .values()
-            .flat_map(BTreeMap::values)
-            .flat_map(BTreeMap::values)
-            .flatten()
-            .map(|seen| seen.at_ms)
+        self.facts.values().flat_map(SeenBy::as_slice).map(|seen| seen.at_ms)
     }
 
     /// The number of facts, counted per key and origin.
@@ -495,39 +550,42 @@ impl Union {
     pub fn drop_done_before(&mut self, at_ms: u64) {
         self.intents.retain(|_, &mut (at, done)| !done || at >= at_ms);
     }
-}
 
-fn key_of(device: &str, problem: &str, slot: &Slot) -> FactKey {
-    let Slot { kernel, version, point, condition } = slot.clone();
-    FactKey { device: device.to_string(), kernel, version, problem: problem.to_string(), point, condition }
-}
+    fn key_of(&self, key: &NamedKey) -> FactKey {
+        let [device, problem, kernel, version, point, condition] =
+            key.names().map(|name| self.names.text(name).to_string());
+        FactKey { device, kernel, version, problem, point, condition: Condition::named(&condition) }
+    }
 
-/// One fact of what several origins saw: a failure that is the newest, else all their times together.
-fn merged(device: &str, problem: &str, slot: &Slot, seen_by: &[Seen]) -> Fact {
-    let last_seen_ms = seen_by.iter().map(|seen| seen.at_ms).max().unwrap_or(0);
-    let newest = seen_by.iter().max_by(|a, b| (a.rank(), &a.origin).cmp(&(b.rank(), &b.origin)));
-    // Against the newest, not against the clock: the same facts are the same for ever.
-    let age = |seen: &Seen| match last_seen_ms - seen.at_ms {
-        // Races of one day are one measurement.
-        age if is_live(&slot.condition) || age >= DAY_MS => age,
-        _ => 0,
-    };
-    let times = || seen_by.iter().filter_map(|seen| seen.outcome.stats()?.aged(age(seen)));
-    let outcome = match newest.map(|seen| &seen.outcome) {
-        Some(failed @ Outcome::Failed { .. }) => failed.clone(),
-        _ => Outcome::Timed(times().reduce(|all, one| all.merge(&one)).unwrap_or(Stats {
-            n: 0,
-            sum_ns: 0.0,
-            sum_sq_ns: 0.0,
-            min_ns: 0.0,
-            energy_uj: None,
-        })),
-    };
-    let origin = match seen_by {
-        [only] => only.origin.clone(),
-        _ => MERGED.to_string(),
-    };
-    Fact { key: key_of(device, problem, slot), origin, outcome, last_seen_ms }
+    /// One fact of what several origins saw: a failure that is the newest, else all their times together.
+    fn merged(&self, key: &NamedKey, seen_by: &[Seen]) -> Fact {
+        let origin = |seen: &Seen| self.names.text(seen.origin);
+        let live = is_live(self.names.text(key.condition));
+        let last_seen_ms = seen_by.iter().map(|seen| seen.at_ms).max().unwrap_or(0);
+        let newest = seen_by.iter().max_by(|a, b| (a.rank(), origin(a)).cmp(&(b.rank(), origin(b))));
+        // Against the newest, not against the clock: the same facts are the same for ever.
+        let age = |seen: &Seen| match last_seen_ms - seen.at_ms {
+            // Races of one day are one measurement.
+            age if live || age >= DAY_MS => age,
+            _ => 0,
+        };
+        let times = || seen_by.iter().filter_map(|seen| seen.outcome.stats()?.aged(age(seen)));
+        let outcome = match newest.map(|seen| &seen.outcome) {
+            Some(failed @ Outcome::Failed { .. }) => failed.clone(),
+            _ => Outcome::Timed(times().reduce(|all, one| all.merge(&one)).unwrap_or(Stats {
+                n: 0,
+                sum_ns: 0.0,
+                sum_sq_ns: 0.0,
+                min_ns: 0.0,
+                energy_uj: None,
+            })),
+        };
+        let origin = match seen_by {
+            [only] => origin(only).to_string(),
+            _ => MERGED.to_string(),
+        };
+        Fact { key: self.key_of(key), origin, outcome, last_seen_ms }
+    }
 }
 
 /// The time just after, staying within what a line may say.

@@ -1,14 +1,18 @@
 //! The store as one process sees it: what was read of others' segments, and the segment it writes.
 
-use crate::line::Line;
-use crate::segment::{self, Progress, Trouble, name_of};
+use crate::segment::{self, Progress, Reading, Trouble, name_of};
 use crate::store::{Store, Writer};
 use crate::warning::{Warning, WarningKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 
+/// With so many segments to look at, a second thread reads and parses while this one takes in what is there.
+const READ_AHEAD_FROM: usize = 8;
+/// Segments read ahead: each is at most 32 MiB of text, and as much again for what its lines say.
+const READ_AHEAD: usize = 1;
 /// How often the store is listed again because a segment went away while it was read.
 const MAX_RELISTS: usize = 16;
 
@@ -25,19 +29,21 @@ pub(crate) struct View {
     /// The name of the segment being written: our own lines are in memory already.
     own_name: Option<String>,
     progress: BTreeMap<String, Progress>,
-    /// Segments without a living writer, and their size, as of the last look.
+    /// Segments without a living writer, and their size, as of the last look and with those of ours that were full since.
     pub dead: usize,
     pub dead_bytes: u64,
+    /// The size of our own among them since the last compaction, and what that one left.
+    pub let_go_bytes: u64,
+    pub compact_bytes: u64,
     /// Compaction failed or found nothing to do at this many dead segments; more are needed to try again.
     pub compact_above: usize,
-    /// The last write failed; it was reported.
-    pub failing: bool,
+    /// Why the last write failed; it was reported.
+    pub failing: Option<String>,
 }
 
 /// What a look at the store brought.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    pub lines: Vec<Line>,
     /// Origins whose processes run; `None` if the store could not be listed, which says nothing about them.
     pub alive: Option<BTreeSet<String>>,
     pub warnings: Vec<Warning>,
@@ -59,12 +65,12 @@ impl View {
         self.own_name.as_deref() == Some(name)
     }
 
-    /// Takes in what was added to the store since the last look.
-    pub fn scan(&mut self) -> Scan {
+    /// Hands over what was added to the store since the last look, a segment at a time.
+    pub fn scan(&mut self, take_in: &mut dyn FnMut(Reading)) -> Scan {
         let mut scan = Scan::default();
         let Some(store) = self.store.clone() else { return scan };
         for _ in 0..=MAX_RELISTS {
-            if self.scan_once(store.as_ref(), &mut scan) {
+            if self.scan_once(store.as_ref(), &mut scan, take_in) {
                 break;
             }
         }
@@ -73,7 +79,7 @@ impl View {
 
     /// One pass over the store; false if a segment went away and the store is to be listed again: whoever removed
     /// it put its lines into a new one first.
-    fn scan_once(&mut self, store: &dyn Store, scan: &mut Scan) -> bool {
+    fn scan_once(&mut self, store: &dyn Store, scan: &mut Scan, take_in: &mut dyn FnMut(Reading)) -> bool {
         let (names, more) = match segment::list(store) {
             Ok(listed) => listed,
             Err(error) if error.kind() == ErrorKind::NotFound => return true,
@@ -95,12 +101,17 @@ impl View {
         self.progress.retain(|name, _| names.binary_search(name).is_ok());
         (self.dead, self.dead_bytes) = (0, 0);
         scan.alive = Some(BTreeSet::new());
-        for name in names {
-            if self.is_own(&name) {
-                continue;
-            }
-            match self.scan_segment(store, &name, scan) {
-                Ok(()) => {}
+        let progress = |name: String| {
+            let progress = self.progress.get(&name).cloned().unwrap_or_default();
+            (!self.is_own(&name) && !progress.unusable).then_some((name, progress))
+        };
+        let todo: Vec<(String, Progress)> = names.into_iter().filter_map(progress).collect();
+        each_read(store, todo, &mut |name, progress, read| {
+            match read {
+                Ok(read) => {
+                    let counts = self.take_segment(store, &name, progress, read, scan);
+                    counts.into_iter().for_each(&mut *take_in);
+                }
                 Err(error) if error.kind() == ErrorKind::NotFound => return false,
                 Err(error) => {
                     // Not being able to look is no reason to call a process dead.
@@ -111,17 +122,20 @@ impl View {
                     scan.warnings.push(Warning::new(WarningKind::Unreadable, message));
                 }
             }
-        }
-        true
+            true
+        })
     }
 
-    fn scan_segment(&mut self, store: &dyn Store, name: &str, scan: &mut Scan) -> io::Result<()> {
+    /// Notes what was read of a segment and gives back what of it counts.
+    fn take_segment(
+        &mut self,
+        store: &dyn Store,
+        name: &str,
+        progress: Progress,
+        mut read: Reading,
+        scan: &mut Scan,
+    ) -> Option<Reading> {
         let shown = store.at(name);
-        let progress = self.progress.entry(name.to_string()).or_default();
-        if progress.unusable {
-            return Ok(());
-        }
-        let read = segment::read_on(store, name, progress)?;
         let alive = read.alive;
         if alive {
             scan.alive.iter_mut().for_each(|alive| alive.extend([progress.origin.clone()]));
@@ -129,17 +143,19 @@ impl View {
             self.dead += 1;
             self.dead_bytes += progress.offset;
         }
-        match read.trouble {
+        let unusable = Progress { unusable: true, ..progress.clone() };
+        self.progress.insert(name.to_string(), progress);
+        match read.trouble.take() {
             Some(Trouble::Newer(version)) => {
-                progress.unusable = true;
+                self.progress.insert(name.to_string(), unusable);
                 let message = format!(
                     "{shown} has format {version}, newer than this trimtab reads; it is left alone and not used"
                 );
                 scan.warnings.push(Warning::new(WarningKind::NewerVersion, message));
-                return Ok(());
+                return None;
             }
             Some(Trouble::Damaged(why)) => {
-                progress.unusable = true;
+                self.progress.insert(name.to_string(), unusable);
                 let what = if alive {
                     "its writer still runs, so it stays in place".to_string()
                 } else {
@@ -157,7 +173,7 @@ impl View {
                 };
                 let message = format!("{shown} is damaged and not used: {why}; {what}");
                 scan.warnings.push(Warning::new(WarningKind::DamagedFile, message));
-                return Ok(());
+                return None;
             }
             None => {}
         }
@@ -179,8 +195,12 @@ impl View {
             let what = format!("is larger than {most} bytes; the rest of it is not read, move it away");
             warn(WarningKind::Dropped, what);
         }
-        scan.lines.extend(read.lines);
-        Ok(())
+        if read.ahead > 0 {
+            let what =
+                "dated more than a day ahead of this machine's clock and not used yet; set the clock right";
+            warn(WarningKind::Dropped, format!("has {} lines {what}", read.ahead));
+        }
+        Some(read)
     }
 
     /// Whether this process' segment is still in the store; true if it has none.
@@ -203,7 +223,40 @@ impl View {
         let next = store.create(&name, text.as_bytes())?;
         // Only now the full one is let go: this origin has a living segment at every moment, so no one takes its
         // open intents for a crash. The full one counts as dead and may be compacted by anyone.
-        (self.writer, self.own_name, self.bytes) = (Some(next), Some(name), text.len() as u64);
+        if self.writer.replace(next).is_some() {
+            self.dead += 1;
+            self.dead_bytes += self.bytes;
+            self.let_go_bytes += self.bytes;
+        }
+        (self.own_name, self.bytes) = (Some(name), text.len() as u64);
         Ok(())
     }
+}
+
+/// Reads segments in order and hands each over, until it is told to stop; whether it was not. Many are read by a second thread while this one
+/// takes in what is there: parsing takes about twice as long.
+fn each_read(
+    store: &dyn Store,
+    todo: Vec<(String, Progress)>,
+    take: &mut dyn FnMut(String, Progress, io::Result<Reading>) -> bool,
+) -> bool {
+    let read = |(name, mut progress): (String, Progress)| {
+        let read = segment::read_on(store, &name, &mut progress);
+        (name, progress, read)
+    };
+    let mut take = |(name, progress, read)| take(name, progress, read);
+    if todo.len() < READ_AHEAD_FROM {
+        return todo.into_iter().map(read).all(take);
+    }
+    thread::scope(|scope| {
+        let (ahead, reads) = mpsc::sync_channel(READ_AHEAD);
+        let segments = todo.clone();
+        // Whoever takes them may stop early: then sending fails and nothing more is read.
+        let reader =
+            move || segments.into_iter().map(read).try_for_each(|read| ahead.send(read).map_err(drop));
+        match thread::Builder::new().name("trimtab-reads".to_string()).spawn_scoped(scope, reader) {
+            Ok(_) => reads.into_iter().all(&mut take),
+            Err(_) => todo.into_iter().map(read).all(&mut take),
+        }
+    })
 }

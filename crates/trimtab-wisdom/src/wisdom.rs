@@ -5,10 +5,11 @@
 
 use crate::compact::{MAX_BYTES, MAX_SEGMENTS, MAX_SEGMENTS_AT_OPEN};
 use crate::directory::Directory;
-use crate::fact::{DAY_MS, Fact, FactKey, Filter, MeasuredOn, Outcome, Verdict, shortened};
+use crate::fact::{DAY_MS, Fact, FactKey, Filter, MeasuredOn, Outcome, Verdict, is_live, shortened};
 use crate::line::{Forget, Intent, Line, encode};
 use crate::store::Store;
-use crate::union::{Change, MAX_FACTS, MAX_INTENTS, MAX_LIVE_FACTS, MAX_VERDICTS, Union, just_after};
+use crate::told::Told;
+use crate::union::{MAX_FACTS, MAX_INTENTS, MAX_LIVE_FACTS, MAX_VERDICTS, Union, just_after};
 use crate::view::{Scan, View};
 use crate::wall;
 use crate::warning::{Warning, WarningKind, Warnings};
@@ -70,6 +71,8 @@ pub(crate) struct State {
     /// Origins whose processes ran at the last look.
     pub alive: BTreeSet<String>,
     pub warnings: Warnings,
+    /// What was written last of our live facts.
+    told: Told,
     /// Whether there is a store to write to.
     persistent: bool,
     /// Whether this process is about to end for no fault of what it runs.
@@ -96,10 +99,11 @@ impl State {
         self.union.trim_live(MAX_LIVE_FACTS);
     }
 
-    pub fn trim(&mut self) {
+    /// Drops the oldest above the bounds, and says so with how many were dropped before.
+    pub fn trim(&mut self, before: usize) {
         self.trim_live();
         let union = &mut self.union;
-        let dropped = union.trim(MAX_FACTS);
+        let dropped = before + union.trim(MAX_FACTS);
         if dropped > 0 {
             let message = format!(
                 "more than {MAX_FACTS} facts or {MAX_VERDICTS} verdicts: the oldest {dropped} were dropped; \
@@ -140,6 +144,9 @@ pub struct Wisdom {
     origin: String,
     pub(crate) store: Option<Arc<dyn Store>>,
     dir: Option<PathBuf>,
+    /// The time, where a test says what it is.
+    #[cfg(test)]
+    set_ms: Option<Arc<std::sync::atomic::AtomicU64>>,
 }
 
 impl Wisdom {
@@ -156,9 +163,11 @@ impl Wisdom {
 
     /// Remembers in a directory, which is made if it is missing. If it cannot be read or written, that is a warning.
     pub fn open(dir: &Path) -> Wisdom {
-        let mut wisdom = Wisdom::over(Some(Arc::new(Directory::new(dir))));
+        let directory = Directory::new(dir);
+        let made = directory.make();
+        let mut wisdom = Wisdom::over(Some(Arc::new(directory)));
         wisdom.dir = Some(dir.to_path_buf());
-        if let Err(error) = std::fs::create_dir_all(dir) {
+        if let Err(error) = made {
             let message = format!(
                 "cannot make the directory {}: {error}; measurements are kept in memory only, name another directory",
                 dir.display()
@@ -172,7 +181,15 @@ impl Wisdom {
         let view = View::new(store.clone());
         let origin = view.origin.clone();
         let state = State { persistent: store.is_some(), ..State::default() };
-        Wisdom { view: Mutex::new(view), state: Mutex::new(state), origin, store, dir: None }
+        Wisdom {
+            view: Mutex::new(view),
+            state: Mutex::new(state),
+            origin,
+            store,
+            dir: None,
+            #[cfg(test)]
+            set_ms: None,
+        }
     }
 
     fn begun(self) -> Wisdom {
@@ -264,18 +281,20 @@ impl Wisdom {
             let message = format!("a measurement of {kernel:?} is not remembered: {why}; correct its device");
             return state.warnings.add(Warning::new(WarningKind::Refused, message));
         }
-        let mut at_ms = wall::now_ms();
+        let mut at_ms = self.now_ms();
         // What is recorded last is the newest, even if this machine's clock is behind another's.
         at_ms =
             at_ms.max(just_after(state.union.forgotten_until(&key.device, &key.kernel, Some(&key.problem))));
         if let Some(others) = state.union.newest_of_others(&key, &self.origin) {
             at_ms = at_ms.max(just_after(others));
         }
+        let mut known = false;
         let outcome = match (state.union.seen(&key, &self.origin), outcome) {
             (Some(Fact { outcome: Outcome::Timed(old), last_seen_ms, .. }), Outcome::Timed(new)) => {
                 at_ms = at_ms.max(last_seen_ms);
                 // Whole days: half a second at a time would round to no age at all.
                 let days = at_ms / DAY_MS - last_seen_ms / DAY_MS;
+                known = true;
                 Outcome::Timed(old.aged(days * DAY_MS).map_or(new, |old| old.merge(&new)))
             }
             (Some(Fact { last_seen_ms, .. }), outcome) => {
@@ -284,14 +303,28 @@ impl Wisdom {
             }
             (None, outcome) => outcome,
         };
+        // Calls go on for months: what they say is written again only when it is news.
+        let stays = match &outcome {
+            Outcome::Timed(stats) if known && state.persistent && is_live(key.condition.name()) => {
+                !state.told.is_news(&key, stats, at_ms)
+            }
+            _ => false,
+        };
+        if let (Outcome::Timed(stats), false, true) = (&outcome, stays, is_live(key.condition.name())) {
+            state.told.tell(&key, stats, at_ms);
+        }
         let fact = Fact { key: key.clone(), origin: self.origin.clone(), outcome, last_seen_ms: at_ms };
-        if self.take(&mut state, Line::Fact(fact)) {
+        if self.take(&mut state, Line::Fact(fact)) && !stays {
             state.enqueue(Queued::Fact { key, origin: self.origin.clone() });
         }
     }
 
     /// Milliseconds since 1970, as facts are dated with. Only orders and ages what is remembered.
     pub fn now_ms(&self) -> u64 {
+        #[cfg(test)]
+        if let Some(set_ms) = &self.set_ms {
+            return set_ms.load(std::sync::atomic::Ordering::Relaxed);
+        }
         wall::now_ms()
     }
 
@@ -299,7 +332,7 @@ impl Wisdom {
     pub fn decide(&self, verdict: Verdict) {
         let mut state = self.state();
         let Verdict { device, problem, terms, .. } = verdict.clone();
-        let mut at_ms = wall::now_ms();
+        let mut at_ms = self.now_ms();
         at_ms = at_ms.max(just_after(state.union.forgotten_until(&device, &verdict.kernel, Some(&problem))));
         if let Some(last) = state.union.verdict(&device, &problem, &terms) {
             at_ms = at_ms.max(just_after(last.last_seen_ms));
@@ -322,7 +355,7 @@ impl Wisdom {
             state.trim_live();
         }
         if state.union.entries() > MAX_FACTS || state.union.verdict_count() > MAX_VERDICTS {
-            state.trim();
+            state.trim(0);
         }
         true
     }
@@ -345,7 +378,7 @@ impl Wisdom {
         if state.withdrawn && !done {
             return;
         }
-        let mut at_ms = wall::now_ms().max(just_after(state.union.forgotten_until(&device, &kernel, None)));
+        let mut at_ms = self.now_ms().max(just_after(state.union.forgotten_until(&device, &kernel, None)));
         if let Some((last, _)) = state.union.intent(&key) {
             at_ms = at_ms.max(just_after(last));
         }
@@ -360,7 +393,7 @@ impl Wisdom {
         {
             state.enqueue(queued);
             if state.union.intent_count() > MAX_INTENTS {
-                state.trim();
+                state.trim(0);
             }
         }
         drop(state);
@@ -437,11 +470,11 @@ impl Wisdom {
                 continue;
             }
             match view.append(&text) {
-                Ok(()) => view.failing = false,
+                Ok(()) => view.failing = None,
                 Err(error) => {
                     let mut state = self.state();
                     batch.into_iter().for_each(|queued| state.enqueue(queued));
-                    if !std::mem::replace(&mut view.failing, true) {
+                    if view.failing.replace(error.to_string()).is_none() {
                         let place = self.place().unwrap_or_default();
                         let message = format!(
                             "cannot write to {place}: {error}; measurements are kept in memory and written when it \
@@ -474,9 +507,9 @@ impl Wisdom {
     /// Our segment was removed under us: everything of ours is written again.
     fn queue_own_again(&self) {
         let mut state = self.state();
-        let own: Vec<Queued> = (state.union.unmerged().filter(|fact| fact.origin == self.origin))
-            .map(|fact| Queued::Fact { key: fact.key, origin: fact.origin })
-            .collect();
+        let own = state.union.of_origin(&self.origin);
+        let own: Vec<Queued> =
+            own.map(|(key, _)| Queued::Fact { key, origin: self.origin.clone() }).collect();
         let verdicts = state.union.verdicts().filter(|verdict| verdict.origin == self.origin).cloned();
         let verdicts: Vec<Queued> = verdicts
             .map(|Verdict { device, problem, terms, .. }| Queued::Verdict { device, problem, terms })
@@ -484,20 +517,30 @@ impl Wisdom {
         own.into_iter().chain(verdicts).for_each(|queued| state.enqueue(queued));
     }
 
+    /// Why the store took nothing the last time, as long as something waits to be written. What was forgotten or imported meanwhile counts in
+    /// this process only.
+    pub fn refused(&self) -> Option<String> {
+        let view = self.view();
+        let waits = !self.state().queue.is_empty();
+        view.failing.clone().filter(|_| waits)
+    }
+
     /// Takes in what other processes wrote since the last look and says how many lines were news.
     pub fn reload(&self) -> usize {
         let mut view = self.view();
-        let Scan { lines, alive, warnings } = view.scan();
+        let mut news = 0;
+        let mut dropped = 0;
+        let Scan { alive, warnings } = view.scan(&mut |read| {
+            let union = &mut self.state().union;
+            news += read.take_in(union);
+            dropped += union.bound();
+        });
         let mut state = self.state();
         warnings.into_iter().for_each(|warning| state.warnings.add(warning));
         if let Some(alive) = alive {
             state.alive = alive;
         }
-        let mut news = 0;
-        for line in lines {
-            news += usize::from(state.union.insert(line) != Change::Unchanged);
-        }
-        state.trim();
+        state.trim(dropped);
         news
     }
 
@@ -507,7 +550,7 @@ impl Wisdom {
         self.reload();
         let mut state = self.state();
         let (count, newest) = state.union.matching(filter);
-        let before_ms = wall::now_ms().max(newest);
+        let before_ms = self.now_ms().max(newest);
         let forget = Forget { filter: filter.clone(), before_ms };
         let empty = *filter == Filter::default();
         if !empty && self.take(&mut state, Line::Forget(forget)) {
@@ -520,8 +563,17 @@ impl Wisdom {
 }
 
 impl Drop for Wisdom {
-    /// Writes what is queued.
+    /// Writes what is queued, and what live calls said since their facts were last written.
     fn drop(&mut self) {
+        let mut state = self.state();
+        let State { union, told, .. } = &*state;
+        let untold = union.of_origin(&self.origin).filter(|(key, outcome)| {
+            is_live(key.condition.name()) && outcome.stats().is_some_and(|stats| !told.is_told(key, stats))
+        });
+        let untold: Vec<Queued> =
+            untold.map(|(key, _)| Queued::Fact { key, origin: self.origin.clone() }).collect();
+        untold.into_iter().for_each(|queued| state.enqueue(queued));
+        drop(state);
         self.write_queued();
     }
 }

@@ -144,14 +144,17 @@ fn a_read_only_directory_is_read_and_new_facts_stay_in_memory() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::process::CommandExt;
     let dir = tempfile::tempdir().unwrap();
+    let allow = |mode| std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    // Shared on purpose, or nobody but its owner could read what is written to it.
+    allow(0o2755);
     Wisdom::open(dir.path()).record(key("old".into()), timed());
-    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+    allow(0o2555);
     let mut command = child("cannot write", dir.path());
     // Permissions do not bind root: the child becomes nobody.
     if std::fs::metadata(dir.path()).unwrap().uid() == 0 {
         command.uid(65534).gid(65534).current_dir("/");
     }
     assert!(finish(command.spawn().unwrap()));
-    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    allow(0o2755);
     assert_eq!(Wisdom::open(dir.path()).len(), 1);
 }

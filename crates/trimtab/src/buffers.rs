@@ -13,9 +13,9 @@ const MOST: usize = 32;
 /// A buffer longer than wanted by more than this share is left for another.
 const LONGER: usize = 4;
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept { buffers: VecDeque::new(), bytes: 0 });
+static SPARE: Mutex<Spare> = Mutex::new(Spare { buffers: VecDeque::new(), bytes: 0 });
 
-struct Kept {
+struct Spare {
     /// The one given last at the end.
     buffers: VecDeque<Data>,
     bytes: usize,
@@ -27,7 +27,7 @@ pub(crate) fn take(dtype: DType, count: usize) -> Option<Data> {
     if (count * dtype.size() as usize) < LEAST_BYTES {
         return None;
     }
-    let mut kept = KEPT.try_lock().ok()?;
+    let mut kept = SPARE.try_lock().ok()?;
     let fits = |buffer: &Data| {
         let len = buffer.len();
         buffer.dtype() == Some(dtype) && len >= count && len - count <= count / LONGER
@@ -49,7 +49,7 @@ pub(crate) fn give(buffer: Data) {
     }
     // Freed after the lock is.
     let mut gone = Vec::new();
-    if let Ok(mut kept) = KEPT.try_lock() {
+    if let Ok(mut kept) = SPARE.try_lock() {
         kept.bytes += bytes;
         kept.buffers.push_back(buffer);
         while kept.bytes > MOST_BYTES || kept.buffers.len() > MOST {
@@ -82,7 +82,7 @@ mod tests {
         give(Data::I32(vec![1; small]));
         assert!(take(DType::I32, small).is_none());
         let bytes =
-            KEPT.lock().map(|kept| (kept.bytes, kept.buffers.iter().map(|buffer| buffer.capacity()).sum()));
+            SPARE.lock().map(|kept| (kept.bytes, kept.buffers.iter().map(|buffer| buffer.capacity()).sum()));
         assert!(
             bytes.is_ok_and(|(counted, there): (usize, usize)| counted == there && counted <= MOST_BYTES)
         );

@@ -1,5 +1,6 @@
 //! Setting up a runtime: what the caller asks for, what the environment asks for, and which devices there are.
 
+use crate::apart::{Added, Apart, UNKNOWN_LIMIT, Watch};
 use crate::audits::{Audits, Background};
 use crate::calibrate;
 use crate::environment::{Blas, Environment, WisdomPlace, default_wisdom_dir};
@@ -16,7 +17,7 @@ use trimtab_core::{Bytes, Constraints, Device, DeviceKind, Nanos, Objective, Pat
 use trimtab_cpu::{AnyKernel, Cpu, CpuDevice, CpuOptions, Isolation, erase};
 use trimtab_operands::{Executor, Kept, Reference};
 use trimtab_plan::learn::ModelChoice;
-use trimtab_plan::{KernelRules, Offload, Planner, Settings, StrategyName, TermsId, Witness};
+use trimtab_plan::{KernelRules, Offload, PlanError, Planner, Settings, StrategyName, TermsId, Witness};
 use trimtab_tune::Rules;
 use trimtab_wisdom::{Store, Wisdom};
 
@@ -38,6 +39,7 @@ pub struct Builder {
     live_resize: Option<bool>,
     explore: Option<bool>,
     device_memory_max: Option<Bytes>,
+    longest_call: Option<Nanos>,
     store: Option<Arc<dyn Store>>,
 }
 
@@ -110,6 +112,11 @@ impl Builder {
     }
 
     /// Keeps wisdom in that directory.
+    ///
+    /// Once foreign code answers a call (a library, a driver, a kernel of yours), SIGSEGV, SIGABRT, SIGBUS, SIGILL and SIGFPE are received:
+    /// what ran is noted in the directory, then whoever received the signal before gets it, as if we were not there. A program that
+    /// sets handlers later replaces ours. They are given back when the last runtime is dropped. A process that runs our own kernels
+    /// only keeps its signals to itself.
     pub fn wisdom_dir(mut self, dir: impl AsRef<Path>) -> Self {
         self.environment.wisdom = Some(WisdomPlace::Directory(dir.as_ref().to_path_buf()));
         self
@@ -197,7 +204,8 @@ impl Builder {
 
     /// Adds a kernel of your own. It is checked against the reference, measured, tuned and remembered like ours.
     ///
-    /// It runs for the first time in a child process ([`isolate`](Builder::isolate)), and its first calls are looked at. Where wisdom is kept in a
+    /// It runs for the first time in a child process ([`isolate`](Builder::isolate)), and its first calls are looked at, on a thread that is
+    /// left behind if it hangs ([`longest_call`](Builder::longest_call)). Where wisdom is kept in a
     /// directory, a signal that ends the process while it runs is noted there and handed on to whoever received it before.
     ///
     /// ```
@@ -239,7 +247,9 @@ impl Builder {
 
     /// Adds a device of your own. It competes with the others, is placed, explained, calibrated and quarantined like ours.
     ///
-    /// `examples/worker-device` in the repository has a whole one; [`device`](crate::device) measures and checks it for you.
+    /// It is asked on threads that are left behind if it does not answer ([`longest_call`](Builder::longest_call)), on copies of operands;
+    /// its facts, state, kernels, spaces and works are asked for directly. `examples/worker-device` in the repository has a whole one;
+    /// [`device`](crate::device) measures and checks it for you.
     pub fn add_device(mut self, device: impl Executor + 'static) -> Self {
         self.devices.push(Arc::new(device));
         self
@@ -299,6 +309,18 @@ impl Builder {
         self
     }
 
+    /// Longest that a kernel, a device or a closure of yours may take in a call while nobody knows what it takes: 30 s unless this says
+    /// otherwise. Where its time on the problem was measured, that is 50 times as long, and at least 2 s. Whoever takes longer is left
+    /// behind, and the call is answered by the next best; time in which the machine stood still or others ran is not counted.
+    ///
+    /// So it is for the first 32 calls of each plan, and for later calls where copying the operands for it costs a twentieth at most. In
+    /// other calls your kernel runs on the caller's own thread, which nobody can leave behind: one that hangs there is named on
+    /// standard error and gets no more calls.
+    pub fn longest_call(mut self, longest: Nanos) -> Self {
+        self.longest_call = Some(longest);
+        self
+    }
+
     /// Measures the speeds of GPUs again instead of taking over what an earlier process measured.
     pub fn measure_anew(mut self) -> Self {
         self.measure_anew = true;
@@ -313,6 +335,7 @@ impl Builder {
 
     /// Probes the machine, opens wisdom, freezes the kernels.
     pub fn build(self) -> Result<Runtime, Error> {
+        self.terms.objective.check().map_err(PlanError::from)?;
         let asked = self.environment;
         let outside = if self.ignore_environment { Environment::default() } else { Environment::read()? };
         let threads = asked.threads.or(outside.threads);
@@ -321,7 +344,7 @@ impl Builder {
             Some(Blas::First(paths)) => Some([self.blas, paths].concat()),
             None => Some(self.blas),
         };
-        let users = !self.kernels.is_empty();
+        let longest = self.longest_call.unwrap_or(UNKNOWN_LIMIT);
         let isolation = asked.isolation.or(outside.isolation);
         let options = CpuOptions { threads, blas, kernels: self.kernels, isolation };
         let cpu = Arc::new(CpuDevice::new(options));
@@ -344,7 +367,8 @@ impl Builder {
             unusable = problems;
         }
         if !offload.off {
-            executors.extend(self.devices);
+            let added = |device| Arc::new(Added::new(device, longest)) as Arc<dyn Executor>;
+            executors.extend(self.devices.into_iter().map(added));
         }
         check_names(&executors)?;
         let (executors, usable) = pinned(executors, wanted, &unusable)?;
@@ -368,8 +392,7 @@ impl Builder {
         if let Some(dir) = wisdom.dir() {
             note_the_dead(&dir, &wisdom);
         }
-        let in_calls = if users { InCalls::beside(&wisdom) } else { InCalls::default() };
-        warnings.extend(wisdom.warnings().iter().map(|warning| warning.to_string()));
+        let in_calls = Arc::new(InCalls::beside(&wisdom));
         let mut terms = self.terms;
         cap_threads(&mut terms, cpu.pool().threads(), cpu.facts().threads);
         let mut settings = Settings::default();
@@ -393,10 +416,13 @@ impl Builder {
                 kept.into_iter().for_each(|kept| keeps.offer(what, kept));
             }
         }
+        // After blobs were read: one that others may have written is a warning.
+        warnings.extend(wisdom.warnings().iter().map(|warning| warning.to_string()));
         let counts = Arc::<Counts>::default();
         let memory = |(position, executor): (usize, &Arc<dyn Executor>)| {
-            let memory =
-                || DeviceMemory::new(Arc::clone(executor), self.device_memory_max, Arc::clone(&counts));
+            let (executor, counts, in_calls) =
+                (Arc::clone(executor), Arc::clone(&counts), Arc::clone(&in_calls));
+            let memory = || DeviceMemory::new(executor, self.device_memory_max, counts, in_calls);
             (position != HOST).then(|| Arc::new(memory()))
         };
         let memories = executors.iter().enumerate().map(memory).collect();
@@ -415,6 +441,8 @@ impl Builder {
         let shared = Arc::new(Shared {
             audits: Audits::default(),
             in_calls,
+            apart: Apart::new(longest),
+            watch: Watch::new(longest),
             planner,
             cpu,
             executors,

@@ -28,11 +28,11 @@ impl Runtime {
         self.shared.planner.calibration()
     }
 
-    /// Measures whole calls of every class on every device, transfers included, in turns. Puts nothing in force: see
+    /// Measures whole calls of the ladder's classes on every device, transfers included, in turns. Puts nothing in force: see
     /// [`Runtime::commit_calibration`]. `told` hears of every size.
     pub fn measure_calibration(
         &self,
-        ladder: Ladder,
+        ladder: Ladder<'_>,
         told: &mut dyn FnMut(Class, &Problem),
     ) -> Vec<DeviceTimes> {
         let mut ready: Option<Ready> = None;

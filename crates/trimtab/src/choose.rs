@@ -3,11 +3,13 @@
 mod closures;
 mod trials;
 
+use crate::apart::{Threads, limit};
 use crate::error::Error;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Shared};
 use closures::{Agree, Answer, Closures, Way};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use trials::{Seen, Trials};
 use trimtab_core::{
@@ -15,11 +17,9 @@ use trimtab_core::{
     Point, Problem, Space, VariantClass, panic_message,
 };
 use trimtab_plan::{Decision, Plan, Reason, Standing, TermsId};
-use trimtab_tune::Stopwatch;
+use trimtab_tune::{Leash, Stopwatch};
 use trimtab_wisdom::{FactKey, Outcome, Stats};
 
-/// Longest a call waits for an option that is tried for the first time; then the next one answers.
-const LONGEST_TRIAL: Nanos = Nanos::from_millis(30_000);
 /// How many times as long as expected timed calls take that may have become slower, and how many in a row are looked into.
 const SLOWER: u64 = 8;
 const LATE: u32 = 3;
@@ -31,6 +31,16 @@ impl<R> Answered<R> {
     fn into_inner(self) -> Option<R> {
         Arc::into_inner(self.0)?.into_inner().ok()
     }
+}
+
+/// What became of a call of an option.
+enum Called<T, R> {
+    /// It answered, and took so long if it was timed.
+    Answered(R, Nanos),
+    /// It failed where it could be left behind: the input is still there.
+    Failed(Failure, T),
+    /// It panicked on the caller's thread, and the input is gone.
+    Panicked(Box<dyn Any + Send>),
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
@@ -146,6 +156,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
                 class: VariantClass::Custom,
             })
             .collect();
+        let leashes = self.ways.iter().map(|_| Leash::default()).collect();
         let mut facts = self.runtime.cpu().facts().clone();
         // Closures see inputs of the caller's; only those of the first call are raced, and none is tried on others.
         facts.habits.explored_live = false;
@@ -161,6 +172,10 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
             trying: AtomicUsize::new(0),
             late: AtomicU32::new(0),
             abandoned: Arc::new(AtomicU32::new(0)),
+            leashes,
+            comparing: Leash::default(),
+            threads: Threads::default(),
+            cloning: AtomicU64::new(0),
             cpu: Arc::clone(&self.runtime.shared.cpu),
         });
         let planner = self.runtime.planner();
@@ -178,8 +193,9 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
 impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     /// Runs the best option for these sizes on the input. What takes too long to be raced is tried by calls, each option once.
     ///
-    /// An option that panics gets no more calls of these sizes; the call itself is answered by another, unless the option ran before:
-    /// then the input is gone, and the panic goes on.
+    /// An option that panics or hangs gets no more calls of these sizes, and the call itself is answered by another. So it is for the
+    /// first 32 calls of each size, and later wherever cloning the input and handing it over cost a twentieth of the call at most. Other
+    /// calls are made on this thread, without a clone: there a panic goes on, and one that hangs is named on standard error.
     pub fn run(&self, sizes: &[u64], input: T) -> Result<R, Error> {
         let custom = Custom::new(&self.name, sizes)?;
         let planner = self.runtime.planner();
@@ -188,7 +204,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
             return self.run_tried(&problem, input);
         }
         if let Some((_, plan)) = planner.known(&custom, self.terms) {
-            return Ok(self.run_known(&problem, plan, input));
+            return self.run_known(&problem, plan, input);
         }
         if let Ok(mut samples) = self.device.samples.lock() {
             samples.push((problem, input.clone()));
@@ -201,7 +217,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
             samples.swap_remove(place);
         }
         match (plan, self.unmeasured(&problem)) {
-            (Ok(plan), None) => Ok(self.run_known(&problem, &plan, input)),
+            (Ok(plan), None) => self.run_known(&problem, &plan, input),
             (_, trials) => {
                 self.try_live(&problem, trials.unwrap_or_else(|| self.device.untried()));
                 self.run_tried(&problem, input)
@@ -258,56 +274,114 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
         }
     }
 
+    /// Runs an option: where it can be left behind while it is new or where that costs little, else on this thread.
+    fn call(
+        &self,
+        kernel: KernelId,
+        input: T,
+        (expected, is_new, is_timed): (Nanos, bool, bool),
+        known: impl FnOnce() -> Option<Nanos>,
+        watched: Option<(&Plan, &Problem)>,
+    ) -> Called<T, R> {
+        let Closures { threads, cloning, .. } = &*self.device;
+        let leash = self.device.leash(kernel);
+        if is_new || threads.is_cheap(expected, Nanos(cloning.load(Ordering::Relaxed))) {
+            let watch = Stopwatch::start();
+            let (body, copy) = (Arc::clone(self.device.body(kernel)), input.clone());
+            cloning.store(watch.elapsed().0, Ordering::Relaxed);
+            let task = move || {
+                let watch = Stopwatch::start();
+                (body(copy), watch.elapsed())
+            };
+            let limit = limit(known(), self.longest());
+            match leash.call(limit, is_new && !leash.is_proven(), || threads.run(limit, task)) {
+                Ok((answer, took)) => return Called::Answered(answer, took),
+                // No thread is to be had: then this one.
+                Err(failure) if failure.kind == FailureKind::Untried && leash.why().is_none() => (),
+                Err(failure) => return Called::Failed(failure, input),
+            }
+        }
+        if let Err(failure) = leash.wait(self.longest()) {
+            return Called::Failed(failure, input);
+        }
+        let watch = |(plan, problem)| self.runtime.shared.watch.begin(plan, problem, leash.clone());
+        let _watched = watched.map(watch);
+        let watch = is_timed.then(Stopwatch::start);
+        match catch_unwind(AssertUnwindSafe(|| self.device.body(kernel)(input))) {
+            Ok(answer) => Called::Answered(answer, watch.map_or(Nanos(0), |watch| watch.elapsed())),
+            Err(panic) => Called::Panicked(panic),
+        }
+    }
+
+    /// What an option has whose time nobody knows.
+    fn longest(&self) -> Nanos {
+        self.runtime.shared.apart.unknown()
+    }
+
     /// Runs the option of a plan.
-    fn run_known(&self, problem: &Problem, plan: &Plan, input: T) -> R {
-        let planner = self.runtime.planner();
-        let watch = planner.should_time(plan).then(Stopwatch::start);
-        let answer = catch_unwind(AssertUnwindSafe(|| self.device.call(plan.kernel, input)));
+    fn run_known(&self, problem: &Problem, plan: &Plan, input: T) -> Result<R, Error> {
+        let Shared { planner, audits, .. } = &*self.runtime.shared;
+        let (is_timed, is_new) = (planner.should_time(plan), self.runtime.is_unproven(plan));
+        if is_new {
+            audits.saw(plan);
+        }
         let option = plan.kernel.0 as usize;
-        let known = |change: &dyn Fn(&mut Trials)| {
+        let try_anew = |change: &dyn Fn(&mut Trials)| {
             let mut trials = self.told(problem).map_or_else(|| self.device.untried(), |(trials, _)| trials);
             change(&mut trials);
             self.try_live(problem, trials);
         };
-        match answer {
-            Ok(answer) => {
-                if let Some(took) = watch.map(|watch| watch.elapsed()) {
+        let known = || planner.measured(plan);
+        let how = (plan.expected, is_new, is_timed);
+        match self.call(plan.kernel, input, how, known, Some((plan, problem))) {
+            Called::Answered(answer, took) => {
+                if is_timed {
                     planner.report(plan, took);
                     let is_late = took.0 > SLOWER * plan.expected.0.max(1) && plan.expected.0 > 0;
                     let late = if is_late { self.device.late.load(Ordering::Relaxed) + 1 } else { 0 };
                     self.device.late.store(late % LATE, Ordering::Relaxed);
                     if late >= LATE {
-                        known(&|trials| trials.0[option] = Seen::raced(took.0 as f64, true));
+                        try_anew(&|trials| trials.0[option] = Seen::raced(took.0 as f64, true));
                     }
                 }
-                answer
+                Ok(answer)
             }
-            Err(panic) => {
-                known(&|trials| trials.put_out(option, panic_message(panic.as_ref())));
+            Called::Failed(failure, input) => {
+                try_anew(&|_| ());
+                self.put_out(problem, option, &failure);
+                self.run_tried(problem, input)
+            }
+            Called::Panicked(panic) => {
+                try_anew(&|trials| trials.put_out(option, panic_message(panic.as_ref())));
                 resume_unwind(panic)
             }
         }
     }
 
     /// Answers a call while it is being found out which option is the fastest.
-    fn run_tried(&self, problem: &Problem, input: T) -> Result<R, Error> {
+    fn run_tried(&self, problem: &Problem, mut input: T) -> Result<R, Error> {
         loop {
             let Some(trials) = self.device.trials().get(problem).cloned() else { break };
             let Some(option) = trials.turn() else { break };
             let kernel = KernelId(option as u32);
-            if trials.0[option].ns.is_some() {
-                let watch = Stopwatch::start();
-                let answer = catch_unwind(AssertUnwindSafe(|| self.device.call(kernel, input)));
-                return match answer {
-                    Ok(answer) => {
-                        self.ran(problem, option, watch.elapsed());
-                        Ok(answer)
+            if let Some(ns) = trials.0[option].ns {
+                let known = Nanos(ns as u64);
+                let how = (known, trials.0[option].is_new(), true);
+                match self.call(kernel, input, how, || Some(known), None) {
+                    Called::Answered(answer, took) => {
+                        self.ran(problem, option, took);
+                        return Ok(answer);
                     }
-                    Err(panic) => {
+                    Called::Failed(failure, kept) => {
+                        self.put_out(problem, option, &failure);
+                        input = kept;
+                        continue;
+                    }
+                    Called::Panicked(panic) => {
                         self.put_out(problem, option, &panicked(panic.as_ref()));
                         resume_unwind(panic)
                     }
-                };
+                }
             }
             match self.try_once(&trials, option, &input) {
                 Ok((answer, took)) => {
@@ -335,15 +409,15 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     fn try_once(&self, trials: &Trials, option: usize, input: &T) -> Result<(Answered<R>, Nanos), Failure> {
         let mut bench = self.device.on(input.clone());
         let watch = Stopwatch::start();
-        let answer = bench.answer(KernelId(option as u32), LONGEST_TRIAL)?;
+        let answer = bench.answer(KernelId(option as u32), self.longest())?;
         let took = watch.elapsed();
         let trusted =
             trials.0.iter().enumerate().filter(|(at, seen)| (seen.trusted || *at == 0) && seen.out.is_none());
         let cheapest = trusted.filter_map(|(at, seen)| Some((at, seen.ns?)));
         let other = cheapest.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| option != 0);
         if let (Some(agree), Some((other, _))) = (self.device.agree.clone(), other) {
-            let expected = bench.answer(KernelId(other as u32), LONGEST_TRIAL)?;
-            if !bench.agree(&agree, &expected, &answer, LONGEST_TRIAL)? {
+            let expected = bench.answer(KernelId(other as u32), self.longest())?;
+            if !bench.agree(&agree, &expected, &answer, self.longest())? {
                 let message = format!("disagrees with `{}`", self.device.ways[other].name);
                 return Err(Failure::new(FailureKind::Wrong, message));
             }

@@ -19,6 +19,7 @@
 //! - [`Runtime::explain`] shows every rival with its time or its reason for standing back.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod audits;
 mod buffers;
 mod builder;

@@ -1,10 +1,13 @@
 //! Values in the memory of devices: who is there, how much room is left, who must go.
 
+use crate::in_calls::InCalls;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use trimtab_core::{Bytes, LaunchError, Nanos};
+use trimtab_core::{Bytes, LaunchError, Nanos, Problem};
+use trimtab_cpu::{Entry, Inside};
 use trimtab_operands::{Batch, Buffer, Executor, Slice, SliceMut};
+use trimtab_plan::{Plan, Planner};
 
 /// Tenants of a room before those that are gone are first looked for.
 const FEW_TENANTS: usize = 64;
@@ -13,7 +16,7 @@ const FEW_TENANTS: usize = 64;
 /// evaluated and placed, since the runtime was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Values copied to a device by expressions.
+    /// Values copied to a device, by expressions and by calls on operands in the caller's memory.
     pub uploads: u64,
     /// Their bytes.
     pub uploaded: Bytes,
@@ -83,6 +86,9 @@ pub(crate) struct DeviceMemory {
     clock: AtomicU64,
     tenants: Mutex<Vec<Weak<Replicas>>>,
     counts: Arc<Counts>,
+    in_calls: Arc<InCalls>,
+    /// The number of the note about what was handed over last and is not waited for yet; zero for none.
+    handed_over: AtomicU32,
 }
 
 /// A value in a device's memory.
@@ -113,6 +119,8 @@ impl DeviceBuffer {
 
     /// Replicas the value to the processor's memory.
     pub(crate) fn download(&self, out: SliceMut<'_>) -> Result<(), LaunchError> {
+        let handed_over = self.memory.handed_over.swap(0, Ordering::Relaxed);
+        let _inside = self.memory.in_calls.enter_again(Entry::of(handed_over));
         pollster::block_on(self.memory.executor.download(self.buffer(), out))?;
         count(&self.memory.counts.downloads, 1);
         count(&self.memory.counts.downloaded, self.buffer.bytes().0);
@@ -121,10 +129,29 @@ impl DeviceBuffer {
 }
 
 impl DeviceMemory {
-    pub(crate) fn new(executor: Arc<dyn Executor>, max: Option<Bytes>, counts: Arc<Counts>) -> DeviceMemory {
+    pub(crate) fn new(
+        executor: Arc<dyn Executor>,
+        max: Option<Bytes>,
+        counts: Arc<Counts>,
+        in_calls: Arc<InCalls>,
+    ) -> DeviceMemory {
         let (used, clock) = (AtomicU64::new(0), AtomicU64::new(0));
         let (max, tenants) = (max.map(|max| max.0), Mutex::default());
-        DeviceMemory { executor, max, used, clock, tenants, counts }
+        DeviceMemory { executor, max, used, clock, tenants, counts, in_calls, handed_over: AtomicU32::new(0) }
+    }
+
+    /// Notes that these launches run there, where a driver may end the process; until what is returned is dropped, and again while
+    /// what they computed is waited for.
+    pub(crate) fn enter<'a>(
+        &self,
+        planner: &Planner,
+        launches: impl Iterator<Item = (&'a Problem, &'a Plan)>,
+    ) -> Option<Inside<'_>> {
+        let may_crash = self.executor.facts().habits.may_crash;
+        let inside = may_crash.then(|| self.in_calls.enter_all(planner, launches)).flatten();
+        let entry = inside.as_ref().and_then(Inside::entry);
+        self.handed_over.store(entry.map_or(0, Entry::number), Ordering::Relaxed);
+        inside
     }
 
     /// Moves a value there.

@@ -1,12 +1,13 @@
 //! The runtime: devices, planner and memory together, shared by cheap clones.
 
+use crate::apart::{Apart, Watch};
 use crate::audits::Audits;
 use crate::builder::{Builder, cap_threads};
 use crate::error::Error;
 use crate::expression::Schedules;
 use crate::in_calls::InCalls;
 use crate::journal::Journal;
-use crate::memory::{Activity, Counts, DeviceMemory};
+use crate::memory::{Activity, Counts, DeviceMemory, count};
 use std::sync::Arc;
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
 use trimtab_cpu::CpuDevice;
@@ -52,7 +53,10 @@ pub(crate) struct Shared {
     pub schedules: Schedules,
     pub journal: Arc<Journal>,
     pub audits: Audits,
-    pub in_calls: InCalls,
+    /// Shared with threads that may outlive the runtime.
+    pub in_calls: Arc<InCalls>,
+    pub apart: Apart,
+    pub watch: Watch,
     /// Whether warnings are told on standard error.
     pub log: bool,
     pub warnings: Vec<String>,
@@ -358,10 +362,29 @@ impl Runtime {
     ) -> Result<(), LaunchError> {
         // The processor by its name, so that the call is known to the compiler, and all of it in one function: each copy of
         // operands from one frame to the next costs a warm call 4 ns, because its loads span several stores and wait for them.
-        if plan.device as usize == HOST && !timed && !plan.is_users() {
-            return self.shared.cpu.launch(plan.kernel, problem, &plan.point, inputs, out.lend());
+        if plan.device as usize == HOST && !timed {
+            if !plan.is_foreign() {
+                return self.shared.cpu.launch(plan.kernel, problem, &plan.point, inputs, out.lend());
+            }
+            if !plan.is_users() {
+                return self.launch_library(plan, problem, inputs, out.lend());
+            }
         }
         self.launch_on(plan, problem, inputs, out.lend(), timed)
+    }
+
+    /// A library's kernel of the processor, noted while it runs.
+    #[inline(never)]
+    fn launch_library(
+        &self,
+        plan: &Plan,
+        problem: &Problem,
+        inputs: &[Slice<'_>],
+        out: SliceMut<'_>,
+    ) -> Result<(), LaunchError> {
+        let Shared { planner, in_calls, cpu, .. } = &*self.shared;
+        let _inside = in_calls.enter(planner, problem, plan);
+        cpu.launch(plan.kernel, problem, &plan.point, inputs, out)
     }
 
     #[cold]
@@ -377,9 +400,24 @@ impl Runtime {
             return Err(LaunchError::Kernel(format!("there is no device {}", plan.device)));
         };
         let Shared { planner, in_calls, .. } = &*self.shared;
-        let _inside = plan.is_users().then(|| in_calls.enter(planner, problem, plan));
+        // Users' kernels are entered by the thread that runs them.
+        let is_foreign = !plan.is_users() && (plan.is_foreign() || executor.facts().habits.may_crash);
+        let _inside = is_foreign.then(|| in_calls.enter(planner, problem, plan));
         let launch = HostLaunch { kernel: plan.kernel, problem, point: &plan.point, inputs };
-        let time = executor.launch_host(launch, out.lend(), timed)?;
+        let time = match plan.is_users() {
+            true => self.launch_users(executor.as_ref(), plan, launch, out.lend(), timed)?,
+            false => executor.launch_host(launch, out.lend(), timed)?,
+        };
+        if self.memory(plan.device as usize).is_some() {
+            let Counts { uploads, uploaded, downloads, downloaded, .. } = &*self.shared.counts;
+            let moved = inputs.iter().map(|input| input.bytes().len() as u64).filter(|bytes| *bytes > 0);
+            moved.for_each(|bytes| {
+                count(uploads, 1);
+                count(uploaded, bytes);
+            });
+            count(downloads, 1);
+            count(downloaded, out.len() as u64 * out.dtype().size());
+        }
         self.look(plan, problem, inputs, &out.view(), time)?;
         if let Some(time) = time {
             self.shared.planner.report(plan, time);

@@ -133,6 +133,15 @@ fn a_kernel_that_was_edited_under_its_old_version_is_checked_again() {
 }
 
 #[test]
+fn a_call_that_could_not_be_looked_at_does_not_count_as_one_that_was() {
+    let rt = estimating(fresh(), |x| x.first() == Some(&2.5));
+    // Numbers so large that kernels that are right need not agree.
+    (0..5).for_each(|_| assert!(is_right(&rt, 50, 1e7)));
+    (0..30).for_each(|_| assert!(is_right(&rt, 50, 1.5)));
+    assert!(is_right(&rt, 50, 2.5), "the thirty-first that can be looked at");
+}
+
+#[test]
 fn the_first_calls_of_a_users_kernel_are_all_looked_at() {
     for size in [50, 5000, 400_000] {
         let rt = estimating(fresh(), |x| x.first() == Some(&2.5));
@@ -140,6 +149,18 @@ fn the_first_calls_of_a_users_kernel_are_all_looked_at() {
             assert!(is_right(&rt, size, value), "{size}");
         }
         assert!(why(&rt, size).contains("in a live call"), "{}", why(&rt, size));
+    }
+}
+
+#[test]
+fn a_kernel_that_lies_about_small_problems_after_many_calls_is_found_out() {
+    for size in [50, 5000] {
+        let rt = estimating(fresh(), |x| x.first() == Some(&2.5));
+        (0..40).for_each(|_| assert!(is_right(&rt, size, 1.5)));
+        let wrong = (0..200_000).take_while(|_| why(&rt, size).is_empty());
+        let wrong = wrong.filter(|_| !is_right(&rt, size, 2.5)).count();
+        assert!(why(&rt, size).contains("in a live call"), "{size}: after {wrong} wrong results");
+        assert!(is_right(&rt, size, 2.5));
     }
 }
 

@@ -5,13 +5,13 @@ mod support;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use support::{fresh, kept_in};
-use trimtab::Runtime;
-use trimtab::core::Nanos;
+use trimtab::core::{Nanos, Patience};
 use trimtab::plan::Reason;
 use trimtab::tune::Stopwatch;
+use trimtab::{Choice, Runtime};
 
 /// Time for a race: a run may take a quarter of it, which only a run that really hangs does even on a loaded machine.
 const BUDGET: Nanos = Nanos::from_millis(2_000);
@@ -288,10 +288,113 @@ fn a_closure_that_panics_later_does_so_once() {
         })
         .build()
         .unwrap();
-    (0..20).for_each(|call| assert_eq!(choice.run(&[1], call).unwrap(), call));
+    // The first calls are made where an option can be left behind, and answered by another if it panics; these are over.
+    (0..40).for_each(|call| assert_eq!(choice.run(&[1], call).unwrap(), call));
     broken.store(1, Ordering::Relaxed);
     let panicked =
         |call| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| choice.run(&[1], call))).is_err();
     assert_eq!((0..100).filter(|&call| panicked(call)).count(), 1);
     assert_eq!(choice.chosen(&[1]).unwrap(), Some("slow"));
+}
+
+/// A closure that waits while it is told to hang, and how many threads do that.
+#[derive(Default)]
+struct Hanging {
+    hangs: Mutex<bool>,
+    changed: Condvar,
+    inside: AtomicU32,
+    most: AtomicU32,
+}
+
+impl Hanging {
+    fn set(&self, hangs: bool) {
+        *self.hangs.lock().unwrap() = hangs;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut hangs = self.hangs.lock().unwrap();
+        if *hangs {
+            self.most.fetch_max(self.inside.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            while *hangs {
+                hangs = self.changed.wait(hangs).unwrap();
+            }
+            self.inside.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Two options that hang, between two that do not; what hangs is released in the end.
+fn two_that_hang(rt: &Runtime, compared: bool) -> ([Arc<Hanging>; 2], Choice<u64, u64>) {
+    let hanging: [Arc<Hanging>; 2] = Default::default();
+    let [first, second] = hanging.clone();
+    let mut choice = rt
+        .choose::<u64, u64>("hanging")
+        .option("first", move |x| {
+            first.pass();
+            x + 1
+        })
+        .option("steady", |x| {
+            spin(Nanos(20_000));
+            x + 1
+        })
+        .option("second", move |x| {
+            second.pass();
+            x + 1
+        })
+        .option("slow", |x| {
+            spin(Nanos(50_000));
+            x + 1
+        });
+    if compared {
+        choice = choice.agree(|a, b| a == b);
+    }
+    (hanging, choice.build().unwrap())
+}
+
+#[test]
+fn options_that_hang_leave_one_thread_each() {
+    for compared in [false, true] {
+        let rt = fresh().longest_call(Nanos::from_millis(300)).build().unwrap();
+        let (hanging, choice) = two_that_hang(&rt, compared);
+        hanging.iter().for_each(|hanging| hanging.set(true));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let choice = &choice;
+                scope.spawn(move || {
+                    for call in 0..24 {
+                        assert_eq!(choice.run(&[thread, call % 6], call).unwrap(), call + 1);
+                    }
+                });
+            }
+        });
+        let most = hanging.each_ref().map(|hanging| hanging.most.load(Ordering::Relaxed));
+        assert!(most.iter().all(|most| *most <= 1), "{most:?}, compared: {compared}");
+        hanging.iter().for_each(|hanging| hanging.set(false));
+    }
+}
+
+#[test]
+fn an_option_that_hangs_later_is_left_behind_and_another_answers() {
+    let rt = fresh().build().unwrap();
+    let (hanging, choice) = two_that_hang(&rt, false);
+    (0..10).for_each(|call| assert_eq!(choice.run(&[1], call).unwrap(), call + 1));
+    hanging.iter().for_each(|hanging| hanging.set(true));
+    (0..10).for_each(|call| assert_eq!(choice.run(&[1], call).unwrap(), call + 1));
+    let most = hanging.each_ref().map(|hanging| hanging.most.load(Ordering::Relaxed));
+    assert!(most.iter().sum::<u32>() >= 1 && most.iter().all(|most| *most <= 1), "{most:?}");
+    assert!(["steady", "slow"].map(Some).contains(&choice.chosen(&[1]).unwrap()));
+    hanging.iter().for_each(|hanging| hanging.set(false));
+}
+
+#[test]
+fn a_first_option_that_hangs_is_left_behind_where_nothing_is_measured() {
+    for patience in [Patience::Off, Patience::Estimate] {
+        let rt = fresh().patience(patience).longest_call(Nanos::from_millis(300)).build().unwrap();
+        let (hanging, choice) = two_that_hang(&rt, false);
+        hanging.iter().for_each(|hanging| hanging.set(true));
+        (0..5).for_each(|call| assert_eq!(choice.run(&[1], call).unwrap(), call + 1));
+        assert_eq!(hanging[0].most.load(Ordering::Relaxed), 1, "{patience:?}");
+        hanging.iter().for_each(|hanging| hanging.set(false));
+    }
 }

@@ -197,7 +197,7 @@ fn chains_run_as_one_where_that_is_expected_to_be_faster_and_explain_says_so() {
         assert!(launch.apart.unwrap() >= launch.processor.unwrap().time, "{explained}");
         assert!(launch.what.starts_with("fused."), "{explained}");
     }
-    assert!(explained.expected > Nanos(0));
+    assert!(explained.expected.unwrap() > Nanos(0));
     let expected = |x: f32| ((x * 2.0 + 1.0).max(0.0) * 0.5 - 3.0).abs().clamp(1.0, 8.0);
     let expected: Vec<f32> = x.to_vec().into_iter().map(expected).collect();
     assert_eq!(chain.to_vec().unwrap(), expected);
@@ -213,6 +213,15 @@ fn mode_off_plans_expressions_the_same_every_time() {
         made_of(&made)
     };
     assert!((0..3).map(explained).all(|what| what == explained(0)));
+}
+
+#[test]
+fn mode_off_tells_no_times_it_does_not_expect() {
+    let rt = builder().device("cpu").patience(Patience::Off).build().unwrap();
+    let explained = ((rt.lazy(&numbers::<f32>(&[33, 65])) * 2.0).exp() + 1.0).explain().unwrap();
+    assert_eq!((explained.expected, explained.bound), (None, None));
+    assert!(explained.launches.iter().all(|launch| launch.processor.is_none() && launch.apart.is_none()));
+    assert!(!explained.to_string().contains(" 0 ns"), "{explained}");
 }
 
 fn made_of<T: trimtab::cpu::Element>(made: &Expression<T>) -> Vec<String> {
@@ -235,7 +244,7 @@ fn deciding_looks_at_no_data() {
     // A quarter of a tebibyte, of which one number exists.
     let x = Tensor::scalar(1.0f32).broadcast_to(&[1 << 18, 1 << 18]).unwrap();
     let explained = ((rt.lazy(&x) * 2.0 + 1.0).relu().sum(0) / 3.0).explain().unwrap();
-    assert!(explained.expected > Nanos::from_millis(100), "{explained}");
+    assert!(explained.expected.unwrap() > Nanos::from_millis(100), "{explained}");
     assert_eq!(rt.activity().evaluated, 0);
 }
 

@@ -168,6 +168,53 @@ fn what_won_among_all_is_recalled_where_others_are_forbidden() {
     assert_eq!((kernel(&decision), decision.reason), (best.as_str(), Reason::Remembered));
 }
 
+/// What an expression launches, and what is said about it.
+fn launched(rt: &Runtime) -> (Vec<String>, Vec<String>) {
+    let x = numbers::<f32>(&[40, 30]);
+    let chain = ((rt.lazy(&x) + 1.0) * 2.0).exp();
+    let explained = chain.explain().unwrap();
+    let computed = chain.eval().unwrap();
+    let expected = x.get(&[3, 4]).map(|x| ((x + 1.0) * 2.0).exp());
+    let close = computed.get(&[3, 4]).zip(expected).is_some_and(|(a, b)| (a - b).abs() <= 1e-4 * b.abs());
+    assert!(close, "{:?} {expected:?}", computed.get(&[3, 4]));
+    (explained.launches.iter().map(|launch| launch.what.clone()).collect(), explained.notes.clone())
+}
+
+#[test]
+fn a_forced_kernel_of_an_operation_keeps_it_from_running_as_one_with_others() {
+    let rt = here().force("cpu.elementwise.vector").build().unwrap();
+    let (launches, notes) = launched(&rt);
+    assert_eq!(launches.len(), 3, "{launches:?}");
+    for launch in &launches {
+        assert!(launch.starts_with("elementwise."), "{launch}");
+        assert_eq!(kernel(&rt.explain(&problem(launch)).unwrap()), "cpu.elementwise.vector", "{launch}");
+    }
+    let says = "cpu.elementwise.vector is forced: its operation does not run as one with others";
+    assert!(notes.iter().any(|note| note == says), "{notes:?}");
+    // Of a product only the product: what follows it may run as one.
+    let rt = here().force("cpu.matmul.gemm").build().unwrap();
+    let x = numbers::<f32>(&[64, 64]);
+    let explained = ((rt.lazy(&x).matmul(&x) + 1.0) * 2.0).explain().unwrap();
+    let first = &explained.launches[0];
+    assert_eq!(first.what, MATMUL, "{explained}");
+    assert_eq!(kernel(&rt.explain(&problem(MATMUL)).unwrap()), "cpu.matmul.gemm");
+}
+
+#[test]
+fn a_kernel_that_runs_operations_as_one_can_be_forced_and_forbidden() {
+    let rt = here().force("cpu.fused.tiles").build().unwrap();
+    let (launches, notes) = launched(&rt);
+    assert_eq!(launches.len(), 1, "{launches:?}");
+    assert_eq!(kernel(&rt.explain(&problem(&launches[0])).unwrap()), "cpu.fused.tiles");
+    let says = "cpu.fused.tiles is forced: operations it can run as one do not run apart";
+    assert!(notes.iter().any(|note| note == says), "{notes:?}");
+    let (launches, _) = launched(&here().forbid("cpu.fused.*").build().unwrap());
+    assert!(
+        launches.len() == 3 && !launches.iter().any(|launch| launch.starts_with("fused")),
+        "{launches:?}"
+    );
+}
+
 #[cfg(feature = "wgpu")]
 mod gpu {
     use super::*;

@@ -292,7 +292,7 @@ fn what_is_expected_counts_handing_over_once_for_all_launches_in_a_row() {
         let down = moving(transfers.download_latency.0, transfers.download_bytes_per_s);
         let expected = kernels.sum::<u64>() as f64 + 2.0 * up + down + transfers.submit.0 as f64;
         // Beside that, what finding the plan takes.
-        let beside = explained.expected.0 as f64 - expected;
+        let beside = explained.expected.unwrap().0 as f64 - expected;
         assert!((-2.0..1_000.0 * count as f64).contains(&beside), "{beside} {explained}");
     }
 }
@@ -352,4 +352,39 @@ fn expressions_that_nobody_reads_are_not_waited_for_and_still_follow_each_other(
     let off =
         value.to_vec().into_iter().zip(expected.to_vec()).map(|(a, b)| (a - b).abs() / b.abs().max(1.0));
     assert!(off.fold(0.0, f32::max) < 1e-3);
+}
+
+#[test]
+fn what_calls_on_operands_in_host_memory_move_is_counted_too() {
+    let rt = gpu();
+    let (x, y) = (numbers::<f32>(&[64, 64]), numbers::<f32>(&[64, 64]));
+    let mut out = vec![0.0f32; 64 * 64];
+    let before = rt.activity();
+    let problem: trimtab::core::Problem = "elementwise.add:f32:4096".parse().unwrap();
+    rt.execute(&problem, x.as_slice().unwrap(), y.as_slice().unwrap(), &mut out).unwrap();
+    let after = rt.activity();
+    assert_eq!((after.uploads - before.uploads, after.uploaded.0 - before.uploaded.0), (2, 2 * BYTES));
+    assert_eq!((after.downloads - before.downloads, after.downloaded.0 - before.downloaded.0), (1, BYTES));
+}
+
+#[test]
+fn thresholds_hold_for_expressions_in_mode_off_too() {
+    let off = || everything_there().patience(trimtab::core::Patience::Off);
+    let x = numbers::<f32>(&[64, 64]);
+    let rt = off().build().unwrap();
+    let there = ((rt.lazy(&x) * 2.0) + &x).explain().unwrap();
+    assert!(
+        there.launches.iter().all(|launch| launch.device == "gpu0" && launch.why == Why::Threshold),
+        "{there}"
+    );
+    assert_eq!(
+        ((rt.lazy(&x) * 2.0) + &x).to_vec().unwrap(),
+        x.to_vec().iter().map(|x| 3.0 * x).collect::<Vec<_>>()
+    );
+    // Above the size that was set, and without one, the processor.
+    for offload in [Offload { all: Some(1 << 40), ..Offload::default() }, Offload::default()] {
+        let rt = off().offload(offload).build().unwrap();
+        let here = ((rt.lazy(&x) * 2.0) + &x).explain().unwrap();
+        assert!(here.launches.iter().all(|launch| launch.device == "cpu"), "{here}");
+    }
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use support::fresh;
-use trimtab::core::{Bytes, Constraints, Device, Nanos, Problem};
+use trimtab::core::{Bytes, Constraints, Device, Nanos, Objective, Problem};
 use trimtab::plan::Standing;
 use trimtab::{Runtime, Tensor};
 
@@ -88,4 +88,18 @@ fn a_thousand_different_terms_are_an_error_and_not_a_mix_up() {
     assert!(error.contains("different terms"), "{error}");
     assert_eq!(kept[7].terms().constraints, under(7));
     assert!(rt.constrained(under(7)).is_ok());
+}
+
+#[test]
+fn weights_that_say_nothing_are_refused_wherever_they_are_given() {
+    let rt = fresh().build().unwrap();
+    for objective in [
+        Objective { time: -1.0, ..Objective::default() },
+        Objective { energy: f64::NAN, ..Objective::default() },
+        Objective { time: 0.0, memory: 0.0, energy: 0.0 },
+    ] {
+        support::message(rt.minimising(objective), &["from 0 up", "above 0"]);
+        support::message(fresh().objective(objective).build(), &["from 0 up", "above 0"]);
+    }
+    assert!(rt.minimising(Objective { time: 0.0, memory: 0.0, energy: 1.0 }).is_ok());
 }

@@ -1,6 +1,6 @@
 //! A device with faults: memory that is not to be had, loss, refusals, standstills, slow launches, wrong results at some sizes.
 
-use super::faults::{Fault, FaultLog, STALL, at_the_gate, hash_of, spoil};
+use super::faults::{Fault, FaultLog, at_the_gate, hash_of, spoil};
 use std::sync::Arc;
 use std::time::Duration;
 use trimtab::core::{
@@ -11,6 +11,8 @@ use trimtab::operands::{Batch, Buffer, Data, Executor, Pending, Reference, Slice
 
 /// How much longer a slow launch takes: fifty times as long as the few ten microseconds of most.
 const SLOW: Duration = Duration::from_millis(2);
+/// How often a device that hangs looks whether the spell is over.
+const MOMENT: Duration = Duration::from_millis(5);
 /// Wrong at one size in so many.
 const WRONG_ONE_IN: u64 = 4;
 
@@ -88,9 +90,10 @@ impl<D: Executor> Faulty<D> {
                 Err(LaunchError::Kernel("the device refuses".to_string()))
             }
             Some(Fault::Hang) => {
-                // Once in a call: a hundred points that are checked in turn would stand still for a minute.
-                if self.note(Fault::Hang, &text) {
-                    std::thread::sleep(STALL);
+                self.note(Fault::Hang, &text);
+                // Until the spell is over, which is after the call.
+                while self.now() == Some(Fault::Hang) {
+                    std::thread::sleep(MOMENT);
                 }
                 Ok(())
             }

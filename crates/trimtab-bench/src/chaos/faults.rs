@@ -11,7 +11,7 @@ use std::time::Duration;
 use trimtab::cpu::Element;
 use trimtab::operands::SliceMut;
 
-/// How long a launch stands still that comes back in the end.
+/// How long a launch stands still on the caller's own thread.
 pub(crate) const STALL: Duration = Duration::from_millis(300);
 
 trimtab::core::named! {
@@ -25,8 +25,10 @@ trimtab::core::named! {
         Error = "error",
         /// A launch that panics.
         Panic = "panic",
-        /// A launch that does not come back, or not for long.
+        /// A launch that does not come back.
         Hang = "hang",
+        /// A launch that does not come back for long.
+        Stall = "stall",
         /// Launches that take many times as long for a while.
         Slow = "slow",
         /// Memory that is not to be had.
@@ -82,7 +84,7 @@ impl Injected {
 }
 
 thread_local! {
-    static IN_CALL: Cell<bool> = const { Cell::new(false) };
+    static IN_CALL: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
 /// Marks what this thread does as the caller's own launches while `call` runs.
@@ -90,25 +92,30 @@ pub(crate) fn in_call<R>(call: impl FnOnce() -> R) -> R {
     marked(true, call)
 }
 
-/// Marks what this thread does as checking and measuring while `run` runs: devices that are added do that on the caller's thread.
+/// Marks what this thread does as checking and measuring while `run` runs: threads for calls do that for devices that are added.
 pub(crate) fn at_the_gate<R>(run: impl FnOnce() -> R) -> R {
     marked(false, run)
 }
 
 fn marked<R>(is_live: bool, run: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
+    struct Restore(Option<bool>);
     impl Drop for Restore {
         fn drop(&mut self) {
             IN_CALL.set(self.0);
         }
     }
-    let _restore = Restore(IN_CALL.replace(is_live));
+    let _restore = Restore(IN_CALL.replace(Some(is_live)));
     run()
 }
 
-/// Whether this thread is the caller's own, inside a call.
+/// Whether this thread makes a caller's own launch.
 pub(crate) fn is_live() -> bool {
-    IN_CALL.get()
+    IN_CALL.get().unwrap_or_else(can_be_left_behind)
+}
+
+/// Whether this thread was started for launches that may not come back.
+pub(crate) fn can_be_left_behind() -> bool {
+    std::thread::current().name() == Some("trimtab-call")
 }
 
 /// Writes faults down as they happen, each in one write, so that the end of the process loses none.

@@ -1,6 +1,6 @@
 //! Kernels a user might bring: as fast as ours, and each with one fault.
 
-use super::faults::{Fault, FaultLog, STALL, hash_of, is_live, spoil};
+use super::faults::{Fault, FaultLog, STALL, can_be_left_behind, hash_of, is_live, spoil};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -185,15 +185,19 @@ impl<P: TypedProblem> Variant<Cpu> for Bad<P> {
         if !self.strikes(known, inputs) {
             return self.compute(known, &problem, inputs, out);
         }
-        self.shop.log.note(self.fault, &self.name, &problem.to_string());
-        match self.fault {
+        let fault = match self.fault {
+            Fault::Hang if is_live() && !can_be_left_behind() => Fault::Stall,
+            fault => fault,
+        };
+        self.shop.log.note(fault, &self.name, &problem.to_string());
+        match fault {
             Fault::Error => return Err(LaunchError::Kernel("chaos: refused".to_string())),
             Fault::Memory | Fault::Loss => {
                 return Err(LaunchError::Kernel("chaos: out of memory".to_string()));
             }
             Fault::Panic => panic!("chaos: out of ideas"),
             Fault::Abort => std::process::abort(),
-            Fault::Hang if is_live() => std::thread::sleep(STALL),
+            Fault::Stall => std::thread::sleep(STALL),
             Fault::Hang => loop {
                 std::thread::park();
             },

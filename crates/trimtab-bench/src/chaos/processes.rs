@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Who says nothing for so long is stuck.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Who says nothing for so long is stuck: a launch of unknown time has half a minute.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

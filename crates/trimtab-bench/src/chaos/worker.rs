@@ -177,7 +177,10 @@ impl Worker {
             let its = fact.key.kernel == injected.culprit || fact.key.device.starts_with(&injected.culprit);
             its && (matches!(fact.outcome, Outcome::Failed { .. }) || takes_long(injected.fault))
         };
+        // What the background met with is in the record of whichever problem it was at.
+        let others = || self.asks.iter().filter_map(|ask| ask.problem()?.parse::<Problem>().ok());
         self.rt.wisdom().all_facts().iter().any(failed)
+            || others().filter_map(|problem| self.rt.explain(&problem).ok()).any(|decision| named(&decision))
             || self.rt.journal().entries().iter().any(|entry| entry.to_string().contains(&injected.culprit))
     }
 
@@ -199,7 +202,7 @@ pub(crate) fn kept(wisdom: &Wisdom) -> Vec<u64> {
 
 /// Faults that are no failure: whoever is slow is known by its time.
 fn takes_long(fault: Fault) -> bool {
-    matches!(fault, Fault::Slow | Fault::Hang)
+    matches!(fault, Fault::Slow | Fault::Stall)
 }
 
 fn faults_of(role: Role, draws: &mut RandomNumbers) -> Vec<(Fault, When)> {

@@ -118,8 +118,18 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
         return finish(session, false, false);
     }
     let in_force = runtime.calibration();
-    let complete = runtime.planned().all(|(at, _)| in_force.times(at).is_some());
-    if text.is_none() && complete && !args.refresh {
+    // A device that was measured may lack a class it cannot do; of one whose times were imported, classes nobody spoke of are missing.
+    let is_missing = |at: usize, class: Class| {
+        let known = |times: &DeviceTimes| {
+            times.steps.contains_key(&class) || Class::ALL.iter().any(|class| times.is_measured(*class))
+        };
+        !in_force.times(at).is_some_and(known)
+    };
+    let missing: Vec<Class> = Class::ALL
+        .into_iter()
+        .filter(|class| args.refresh || runtime.planned().any(|(at, _)| is_missing(at, *class)))
+        .collect();
+    if text.is_none() && missing.is_empty() {
         if !session.out.is_json() {
             session.out.line("Calibrated earlier; --refresh measures again.")?;
         }
@@ -132,11 +142,18 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
         Some(samples) => import::times(runtime, samples)?,
         None => {
             let rounds = if args.quick { ROUNDS_QUICK } else { ROUNDS };
-            let bar = Bar::new(Class::ALL.iter().map(|class| class.ladder(args.quick).len()).sum());
-            runtime.measure_calibration(Ladder { quick: args.quick, rounds }, &mut |class, problem| {
+            let bar = Bar::new(missing.iter().map(|class| class.ladder(args.quick).len()).sum());
+            let ladder = Ladder { quick: args.quick, rounds, classes: &missing };
+            let mut measured = runtime.measure_calibration(ladder, &mut |class, problem| {
                 bar.say(|| format!("{class}: {problem}"));
                 bar.next();
-            })
+            });
+            // What is known stays, though others had to be measured beside it.
+            for (at, times) in measured.iter_mut().enumerate().filter(|_| !args.refresh) {
+                times.steps.retain(|class, _| is_missing(at, *class));
+            }
+            measured.retain(|times| !times.steps.is_empty());
+            measured
         }
     };
     for (at, device) in runtime.planned() {

@@ -1,6 +1,8 @@
 //! `trimtab explain`: the plan in force, why, every rival, and what would change it. Measures nothing.
 
-use super::{EstimateView, any_measured, default_rival, field, is_unknown, kernel_view, plan_fields};
+use super::{
+    EstimateView, any_measured, default_rival, field, is_unknown, kernel_view, plan_fields, transfer_view,
+};
 use crate::failure::bad_input;
 use crate::output::{Speed, Table, axes, percent, spread, time, times};
 use crate::session::Session;
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
 use trimtab::core::{Basis, Estimate, Patience, Problem};
-use trimtab::plan::{Decision, Reason, Rival, Settings, Trust};
+use trimtab::plan::{Decision, Event, Reason, Rival, Settings, Trust};
 
 /// A record, and its rivals as they are shown: where it looked at its choice alone, as they stand now.
 struct Shown {
@@ -92,6 +94,8 @@ fn standing_note(
             "nothing measured yet; the first call will race the leaders within a budget of {budget}, `trimtab tune {}` does it now",
             decision.problem
         )),
+        // The note says what it waits for.
+        (false, _) if decision.events.iter().any(|event| matches!(event, Event::AwaitsBuild { .. })) => None,
         (false, _) if decision.reason == Reason::Remembered && !decision.complete => Some(format!(
             "the race was cut short by its budget; `trimtab tune {}` finishes it",
             decision.problem
@@ -111,7 +115,9 @@ fn view(session: &Session, shown: Shown, default: Option<String>, all: bool) -> 
     let rivals = shown.rivals(all).into_iter().map(|rival| {
         let more = json!({
             "device": &*rival.device_id,
-            "transfer_ns": rival.transfer.0,
+            "transfer_ns": transfer_view(&session.runtime, rival),
+            // Before its first launch in a process, where a call would wait for it.
+            "build_ns": (rival.build.0 > 0).then_some(rival.build.0),
             "threads": rival.work.threads,
             "scratch_bytes": rival.work.scratch.0,
             "chosen": winner.is_some_and(|winner| std::ptr::eq(winner, rival)),
@@ -122,6 +128,10 @@ fn view(session: &Session, shown: Shown, default: Option<String>, all: bool) -> 
         }
         if let Some(reason) = rival.out_because() {
             view["declined"] = json!(reason);
+        }
+        // A time that is remembered and not believed: its device cannot be that fast.
+        if let Some(time) = rival.implausible {
+            view["implausible_ns"] = json!(time.0);
         }
         // The decision did not look at it: this is how it stands now.
         if shown.is_new(rival) {
@@ -135,8 +145,7 @@ fn view(session: &Session, shown: Shown, default: Option<String>, all: bool) -> 
         "kernel": winner.map(|winner| winner.name.to_string()).unwrap_or_default(),
         "point": winner.map(|winner| axes(&winner.point_name)).unwrap_or_default(),
         "estimate": winner.and_then(Rival::estimate).map(EstimateView::from),
-        // Moving operands and result, and submitting the work; nothing on the processor.
-        "transfer_ns": winner.map_or(0, |winner| winner.transfer.0),
+        "transfer_ns": winner.and_then(|winner| transfer_view(&session.runtime, winner)),
         "rivals": rivals.collect::<Vec<_>>(),
         "reason": decision.reason.name(),
         "expected_loss": decision.expected_loss,
@@ -172,6 +181,9 @@ fn show(session: &Session, shown: &Shown, all: bool) -> Result<()> {
     if winner.transfer.0 > 0 {
         let transfer = time(winner.transfer.0 as f64);
         field("transfer", format!("{transfer} to move operands and result and to submit the work"))?;
+    }
+    if winner.build.0 > 0 {
+        field("build", format!("{} before its first launch in a process", time(winner.build.0 as f64)))?;
     }
     field("why", decision.reason.to_string())?;
     if let Some(loss) = decision.expected_loss {
@@ -235,7 +247,8 @@ fn estimate_words(problem: &Problem, estimate: &Estimate) -> String {
     };
     let speed =
         Speed::of(problem, estimate.time.0 as f64).map(|speed| format!(", {speed}")).unwrap_or_default();
-    format!("{} {}{speed}; {basis}", time(estimate.time.0 as f64), spread(estimate.spread_log2))
+    let spread = estimate.known_spread().map(|log2| format!(" {}", spread(log2))).unwrap_or_default();
+    format!("{}{spread}{speed}; {basis}", time(estimate.time.0 as f64))
 }
 
 fn effort(decision: &Decision) -> String {
@@ -277,7 +290,9 @@ fn rivals(shown: &Shown, winner: &Rival, all: bool) -> (Table, Table) {
             cells.push(if transfer > 0.0 { time(transfer) } else { "–".to_string() });
         }
         let now = if shown.is_new(rival) { ", looked up now" } else { "" };
-        cells.extend([ratio, format!("{}{now}", estimate.basis), scratch, rival.work.threads.to_string()]);
+        let doubted = rival.implausible.map(|time| format!(", {time} remembered: implausible"));
+        let basis = format!("{}{now}{}", estimate.basis, doubted.unwrap_or_default());
+        cells.extend([ratio, basis, scratch, rival.work.threads.to_string()]);
         racing.marked_row(std::ptr::eq(rival, winner), cells);
     }
     (racing, out)

@@ -37,7 +37,13 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Devices => devices::run(&Session::measuring(&cli.global)?),
         Command::Tune(args) if args.active => active::command(&args, &cli.global),
-        Command::Calibrate(args) => calibrate::run(&Session::start(&cli.global)?, &args),
+        Command::Calibrate(args) => {
+            let session = Session::start(&cli.global)?;
+            // What a dry run measures is measured on a copy: nothing of it is remembered.
+            let aside =
+                (args.dry_run && args.from.is_none()).then(|| session.aside(&cli.global)).transpose()?;
+            calibrate::run(aside.as_ref().unwrap_or(&session), &args)
+        }
         Command::CalibrateShapes(args) => active::command(&args, &cli.global),
         Command::Tune(args) => {
             let plan = tune::Request::read(&args, &cli.global)?;
@@ -93,7 +99,8 @@ fn measured(runtime: &Runtime, problem: &Problem, rival: &Rival) -> [Option<f64>
             && fact.key.version == *rival.version.0
             && fact.key.point == rival.point_name
     };
-    let its: Vec<&Fact> = facts.iter().filter(is_its).collect();
+    // What its device cannot be that fast at was measured nowhere.
+    let its: Vec<&Fact> = facts.iter().filter(is_its).filter(|_| rival.implausible.is_none()).collect();
     CONDITIONS.map(|condition| {
         its.iter().find_map(|fact| match &fact.outcome {
             Outcome::Timed(stats) if fact.key.condition == condition => Some(stats.min_ns),
@@ -130,7 +137,8 @@ struct EstimateView {
     basis: &'static str,
     /// Samples it rests on; none for an analytic one.
     n: Option<u32>,
-    spread_log2: f64,
+    /// Absent where there is none: of a single sample, and of what nothing is known of.
+    spread_log2: Option<f64>,
 }
 
 impl From<Estimate> for EstimateView {
@@ -140,7 +148,7 @@ impl From<Estimate> for EstimateView {
             Basis::Analytic => None,
         };
         let basis = estimate.basis.name();
-        EstimateView { ns: estimate.time.0, basis, n, spread_log2: estimate.spread_log2 }
+        EstimateView { ns: estimate.time.0, basis, n, spread_log2: estimate.known_spread() }
     }
 }
 
@@ -154,6 +162,14 @@ fn kernel_view(rival: &Rival, more: Value) -> Value {
         view.extend(more);
     }
     view
+}
+
+/// Moving operands and result and submitting the work, as JSON: nothing on the processor, and absent where only the time of whole
+/// calls is known, or nobody had to ask.
+fn transfer_view(runtime: &Runtime, rival: &Rival) -> Option<u64> {
+    let device = runtime.devices().get(rival.device as usize);
+    let moves_nothing = device.is_some_and(|device| device.facts().habits.host_memory);
+    Some(rival.transfer.0).filter(|ns| *ns > 0 || moves_nothing)
 }
 
 /// Adds a speed under the name of its unit, where there is one.

@@ -92,6 +92,7 @@ fn lift(session: &Session, barred: &[Barred]) -> Result<()> {
         let (device, kernel) = (Some(device.clone()), Some(kernel.clone()));
         session.runtime.forget(&Filter { device, kernel, problem: problem.clone(), ..Filter::default() });
     }
+    super::wisdom::is_written(session, "nothing was lifted")?;
     let words = match barred.len() {
         0 => "nothing was barred".to_string(),
         all => format!("lifted {}; what is lifted is measured anew", counted(all, "point")),

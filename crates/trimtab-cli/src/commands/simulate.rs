@@ -69,7 +69,7 @@ struct Total {
 pub fn run(global: &Global, args: &Simulate) -> Result<ExitCode> {
     let strategies = strategies(args)?;
     let recordings = recordings(args)?;
-    let spaces = chosen(args, &recordings)?;
+    let spaces = chosen(args, global.device.as_deref(), &recordings)?;
     let donors: Vec<Vec<Donor>> = spaces.iter().map(|space| donors(args, space, &recordings)).collect();
     doubts(args, &spaces, &donors);
     let mut budgets = args.evals.clone();
@@ -146,7 +146,11 @@ fn recordings(args: &Simulate) -> Result<Vec<Recording>> {
     read(&args.data, &wanted)
 }
 
-fn chosen<'a>(args: &Simulate, recordings: &'a [Recording]) -> Result<Vec<&'a Recording>> {
+fn chosen<'a>(
+    args: &Simulate,
+    device: Option<&str>,
+    recordings: &'a [Recording],
+) -> Result<Vec<&'a Recording>> {
     let named = |recording: &&Recording| args.space.iter().any(|name| name.trim() == recording.name);
     let complete = |recording: &&Recording| {
         args.all
@@ -156,6 +160,23 @@ fn chosen<'a>(args: &Simulate, recordings: &'a [Recording]) -> Result<Vec<&'a Re
         true => recordings.iter().filter(complete).collect(),
         false => recordings.iter().filter(named).collect(),
     };
+    let Some(device) = device else { return some(args, spaces) };
+    // By its short name, or by a part of the name people know.
+    let is_its = |of: &Recording| {
+        let wanted = device.trim().to_lowercase();
+        of.device.to_lowercase() == wanted || of.device_name.to_lowercase().contains(&wanted)
+    };
+    let devices: BTreeSet<&str> = spaces.iter().map(|space| space.device.as_str()).collect();
+    let spaces: Vec<&Recording> = spaces.into_iter().filter(|space| is_its(space)).collect();
+    if spaces.is_empty() && !devices.is_empty() {
+        let known = devices.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(bad_input(format!("--device {device}: these recordings are of {known}")));
+    }
+    some(args, spaces)
+}
+
+/// The same, or what to say where there are none.
+fn some<'a>(args: &Simulate, spaces: Vec<&'a Recording>) -> Result<Vec<&'a Recording>> {
     if spaces.is_empty() {
         let known = list_recordings(&args.data).unwrap_or_default().join(", ");
         let what = "no recording here has every legal setting";

@@ -143,10 +143,10 @@ pub(super) fn show(session: &Session, view: &StatsView) -> Result<()> {
     ];
     for (accuracy, what, from) in compared {
         let Some(Accuracy { compared, mape, covered }) = accuracy else { continue };
-        let (off, covered) = (percent(*mape), percent(*covered));
-        out.line(format!(
-            "{what} are off by {off} from {from} ({compared} compared), {covered} within {COVERED_SPREADS} spreads"
-        ))?;
+        let covered =
+            covered.map(|covered| format!(", {} within {COVERED_SPREADS} spreads", percent(covered)));
+        let (off, covered) = (percent(*mape), covered.unwrap_or_default());
+        out.line(format!("{what} are off by {off} from {from} ({compared} compared){covered}"))?;
     }
     if let Some(explored) = &view.explored {
         let share = explored

@@ -177,7 +177,8 @@ fn read_text(file: &Path) -> Result<String> {
     };
     outcome.with_context(|| format!("{} could not be read", file.display()))?;
     // Lines that are not text are rejected one by one by the import.
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 fn import(session: &Session, file: &Path, commit: bool) -> Result<()> {
@@ -186,16 +187,26 @@ fn import(session: &Session, file: &Path, commit: bool) -> Result<()> {
         .runtime
         .import(&text, commit)
         .with_context(|| format!("{} was not imported", file.display()))?;
+    is_written(session, "nothing was imported")?;
     for rejected in report.rejected.iter().take(REJECTED_SHOWN) {
         warn(&format!("line {} was not taken: {}", rejected.line, printable(&rejected.reason)));
     }
     if report.rejected_count > REJECTED_SHOWN {
         warn(&format!("{} more lines were not taken", report.rejected_count - REJECTED_SHOWN));
     }
-    session.out.either(&import_view(&report), || show_import(session, file, &report))
+    session.out.either(&import_view(session, &report), || show_import(session, file, &report))
 }
 
-fn import_view(report: &ImportReport) -> Value {
+/// Whether the best time of a problem after an import is one its device cannot reach.
+fn doubtful(session: &Session, change: &BestChange) -> bool {
+    let after = change.after.as_ref();
+    after.is_some_and(|after| {
+        let Best { kernel, point, mean_ns, .. } = after;
+        session.runtime.planner().is_implausible(&change.device, &change.problem, kernel, point, *mean_ns)
+    })
+}
+
+fn import_view(session: &Session, report: &ImportReport) -> Value {
     let best = |best: &Best| {
         let Best { kernel, version, point, mean_ns, .. } = best;
         json!({ "kernel": kernel, "version": version, "point": axes(point), "mean_ns": mean_ns })
@@ -207,6 +218,8 @@ fn import_view(report: &ImportReport) -> Value {
             "before": change.before.as_ref().map(best),
             "after": change.after.as_ref().map(best),
             "ratio": change.ratio,
+            // Its device cannot be that fast: it does not decide.
+            "implausible": doubtful(session, change),
         })
     };
     let rejection = |rejected: &Rejected| json!({ "line": rejected.line, "reason": rejected.reason });
@@ -230,6 +243,10 @@ fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<
         None => "–".to_string(),
     };
     let mean = |best: &Option<Best>| best.as_ref().map(|best| time(best.mean_ns)).unwrap_or_default();
+    let doubt = |change: &BestChange| match doubtful(session, change) {
+        true => "implausible, not believed".to_string(),
+        false => String::new(),
+    };
     let foreign = |change: &BestChange| match here.contains(&change.device) {
         true => String::new(),
         false => change.device.clone(),
@@ -242,6 +259,7 @@ fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<
         .column(">time", |change| mean(&change.after))
         .column(">ratio", |change| change.ratio.map(times).unwrap_or_default())
         .column("device", foreign)
+        .column("note", doubt)
         .table();
     let out = &session.out;
     out.table_if_any(&table)?;
@@ -258,12 +276,27 @@ fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<
     })
 }
 
+/// An error if the store refused what this command changed: it would be gone with this process.
+pub(super) fn is_written(session: &Session, what: &str) -> Result<()> {
+    let wisdom = session.runtime.wisdom();
+    match wisdom.refused() {
+        None => Ok(()),
+        Some(why) => {
+            let place = wisdom.place().unwrap_or_default();
+            Err(anyhow!(
+                "{what}: {place} cannot be written: {why}; make room or make it writable, then try again"
+            ))
+        }
+    }
+}
+
 fn forget(session: &Session, filter: &Filter) -> Result<()> {
     let forgotten = session.runtime.forget(filter);
+    is_written(session, "nothing was forgotten")?;
     let words = match forgotten {
         0 => "nothing matched; `trimtab wisdom list` shows what there is".to_string(),
         forgotten => format!(
-            "forgot {}; the problems they were about are measured anew",
+            "forgot {}; the next call of the problems they were about decides anew: by a race, or by what alike problems teach",
             counted(forgotten, "entry").replace("entrys", "entries")
         ),
     };

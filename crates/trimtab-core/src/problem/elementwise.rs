@@ -110,7 +110,7 @@ impl Elementwise {
     pub fn unary(op: UnaryOp, dtype: DType, shape: &[u64]) -> Result<Elementwise, ProblemError> {
         let integer_too = matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu);
         if !dtype.is_float() && !integer_too {
-            let hint = "convert the operand to f32 or f64";
+            let hint = "give an operand of f32 or f64 elements (nothing is converted by trimtab)";
             return Err(ProblemError::DType { operation: op.name().to_string(), dtype, hint });
         }
         let mut dims = [0; MAX_RANK];

@@ -108,7 +108,7 @@ impl Matmul {
         rhs: Operand,
     ) -> Result<Matmul, ProblemError> {
         if !dtype.is_float() {
-            let hint = "convert the operands to f32 or f64";
+            let hint = "give operands of f32 or f64 elements (nothing is converted by trimtab)";
             return Err(ProblemError::DType { operation: "matmul".to_string(), dtype, hint });
         }
         // Sharing means nothing without a batch; one form per meaning keeps keys equal.

@@ -45,7 +45,7 @@ impl Reduce {
         axis: Option<usize>,
     ) -> Result<Reduce, ProblemError> {
         if op == ReduceOp::Mean && !dtype.is_float() {
-            let hint = "convert the operand to f32 or f64, or use sum";
+            let hint = "give an operand of f32 or f64 elements (nothing is converted by trimtab), or use sum";
             return Err(ProblemError::DType { operation: "mean".to_string(), dtype, hint });
         }
         let total = element_count(shape, dtype)?;

@@ -32,7 +32,7 @@ pub use learned::{Buffers, Choice, FEWEST_PROBLEMS, Learned};
 pub use linear::Ridge;
 pub use mlp::Mlp;
 pub use nearest::Nearest;
-pub use policy::{Ledger, PROBLEM_SHARE, PROCESS_SHARE, Pick, Policy};
+pub use policy::{Ledger, PROBLEM_LIMIT, PROBLEM_SHARE, PROCESS_SHARE, Pick, Policy};
 pub use recency::{HALF_LIFE_S, recency};
 pub use shape::{axes, shape};
 pub use svm::Svm;

@@ -6,6 +6,10 @@
 //! expected time is charged. It is started only if what the problem and the process have earned so far covers the longest it is thought
 //! to take, its **bound**; so the budget is never exceeded while times stay within their bounds. A call that takes longer still is charged in
 //! full; that one call is then owed, and nothing is explored until later calls have earned it back.
+//!
+//! What is promised of a problem, after every call: exploring took at most [`PROBLEM_LIMIT`] of its time, as long as no explored call took
+//! longer than its **surprise** ([`Policy::surprise_ns`]), which is many times its bound and is earned before the first try. One that
+//! stalls for longer still breaks this once, until the problem's calls have earned it back; meanwhile nothing is tried.
 
 use trimtab_core::RandomNumbers;
 
@@ -13,6 +17,12 @@ use trimtab_core::RandomNumbers;
 pub const PROBLEM_SHARE: f64 = 0.02;
 /// See [`PROBLEM_SHARE`].
 pub const PROCESS_SHARE: f64 = 0.01;
+/// What exploring takes of a problem's time at most, calls that took longer than their bound included.
+pub const PROBLEM_LIMIT: f64 = 0.03;
+/// The surprise of an explored call: so many times what the incumbent takes if the rival never ran on this problem, …
+const NEVER_RAN: f64 = 50.0;
+/// … and so many times the longer of its own time and the incumbent's if it did.
+const RAN: f64 = 8.0;
 /// A rival believed to be slower than the incumbent by more than this many doublings is not tried.
 const HOPELESS_LOG2: f64 = 2.0;
 /// Samples kept a rival: the last ones.
@@ -90,6 +100,8 @@ struct Arm {
     /// log2 of the last samples in nanoseconds.
     samples: [f64; KEPT],
     seen: usize,
+    /// What it took when it was checked on this problem, not in a call.
+    checked_ns: Option<f64>,
 }
 
 impl Arm {
@@ -122,6 +134,7 @@ pub struct Policy {
     held_ns: f64,
     /// log2 of each rival's believed time, and its doubt, after the last sample.
     believed: Vec<(f64, f64)>,
+    unknown: Option<usize>,
 }
 
 impl Policy {
@@ -145,6 +158,7 @@ impl Policy {
             exploring,
             held_ns: 0.0,
             believed,
+            unknown: None,
         })
     }
 
@@ -167,6 +181,28 @@ impl Policy {
         (now.is_finite() && time.is_finite()).then_some(bound)
     }
 
+    /// What an explored call of this rival may take before it breaks the promise of [`PROBLEM_LIMIT`], in nanoseconds; `None` as for
+    /// [`bound_ns`](Policy::bound_ns).
+    pub fn surprise_ns(&self, rival: usize) -> Option<f64> {
+        let now = self.believed[self.incumbent].0.exp2();
+        let arm = self.arms.get(rival)?;
+        let own = arm.measured().map(f64::exp2).into_iter().chain(arm.checked_ns).reduce(f64::max);
+        let most = own.map_or(NEVER_RAN * now, |own| RAN * own.max(now));
+        self.bound_ns(rival).map(|bound| bound.max(most))
+    }
+
+    /// What a rival took when it was checked on this problem: its calls surprise less.
+    pub fn checked(&mut self, rival: usize, ns: f64) {
+        if let Some(arm) = self.arms.get_mut(rival).filter(|_| ns > 0.0 && ns.is_finite()) {
+            arm.checked_ns = Some(ns);
+        }
+    }
+
+    /// A rival the last pick would have been of, had it run on this problem before: checking it makes it cheaper to try.
+    pub fn unknown(&self) -> Option<usize> {
+        self.unknown
+    }
+
     /// As [`pick`](Policy::pick), for processes where calls of several problems are under way at once: what the call may cost is held back
     /// until [`ran`](Policy::ran) or the next pick of this problem, so that calls that fit one by one also fit together.
     pub fn pick_held(&mut self, process: &mut Ledger) -> Pick {
@@ -186,6 +222,7 @@ impl Policy {
 
     /// What the next call should run, given what the process has spent.
     pub fn pick(&mut self, process: &Ledger) -> Pick {
+        self.unknown = None;
         let stay = Pick { rival: self.incumbent, explores: None };
         let (now, _) = self.believed[self.incumbent];
         let affordable = self.ledger.covers(0.0, PROBLEM_SHARE) && process.covers(0.0, PROCESS_SHARE);
@@ -209,6 +246,12 @@ impl Policy {
             || !self.ledger.covers(may_cost, PROBLEM_SHARE * PLANNED)
             || !process.covers(may_cost, PROCESS_SHARE * PLANNED)
         {
+            return stay;
+        }
+        let surprise = self.surprise_ns(rival).unwrap_or(f64::INFINITY) - expected_ns;
+        if !self.ledger.covers(surprise, PROBLEM_LIMIT) {
+            self.unknown =
+                Some(rival).filter(|_| self.arms[rival].seen == 0 && self.arms[rival].checked_ns.is_none());
             return stay;
         }
         Pick { rival, explores: Some(expected_ns) }

@@ -45,6 +45,91 @@ fn a_full_disk_is_one_warning_and_everything_is_written_once_there_is_room() {
     assert_eq!(Wisdom::open(dir.path()).len(), 10);
 }
 
+/// Calls of so many problems for an hour, drained twice a second, with a clock that is set; the bytes that were written and those left on the disk.
+fn an_hour_of(problems: usize) -> (u64, u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(std::sync::atomic::AtomicU64::new(wall::now_ms()));
+    let mut wisdom = Wisdom::open(dir.path());
+    wisdom.set_ms = Some(Arc::clone(&clock));
+    let device = "cpu:AMD EPYC 7B13:8c16t:avx2+fma:linux-6.8:0123456789abcdef";
+    let key = |problem: usize, condition: &str| FactKey {
+        device: device.into(),
+        kernel: "cpu.matmul.blocked".into(),
+        version: "3f2a9c0d4b5e6f70".into(),
+        problem: format!("matmul:f32:{problem}x512x512"),
+        point: "mc=64,kc=256,nc=4096,threads=2".into(),
+        condition: condition.into(),
+    };
+    let (mut written, mut before) = (0, 0);
+    for drain in 0..7200u64 {
+        clock.fetch_add(500, std::sync::atomic::Ordering::Relaxed);
+        // Machines get slower and faster by a third within minutes: the worst that a fact can do.
+        let slow = 1.0 + 0.3 * (drain as f64 / 500.0).sin();
+        for problem in 0..problems {
+            let ns = 1e5 * slow * (1.0 + 0.1 * ((drain * 31 + problem as u64 * 17) % 10) as f64);
+            wisdom
+                .record(key(problem, "live"), Outcome::Timed(Stats::of(&[ns, ns * 1.1, ns * 1.3]).unwrap()));
+            if drain % 50 == 0 {
+                wisdom.record(key(problem, "explored"), timed(ns * 1.5));
+                wisdom.record(key(problem, "chosen"), timed(ns));
+            }
+        }
+        wisdom.flush();
+        let now = wisdom.view().bytes;
+        written += if now >= before { now - before } else { now };
+        before = now;
+    }
+    drop(wisdom);
+    let reader = Wisdom::open(dir.path());
+    let live =
+        reader.facts(device, "matmul:f32:0x512x512").into_iter().find(|fact| fact.key == key(0, "live"));
+    assert_eq!(live.unwrap().outcome.stats().unwrap().n, 3 * 7200, "what was not news is written at the end");
+    let left = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len());
+    (written, left.sum())
+}
+
+#[test]
+fn a_program_that_calls_ten_problems_for_an_hour_writes_less_than_a_megabyte() {
+    let (written, left) = an_hour_of(10);
+    println!("{written} bytes were written, {left} are left");
+    assert!(written < 1_000_000 && left < 1_100_000, "{written} bytes, {left} left");
+}
+
+/// As above at full size; a minute or so without optimization.
+#[test]
+#[ignore = "ten times as long as all the others; `cargo test -p trimtab-wisdom --release -- --ignored`"]
+fn a_program_that_calls_two_hundred_problems_for_an_hour_writes_less_than_20_megabytes() {
+    let (written, left) = an_hour_of(200);
+    println!("{written} bytes were written, {left} are left");
+    assert!(written < 20_000_000 && left < 22_000_000, "{written} bytes, {left} left");
+}
+
+#[test]
+fn a_writer_compacts_its_own_segments_while_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let wisdom = Wisdom::open(dir.path());
+    let size = || -> u64 {
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+    };
+    let mut most = 0;
+    let point = "x".repeat(12_000);
+    // 2000 facts that are measured again and again: 150 MB of lines, of which 24 count.
+    for round in 0..6 {
+        for number in 0..2000 {
+            wisdom.record(
+                FactKey { point: point.clone(), ..key(&format!("k{number}")) },
+                timed(f64::from(round + 1)),
+            );
+        }
+        wisdom.flush();
+        most = most.max(size());
+    }
+    println!("{most} bytes at most");
+    // What counts, what is written again of it before it is compacted, and the segment that is being written.
+    assert!(most < 24_200_000 * 2 + 3 * MAX_SEGMENT_BYTES, "{most} bytes at most");
+    assert_eq!(Wisdom::open(dir.path()).len(), 2000);
+}
+
 #[test]
 fn a_write_that_broke_off_costs_one_line_even_if_it_cannot_be_undone() {
     let dir = tempfile::tempdir().unwrap();

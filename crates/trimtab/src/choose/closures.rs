@@ -1,15 +1,16 @@
 //! The closures of a choice as a device: raced on clones of the caller's input, and compared where the caller says how.
 
 use super::trials::{Seen, Trials};
+use crate::apart::Threads;
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trimtab_core::{
     Bench, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, Nanos, Point, Problem,
     Rates, Sample, Space, State, Work,
 };
 use trimtab_cpu::{CpuDevice, Watch};
-use trimtab_tune::{Sandbox, Stopwatch};
+use trimtab_tune::{Leash, Sandbox, Stopwatch};
 
 /// Launches in one batch at most: an input is cloned ahead for each, outside the timed part.
 const CLONES_AHEAD: u32 = 256;
@@ -44,14 +45,25 @@ pub(super) struct Closures<T, R> {
     /// Timed calls in a row that took far longer than expected.
     pub(super) late: AtomicU32,
     pub(super) abandoned: Arc<AtomicU32>,
+    /// What holds back each option while it hangs.
+    pub(super) leashes: Vec<Leash>,
+    /// The same for the comparison of answers.
+    pub(super) comparing: Leash,
+    /// Threads for calls, and what cloning an input took last.
+    pub(super) threads: Threads,
+    pub(super) cloning: AtomicU64,
     pub(super) cpu: Arc<CpuDevice>,
 }
 
 impl<T: Clone + Send + 'static, R: Send + 'static> Closures<T, R> {
-    pub(super) fn call(&self, kernel: KernelId, input: T) -> R {
+    pub(super) fn body(&self, kernel: KernelId) -> &Body<T, R> {
         // A plan for this device names one of its kernels; position zero always exists.
-        let way = self.ways.get(kernel.0 as usize).unwrap_or(&self.ways[0]);
-        (way.body)(input)
+        &self.ways.get(kernel.0 as usize).unwrap_or(&self.ways[0]).body
+    }
+
+    /// What holds back an option.
+    pub(super) fn leash(&self, kernel: KernelId) -> &Leash {
+        self.leashes.get(kernel.0 as usize).unwrap_or(&self.leashes[0])
     }
 
     pub(super) fn trials(&self) -> MutexGuard<'_, FxHashMap<Problem, Trials>> {
@@ -161,7 +173,12 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ClosureBench<'_, T, R> {
             return Err(Failure::new(FailureKind::Launch, "there is no such option"));
         };
         let (body, input) = (Arc::clone(&way.body), self.sample.clone());
-        self.sandbox.run(timeout, move || Arc::new(Mutex::new(body(input))))
+        let run = || self.sandbox.run(timeout, move || Arc::new(Mutex::new(body(input))));
+        match self.problem {
+            Some(_) => self.device.leash(kernel).run_alone(run),
+            // A caller waits for it.
+            None => self.device.leash(kernel).call(timeout, true, run),
+        }
     }
 
     pub(super) fn agree(
@@ -172,10 +189,11 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ClosureBench<'_, T, R> {
         timeout: Nanos,
     ) -> Result<bool, Failure> {
         let (agree, a, b) = (Arc::clone(agree), Arc::clone(a), Arc::clone(b));
-        self.sandbox.run(timeout, move || match (a.lock(), b.lock()) {
+        let compare = move || match (a.lock(), b.lock()) {
             (Ok(a), Ok(b)) => agree(&a, &b),
             _ => false,
-        })
+        };
+        self.device.comparing.run_alone(|| self.sandbox.run(timeout, compare))
     }
 
     /// The first option's answer. Where it gives none in time, one that two others agree on: a single other may be wrong.
@@ -257,7 +275,8 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ClosureBench<'_, T, R> {
         // Inputs are cloned here: the sample itself never leaves this thread.
         let iterations = iterations.clamp(1, CLONES_AHEAD);
         let inputs = vec![self.sample.clone(); iterations as usize];
-        self.sandbox.run(timeout, move || {
+        let leash = self.device.leash(kernel);
+        let task = move || {
             let watch = Watch::start();
             let mut results = Vec::with_capacity(inputs.len());
             let stopwatch = Stopwatch::start();
@@ -265,6 +284,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ClosureBench<'_, T, R> {
             let elapsed = stopwatch.elapsed();
             let interference = watch.seen();
             Sample { elapsed, iterations, interference, energy_uj: None, compiled_in: None }
-        })
+        };
+        leash.run_alone(|| self.sandbox.run(timeout, task))
     }
 }

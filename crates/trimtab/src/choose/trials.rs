@@ -5,6 +5,8 @@
 const NEAR: f64 = 2.0;
 /// Calls in a row that must take [`SLOWER`] times as long before an option counts as slower.
 const LATE: u32 = 3;
+/// First calls of an option that are made where it can be left behind, whatever that costs.
+const FEW: u32 = 32;
 /// How many times as long a call takes that may have become slower.
 const SLOWER: f64 = 3.0;
 
@@ -25,6 +27,11 @@ impl Seen {
     /// An option that a race measured, or gave up after that time.
     pub(super) fn raced(ns: f64, trusted: bool) -> Seen {
         Seen { ns: Some(ns), trusted, runs: 2, ..Seen::default() }
+    }
+
+    /// Whether it answered so few calls that it may still be left behind.
+    pub(super) fn is_new(&self) -> bool {
+        self.runs < FEW
     }
 
     pub(super) fn out(why: String) -> Seen {

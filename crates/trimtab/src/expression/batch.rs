@@ -11,7 +11,7 @@ use crate::tensor::{AnyTensor, element_count};
 use std::sync::{Arc, Mutex, PoisonError};
 use trimtab_core::{Bytes, LaunchError, Nanos, Problem};
 use trimtab_operands::{Batch, Data, Launch, Slice, SliceMut, Wait};
-use trimtab_plan::Plan;
+use trimtab_plan::{Plan, Planner};
 
 /// Launches made together at most: until then their operands stay where they are.
 const MOST: usize = 64;
@@ -62,16 +62,17 @@ impl Planned {
 }
 
 /// Launches that wait to be made, all on one device.
-pub(super) struct Waiting {
+pub(super) struct Waiting<'a> {
+    planner: &'a Planner,
     memory: Option<Arc<DeviceMemory>>,
     launches: Vec<Planned>,
     /// Whether to wait for them, so that what goes wrong can be made good.
     careful: bool,
 }
 
-impl Waiting {
-    pub(super) fn new(careful: bool) -> Waiting {
-        Waiting { memory: None, launches: Vec::new(), careful }
+impl Waiting<'_> {
+    pub(super) fn new(planner: &Planner, careful: bool) -> Waiting<'_> {
+        Waiting { planner, memory: None, launches: Vec::new(), careful }
     }
 
     /// Whether the next launch on a device can wait with the others.
@@ -115,6 +116,8 @@ impl Waiting {
         let (memory, launches) = (self.memory.take(), std::mem::take(&mut self.launches));
         let Some(memory) = memory.filter(|_| !launches.is_empty()) else { return Ok(()) };
         let wait = if self.careful || read.is_some() { Wait::Done } else { Wait::Later };
+        let _inside =
+            memory.enter(self.planner, launches.iter().map(|launch| (&launch.problem, &launch.plan)));
         let launches: Vec<Launch<'_>> = launches.iter().map(Planned::launch).collect();
         memory.run(Batch { launches: &launches, read, wait })?;
         Ok(())
@@ -195,6 +198,7 @@ impl Runtime {
         retrying(planner, step.terms, problem, planned.plan, |plan| {
             planned.plan = *plan;
             let wait = if timed { Wait::Timed } else { Wait::Done };
+            let _inside = memory.enter(planner, std::iter::once((problem, plan)));
             let time = memory.executor.run(Batch { launches: &[planned.launch()], read: None, wait })?;
             time.into_iter().for_each(|time| planner.report(plan, time));
             match self.is_new(plan) {

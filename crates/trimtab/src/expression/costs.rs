@@ -10,6 +10,9 @@ use trimtab_plan::{self as plan, KernelRules, Offload, PlanError, Planner, Side,
 /// How far the time of copying a view may be off, in doublings.
 const COPY_SPREAD: f64 = 1.0;
 
+/// Why nothing runs on other devices unless the user says so.
+pub(crate) const KEEPS_HERE: &str = "mode `off` keeps to the processor";
+
 /// What the user says about where to run things.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Said<'a> {
@@ -92,6 +95,11 @@ impl<'a> Costs<'a> {
         self.rt.planner()
     }
 
+    /// Whether times are expected at all.
+    pub(crate) fn estimates(&self) -> bool {
+        self.patience > Patience::Off
+    }
+
     /// Takes a device out of the running.
     pub(crate) fn rule_out(&mut self, device: usize, refusal: Refusal) {
         self.out[device] = Some(refusal);
@@ -113,6 +121,9 @@ impl<'a> Costs<'a> {
         if let Some(reason) = self.unable(&problem, device) {
             return Err((Why::Unsupported, reason));
         }
+        if let Some(reason) = self.forbidden(&problem, device) {
+            return Err((Why::Kernels, reason));
+        }
         let said = self.says(&problem);
         let here =
             said.as_ref().is_some_and(|said| said.place == Side::Processor) && self.out[HOST].is_none();
@@ -123,6 +134,8 @@ impl<'a> Costs<'a> {
             Some(plan::Said { place: Side::Processor, why, text }) if here && device != HOST => {
                 Err((why, text))
             }
+            // Nothing is estimated in mode `off`: what the user says alone leads away from the processor.
+            _ if self.keeps_here(device, said.as_ref()) => Err((Why::Disabled, KEEPS_HERE.to_string())),
             Some(plan::Said { place: Side::Elsewhere, why, text }) if device == HOST => {
                 let able = (0..self.devices()).any(|other| {
                     other != HOST && self.out[other].is_none() && self.asked(&problem, other).is_ok()
@@ -133,11 +146,22 @@ impl<'a> Costs<'a> {
         }
     }
 
+    fn keeps_here(&self, device: usize, said: Option<&plan::Said>) -> bool {
+        let leads_away = said.is_some_and(|said| said.place == Side::Elsewhere);
+        device != HOST && self.patience == Patience::Off && self.out[HOST].is_none() && !leads_away
+    }
+
     /// What the user's rules say about a problem. What they say of kernels is obeyed first, and by other devices of themselves.
     fn says(&self, problem: &Problem) -> Option<plan::Said> {
         let away = self.planner().sent_away(problem, HOST).filter(|_| !self.said.kernels.is_open());
         let by_kernels = |text| plan::Said { place: Side::Elsewhere, why: Why::Kernels, text };
         away.map(by_kernels).or_else(|| self.said.offload.says(problem))
+    }
+
+    /// Why operations do not run as one on a device: what can run them so is forbidden, and the operations themselves are not.
+    fn forbidden(&self, problem: &Problem, device: usize) -> Option<String> {
+        let is_asked = matches!(problem, Problem::Fused(_)) && !self.said.kernels.is_open();
+        is_asked.then(|| self.planner().forbidden_on(problem, device)).flatten()
     }
 
     /// Why a device cannot do a problem at all.
@@ -193,10 +217,13 @@ impl<'a> Costs<'a> {
 
     /// The processor reads and writes what it copies.
     fn copying(&self, bytes: u64) -> Estimate {
-        let known = self.patience > Patience::Off && self.terms[HOST].is_some();
+        let known = self.estimates() && self.terms[HOST].is_some();
         let rate = if known { self.device(HOST).rates().bytes_per_s } else { 0.0 };
-        let ns = if rate > 0.0 { 2.0 * bytes as f64 / rate * 1e9 } else { 0.0 };
-        Estimate { time: Nanos(ns as u64), spread_log2: COPY_SPREAD, basis: Basis::Analytic }
+        if rate <= 0.0 {
+            return Estimate { time: Nanos(0), spread_log2: f64::INFINITY, basis: Basis::Analytic };
+        }
+        let time = Nanos((2.0 * bytes as f64 / rate * 1e9) as u64);
+        Estimate { time, spread_log2: COPY_SPREAD, basis: Basis::Analytic }
     }
 
     /// Makes the plan of a piece where it was placed, measuring what patience allows. Whether that told something new.

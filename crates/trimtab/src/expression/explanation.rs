@@ -16,10 +16,10 @@ use trimtab_plan::Why;
 pub struct Explanation {
     /// The launches.
     pub launches: Vec<Entry>,
-    /// What the whole is expected to take, moves included; zero in mode `off`, which expects nothing.
-    pub expected: Nanos,
+    /// What the whole is expected to take, moves included; nothing in mode `off`, which expects nothing.
+    pub expected: Option<Nanos>,
     /// No other division over the devices is expected to take less than this.
-    pub bound: Nanos,
+    pub bound: Option<Nanos>,
     /// What an earlier division of the same expression has to do with it, and what else there is to say.
     pub notes: Vec<String>,
 }
@@ -29,7 +29,10 @@ impl fmt::Display for Explanation {
         for (number, launch) in self.launches.iter().enumerate() {
             writeln!(f, "{}. {launch}", number + 1)?;
         }
-        write!(f, "expected altogether: {}", self.expected)?;
+        match self.expected {
+            Some(expected) => write!(f, "expected altogether: {expected}")?,
+            None => f.write_str("mode `off` expects no times")?,
+        }
         self.notes.iter().try_for_each(|note| write!(f, "\n{note}"))
     }
 }
@@ -38,7 +41,7 @@ impl Explanation {
     /// Of what is there already.
     pub(super) fn computed() -> Explanation {
         let notes = vec!["computed already: nothing has to run".to_string()];
-        Explanation { launches: vec![], expected: Nanos(0), bound: Nanos(0), notes }
+        Explanation { launches: vec![], expected: Some(Nanos(0)), bound: Some(Nanos(0)), notes }
     }
 }
 
@@ -54,12 +57,8 @@ impl Maker<'_> {
                 notes.push(format!("nothing runs on {}: {reason}", self.costs.name(device)));
             }
         }
-        Explanation {
-            launches,
-            expected: Nanos(choice.ns as u64),
-            bound: Nanos(choice.bound_ns as u64),
-            notes,
-        }
+        let known = |ns: f64| self.costs.estimates().then_some(Nanos(ns as u64));
+        Explanation { launches, expected: known(choice.ns), bound: known(choice.bound_ns), notes }
     }
 
     fn entry(&mut self, piece: &Piece, device: usize) -> Entry {
@@ -82,9 +81,9 @@ impl Maker<'_> {
             operations: piece.operations,
             device: self.costs.name(device).to_string(),
             why,
-            processor: all.get(HOST).and_then(|estimate| estimate.clone().ok()),
-            other,
-            apart,
+            processor: all.get(HOST).and_then(|estimate| estimate.clone().ok()).filter(is_known),
+            other: other.filter(|(_, estimate)| is_known(estimate)),
+            apart: apart.filter(|_| self.costs.estimates()),
             note,
             happened: Arc::default(),
         }
@@ -104,6 +103,11 @@ impl Maker<'_> {
             group.apart().iter().filter(|single| !others.contains(&single.out)).cloned().collect();
         way_ns(&mut self.costs, self.flat, &own, device).map(|ns| Nanos(ns as u64))
     }
+}
+
+/// Whether an estimate says something: that of mode `off` does not.
+fn is_known(estimate: &Estimate) -> bool {
+    estimate.spread_log2.is_finite()
 }
 
 /// What tipped the scales for a piece, and a word about it.

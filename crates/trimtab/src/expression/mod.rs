@@ -10,6 +10,7 @@ mod kept;
 mod node;
 mod operators;
 mod run;
+mod said;
 mod schedule;
 
 pub use any::AnyExpression;

@@ -93,7 +93,7 @@ impl Runtime {
         let flat = &schedule.key.flat;
         let made = Vec::with_capacity(schedule.steps.len());
         let mut values = Values { dtype: flat.dtype, inputs, numbers, dense: Vec::new(), made };
-        let mut waiting = Waiting::new(manner != Manner::Together { careful: false });
+        let mut waiting = Waiting::new(self.planner(), manner != Manner::Together { careful: false });
         for step in &schedule.steps {
             let watch = timed.then(Stopwatch::start);
             // A view is copied as it is needed, not made dense before.

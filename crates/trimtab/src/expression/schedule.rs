@@ -1,7 +1,7 @@
 //! From an expression to launches: which operations run as one, and where each runs, by what everything costs together.
 
 use super::batch::Numbers;
-use super::costs::{Costs, Said};
+use super::costs::{Costs, KEEPS_HERE, Said};
 use super::explanation::Explanation;
 use super::flat::{At, Flat, Op};
 use super::fuse::{Feed, Group, Piece, groups};
@@ -192,21 +192,25 @@ impl Runtime {
         let (flat, resident) = (&key.flat, key.resident.as_slice());
         // Read first: what is learned meanwhile is looked at once more.
         let generation = self.planner().generation();
-        let groups = groups(flat)?;
+        let mut groups = groups(flat)?;
         let patience = self.planner().settings().patience;
         let said = elsewhere.unwrap_or(Said::NOTHING);
+        let obeyed = if said.kernels.is_open() { Vec::new() } else { self.heed(&mut groups) };
         let mut costs = Costs::new(self, said);
         let may_stay = costs.ruled_out(HOST).is_none();
+        let leads_away = !said.kernels.is_open() || said.offload.has_thresholds();
         for device in (0..costs.devices()).filter(|&device| device != HOST) {
             let disabled = match elsewhere {
                 None => Some("it failed"),
                 Some(_) if may_stay && said.offload.off => Some("other devices are switched off"),
-                Some(_) if may_stay && patience == Patience::Off => Some("mode `off` keeps to the processor"),
+                Some(_) if may_stay && patience == Patience::Off && !leads_away => Some(KEEPS_HERE),
                 Some(_) => None,
             };
             match disabled {
                 Some(reason) => costs.rule_out(device, (Why::Disabled, reason.to_string())),
                 None if costs.ruled_out(device).is_some() => (),
+                // Nothing is estimated: what moving takes does not matter, and may have to be measured first.
+                None if patience == Patience::Off => (),
                 None => rule_out_by_transfer(&mut costs, device, flat, &groups, resident),
             }
         }
@@ -228,7 +232,8 @@ impl Runtime {
             }
             choice = maker.choose()?;
         }
-        let explanation = maker.explain(&choice);
+        let mut explanation = maker.explain(&choice);
+        explanation.notes.extend(obeyed);
         let steps = steps(flat, choice.pieces, &explanation, &maker.costs);
         let basis = maker.costs.asked_about().map(|(problem, terms)| Expected {
             terms,

@@ -2,16 +2,21 @@
 //! read is said with its place.
 
 use crate::failure::bad_input;
+use crate::output::time;
+use crate::session::warn;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use std::path::Path;
 use trimtab::Runtime;
-use trimtab::core::DeviceKind;
-use trimtab::plan::Class;
+use trimtab::core::{Bytes, Device, DeviceKind, Flops, Work};
 use trimtab::plan::calibration::{DeviceTimes, Origin};
+use trimtab::plan::{Class, IMPLAUSIBLE, least_ns};
 
 /// An entry as it should be, for messages.
 const EXAMPLE: &str = r#"{"category": "elementwise", "input_shapes": [[1024, 1024], [1024, 1024]], "mean_time_us": 85.2, "device": "gpu0"}"#;
+
+/// Calibrations are of f32.
+const F32_BYTES: u64 = 4;
 
 /// One entry of a file.
 #[derive(Debug, PartialEq)]
@@ -180,10 +185,38 @@ pub fn times(runtime: &Runtime, samples: &[Sample]) -> Result<Vec<DeviceTimes>> 
                 sample.entry
             )));
         };
+        if let Some(least) = out_of_reach(devices[at].as_ref(), sample) {
+            let Sample { entry, size, class, ns, .. } = sample;
+            let (took, unit, id) = (time(*ns), class.unit(), &devices[at].facts().id);
+            warn(&format!(
+                "entry {entry} is implausible and left out: {took} for {size} {unit}; at full speed {id} takes {}",
+                time(least)
+            ));
+            continue;
+        }
         all[at].note(sample.class, sample.size, sample.ns);
     }
     all.retain(|times| !times.steps.is_empty());
+    if all.is_empty() {
+        return Err(bad_input(
+            "no entry is plausible for the devices here; measure with `trimtab calibrate`".to_string(),
+        ));
+    }
     Ok(all)
+}
+
+/// The least time a device takes for a sample, if that is far more than the sample says.
+fn out_of_reach(device: &dyn Device, sample: &Sample) -> Option<f64> {
+    let facts = device.facts();
+    // At least one operand is read, and of each element something is computed.
+    let (flops, bytes) = match sample.class {
+        Class::Matmul => (sample.size, 0),
+        _ => (0, sample.size.saturating_mul(F32_BYTES)),
+    };
+    let threads = if facts.kind == DeviceKind::Cpu { facts.threads } else { 1 };
+    let work = Work { flops: Flops(flops), bytes: Bytes(bytes), threads, ..Work::default() };
+    let least = least_ns(&work, F32_BYTES, &device.rates());
+    (IMPLAUSIBLE * sample.ns < least).then_some(least)
 }
 
 #[cfg(test)]

@@ -364,11 +364,10 @@ fn quality(page: &mut Markup, view: &View) {
         )
     }));
     let accuracy = |of: &trimtab::plan::regret::Accuracy| {
-        let (off, covered) = (percent(of.mape), percent(of.covered));
-        format!(
-            "off by {off} on average, {covered} within {COVERED_SPREADS} spreads, {} compared",
-            of.compared
-        )
+        let covered =
+            of.covered.map(|covered| format!(", {} within {COVERED_SPREADS} spreads", percent(covered)));
+        let (off, covered) = (percent(of.mape), covered.unwrap_or_default());
+        format!("off by {off} on average{covered}, {} compared", of.compared)
     };
     rows.extend(stats.accuracy.as_ref().map(|of| ("measured ahead, against live calls", accuracy(of))));
     rows.extend(stats.predicted.as_ref().map(|of| ("predicted from other problems", accuracy(of))));

@@ -2,7 +2,7 @@
 
 use crate::commands::calibrate::{self, CrossoverView};
 use crate::commands::devices::{self, DeviceView};
-use crate::commands::{CONDITIONS, EstimateView, is_unknown, measured, stats};
+use crate::commands::{CONDITIONS, EstimateView, is_unknown, measured, stats, transfer_view};
 use crate::output::printable;
 use crate::representative;
 use crate::session::Session;
@@ -114,14 +114,14 @@ pub(super) struct SideView {
     pub kernel: String,
     /// The kernel's time; that of a whole call where a calibration says no more.
     pub estimate: EstimateView,
-    /// Moving operands and result; nothing on the processor.
-    pub transfer_ns: u64,
+    /// Moving operands and result; nothing on the processor, absent where only the whole call is known.
+    pub transfer_ns: Option<u64>,
 }
 
 impl SideView {
     /// A whole call.
     pub fn call_ns(&self) -> f64 {
-        self.estimate.ns.saturating_add(self.transfer_ns) as f64
+        self.estimate.ns.saturating_add(self.transfer_ns.unwrap_or(0)) as f64
     }
 }
 
@@ -336,7 +336,7 @@ fn calibrated(runtime: &Runtime, problem: &Problem, decision: &Decision) -> Opti
         kernel: String::new(),
         estimate: EstimateView::from(estimate),
         // It is in the time of the whole call.
-        transfer_ns: 0,
+        transfer_ns: None,
     })
 }
 
@@ -351,7 +351,7 @@ fn side(runtime: &Runtime, decision: &Decision, host: bool) -> Option<SideView> 
         device: rival.device_id.to_string(),
         kernel: rival.name.to_string(),
         estimate: EstimateView::from(estimate),
-        transfer_ns: rival.transfer.0,
+        transfer_ns: transfer_view(runtime, rival),
     })
 }
 

@@ -219,7 +219,7 @@ impl Operand for i32 {
 #[cold]
 pub(in crate::kernels) fn undefined(what: &str, index: usize) -> LaunchError {
     LaunchError::Data(format!(
-        "{what} at element {index}; convert the operands to f64 or remove the zeros first"
+        "{what} at element {index}; remove the zeros, or give operands of f64 elements"
     ))
 }
 
