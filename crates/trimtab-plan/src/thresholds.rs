@@ -144,4 +144,20 @@ impl Deciding<'_> {
         }
         self.record.apply(Event::Overruled { why, rule });
     }
+    /// Lets rivals back in that a rule about devices left out, where nobody it leaves can run: those failed, or their device hangs.
+    /// Whether there was one.
+    pub(crate) fn give_place(&mut self) -> bool {
+        let Some(Said { text: rule, .. }) = self.by.offload.says(&self.record.problem) else { return false };
+        let mut is_back = false;
+        for rival in &mut self.record.rivals {
+            if matches!(&rival.standing, Standing::Overruled(by) if *by == rule) {
+                rival.standing = Standing::Unconsidered;
+                is_back = true;
+            }
+        }
+        if is_back {
+            self.record.apply_once(Event::NoPlace { rule });
+        }
+        is_back
+    }
 }
