@@ -218,7 +218,13 @@ pub fn run_all(
         let mut done = Vec::new();
         while let Some(target) = next() {
             eprintln!("fuzzing {target} for {seconds} s");
-            done.push(run_one(root, built, target, seconds)?);
+            let figures = run_one(root, built, target, seconds)?;
+            // Not all at the end: a run may take hours, and may be interrupted.
+            match json {
+                true => println!("{}", line_of_json(&figures)),
+                false => eprintln!("{target}: {} executions, {} edges", figures.executions, figures.edges),
+            }
+            done.push(figures);
         }
         anyhow::Ok(done)
     };
@@ -231,9 +237,7 @@ pub fn run_all(
     })?
     .concat();
     figures.sort_by(|a, b| a.target.cmp(&b.target));
-    if json {
-        figures.iter().for_each(|figures| println!("{}", line_of_json(figures)));
-    } else {
+    if !json {
         print!("{}", table(&figures));
     }
     Ok(figures)
@@ -258,6 +262,8 @@ fn run_one(root: &Path, built: &Path, target: &str, seconds: u64) -> Result<Figu
     // Files that targets write belong in memory, where there is such a place.
     let memory = Path::new("/dev/shm").join(format!("trimtab-fuzz-{}-{target}", std::process::id()));
     let files = if std::fs::create_dir(&memory).is_ok() { memory } else { files };
+    // The message is what is shown; `--input` shows where it came from.
+    command.env("RUST_BACKTRACE", "0");
     let mut child = command.env("TMPDIR", &files).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let said = child.stderr.take().context("standard error is a pipe")?;
     let mut figures = Figures { target: target.to_string(), seconds, ..Figures::default() };
