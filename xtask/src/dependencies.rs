@@ -1,7 +1,7 @@
 //! What the project may depend on (deny.toml): licences, sources, requirements; versions that occur twice are listed.
 //!
-//! Reads `cargo metadata`, because building `cargo deny` takes longer than all of this project's tests. Where that is installed it runs
-//! too, and looks at more: the texts of licences.
+//! Reads `cargo metadata`, so that a fresh machine need not build `cargo deny` first. Where that is installed it runs too, and looks at
+//! more: the texts of licences.
 
 mod licences;
 
