@@ -1,6 +1,9 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`.
+//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`,
+//! `cargo xtask fuzz`.
 
 mod browser;
+mod dependencies;
+mod fuzz;
 mod needs;
 mod test;
 mod tidy;
@@ -15,6 +18,7 @@ usage: cargo xtask COMMAND
   test            everything a change must pass: format, lints, tidy rules, tests, doc tests
                   [--no-install] [--require-all]; `cargo xtask test --help` explains
   tidy            the rules no compiler checks: dependency direction, file length, banned calls
+  dependencies    licences, sources and requirements of everything that is built, against deny.toml
   browser-check [FILE]
                   the page of `trimtab report`, or that file, in a browser of this machine; fails where there is none
   bench NAME…     figures of one run: overhead, matmul, bandwidth, fusion, expressions, placement, offload, cold, reload, search, gpu, gpu-start,
@@ -24,6 +28,8 @@ usage: cargo xtask COMMAND
                   recorded takes --data DIR, and finds TRIMTAB_DATA and ../shared/data by itself
   chaos           faults on purpose, then processes killed at random moments: what callers got, and what was left of wisdom
                   [--faults N] [--kills N] [--seed S] [--json]
+  fuzz            every parser fed with inputs that libFuzzer makes up; `cargo xtask fuzz --help` explains
+                  [--seconds N] [--target NAME] [--list] [--json]
 ";
 
 /// Benchmarks that use a GPU if there is one.
@@ -36,6 +42,7 @@ fn main() -> Result<()> {
     match words.as_slice() {
         ["test", options @ ..] => test::run(root, options),
         ["tidy"] => tidy::check(root),
+        ["dependencies"] => dependencies::check(root),
         ["browser-check"] => browser::check(root, None),
         ["browser-check", file] => browser::check(root, Some(file)),
         ["bench", names @ ..] => {
@@ -55,6 +62,7 @@ fn main() -> Result<()> {
             arguments.extend(options);
             cargo(root, &arguments)
         }
+        ["fuzz", options @ ..] => fuzz::run(root, options),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -29,6 +29,14 @@ pub const OPENBLAS: Need = Need {
     is_there: || linked("libopenblas.so"),
 };
 
+/// libFuzzer is built from its sources, in C++.
+pub const CPP: Need = Need {
+    what: "a C++ compiler",
+    packages: "g++",
+    without: "the fuzz targets of the parsers",
+    is_there: cpp,
+};
+
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} is not installed", self.without, self.what)
@@ -38,6 +46,10 @@ impl fmt::Display for Need {
 fn linked(library: &str) -> bool {
     let output = Command::new("ldconfig").arg("-p").output();
     output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(library))
+}
+
+fn cpp() -> bool {
+    Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
 fn vulkan() -> bool {

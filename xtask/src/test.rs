@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything a change must pass, how long each step took, and what did not run.
 
-use crate::needs::{self, OPENBLAS, VULKAN};
-use crate::{cargo, tidy};
+use crate::needs::{self, CPP, OPENBLAS, VULKAN};
+use crate::{cargo, dependencies, fuzz, tidy};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,10 +12,10 @@ use trimtab_testing::NOT_RUN;
 const HELP: &str = "\
 usage: cargo xtask test [--no-install] [--require-all]
 
-Format, tidy rules, lints, all tests and doc tests; each step's time is printed at the end.
+Format, tidy rules, dependencies, lints, all tests and doc tests, and 20 s of every fuzz target; each step's time is printed at the end.
 
 Some tests need what is not part of the project. Where it is missing, Debian's packages are named with their size, and
-installed with apt-get: Mesa's Vulkan driver for GPU kernels, OpenBLAS for the kernels around a CBLAS.
+installed with apt-get: Mesa's Vulkan driver for GPU kernels, OpenBLAS for the kernels around a CBLAS, g++ for libFuzzer.
 
   --no-install    installs nothing: what cannot run is left out and listed at the end in lines that start with `not run:`
   --require-all   fails where a driver or library is missing in the end, installed or not
@@ -60,9 +60,13 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
         times.push((name, started.elapsed()));
         anyhow::Ok(())
     };
-    step("format", &mut || cargo(root, &["fmt", "--all", "--check"]))?;
+    step("format", &mut || {
+        cargo(root, &["fmt", "--all", "--check"])?;
+        cargo(root, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])
+    })?;
     step("tidy", &mut || tidy::check(root))?;
-    let missing = needs::missing(vec![VULKAN, OPENBLAS], may_install);
+    step("dependencies", &mut || dependencies::check(root))?;
+    let missing = needs::missing(vec![VULKAN, OPENBLAS, CPP], may_install);
     let clippy =
         ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"];
     step("lints", &mut || cargo(root, &clippy))?;
@@ -81,6 +85,16 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
         failed = tests.iter().map(all).filter_map(Result::err).collect();
         Ok(())
     })?;
+    if missing.iter().all(|need| need.what != CPP.what) {
+        let (targets, mut built) = (fuzz::targets(root)?, None);
+        step("building fuzz targets", &mut || fuzz::build(root, &targets).map(|place| built = Some(place)))?;
+        step("fuzzing", &mut || {
+            let Some(built) = &built else { return Ok(()) };
+            let figures = fuzz::run_all(root, built, &targets, fuzz::SECONDS, false)?;
+            failed.extend(fuzz::verdict(&figures).err());
+            Ok(())
+        })?;
+    }
     let took = |(name, time): &(&str, Duration)| format!("{name} {} s", time.as_secs());
     println!("{}", times.iter().map(took).collect::<Vec<_>>().join(", "));
     for line in &not_run {

@@ -148,7 +148,8 @@ impl DeviceTimes {
             }
             let mut words = line.split(' ');
             let class = Class::parse(words.next()?)?;
-            let size = words.next()?.parse().ok()?;
+            // Nobody measures nothing, and sizes are compared by their logarithms.
+            let size = words.next()?.parse().ok().filter(|size| *size > 0)?;
             for word in words {
                 let ns = word.parse().ok().filter(|ns: &f64| ns.is_finite() && *ns > 0.0)?;
                 times.note(class, size, ns);

@@ -91,7 +91,7 @@ pub fn crossover(host: &[Rung], other: &[Rung], step: f64) -> Option<Crossover> 
 
 /// Sizes to look at, evenly spread in doublings.
 fn places(least: u64, most: u64, step: f64) -> Vec<f64> {
-    let (from, to) = ((least as f64).log2(), (most as f64).log2());
+    let (from, to) = ((least.max(1) as f64).log2(), (most.max(1) as f64).log2());
     let count = ((to - from) / step.log2() * PLACES).round().max(0.0) as usize;
     let at = |nth: usize| (from + (to - from) * nth as f64 / count.max(1) as f64).exp2();
     (0..=count).map(at).collect()

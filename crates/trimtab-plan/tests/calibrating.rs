@@ -179,6 +179,7 @@ fn times_come_back_from_text_unless_driver_or_version_changed() {
         text.replace("calibration 1", "calibration 0"),
         text.replace("made_with trimtab", "made_with another"),
         text.replace("matmul ", "matmul x"),
+        format!("{text}matmul 0 100\n"),
         String::new(),
     ] {
         assert_eq!(DeviceTimes::read(&damaged, machine.gpu.as_ref()), None);

@@ -21,6 +21,8 @@ pub mod conformance;
 mod directory;
 mod exchange;
 mod fact;
+#[doc(hidden)]
+pub mod fuzzing;
 mod line;
 mod memory;
 mod names;

@@ -152,6 +152,10 @@ pub(crate) fn read_on(store: &dyn Store, name: &str, progress: &mut Progress) ->
                     read.trouble = Some(Trouble::Newer(header.trimtab));
                     return Ok(read);
                 }
+                // Whoever carries its lines on writes an origin to them, and an empty one would be the carrier's.
+                Ok(header) if header.origin.is_empty() => {
+                    progress.origin = format!("unnamed-{:08x}", crc32fast::hash(line));
+                }
                 Ok(header) => progress.origin = header.origin,
                 Err(why) => {
                     read.trouble = Some(Trouble::Damaged(format!("its first line is no header: {why}")));

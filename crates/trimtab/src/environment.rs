@@ -97,7 +97,7 @@ impl Environment {
         Environment::from(&variable)
     }
 
-    fn from(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Environment, Error> {
+    pub(crate) fn from(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Environment, Error> {
         let wrong = |variable, value: String, valid: String| Error::Environment { variable, value, valid };
         let mut environment = Environment::default();
         if let Some(value) = lookup("TRIMTAB_TUNE") {

@@ -29,6 +29,8 @@ pub mod device;
 mod environment;
 mod error;
 mod expression;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gpu;
 mod in_calls;
 mod journal;
