@@ -1,7 +1,10 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`.
+//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`,
+//! `cargo xtask loom`, `cargo xtask sanitize`.
 
 mod browser;
+mod loom;
 mod needs;
+mod sanitize;
 mod test;
 mod tidy;
 
@@ -24,6 +27,9 @@ usage: cargo xtask COMMAND
                   recorded takes --data DIR, and finds TRIMTAB_DATA and ../shared/data by itself
   chaos           faults on purpose, then processes killed at random moments: what callers got, and what was left of wisdom
                   [--faults N] [--kills N] [--seed S] [--json]
+  loom [NAME]     the lock-free pieces in every order of events that few threads can have  [--preemptions N]
+  sanitize        tests of unsafe code under AddressSanitizer or valgrind
+                  [--tool asan|valgrind]; `cargo xtask sanitize --help` says what each needs
 ";
 
 /// Benchmarks that use a GPU if there is one.
@@ -55,6 +61,8 @@ fn main() -> Result<()> {
             arguments.extend(options);
             cargo(root, &arguments)
         }
+        ["loom", options @ ..] => loom::run(root, options),
+        ["sanitize", options @ ..] => sanitize::run(root, options),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())
@@ -64,10 +72,16 @@ fn main() -> Result<()> {
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
+    cargo_with(root, arguments, &[])
+}
+
+fn cargo_with(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     // Not among the results, which programs read.
-    eprintln!("$ cargo {}", arguments.join(" "));
+    let told: String = environment.iter().map(|(name, value)| format!("{name}={value:?} ")).collect();
+    eprintln!("$ {told}cargo {}", arguments.join(" "));
     let status = Command::new(env!("CARGO"))
         .args(arguments)
+        .envs(environment.iter().copied())
         .current_dir(root)
         .status()
         .with_context(|| format!("cargo {} could not be started", arguments.join(" ")))?;
