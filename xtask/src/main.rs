@@ -1,10 +1,12 @@
 //! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`,
-//! `cargo xtask fuzz`.
+//! `cargo xtask fuzz`, `cargo xtask loom`, `cargo xtask sanitize`.
 
 mod browser;
 mod dependencies;
 mod fuzz;
+mod loom;
 mod needs;
+mod sanitize;
 mod test;
 mod tidy;
 
@@ -30,6 +32,9 @@ usage: cargo xtask COMMAND
                   [--faults N] [--kills N] [--seed S] [--json]
   fuzz            every parser fed with inputs that libFuzzer makes up; `cargo xtask fuzz --help` explains
                   [--seconds N] [--target NAME] [--list] [--json]
+  loom [NAME]     the lock-free pieces in every order of events that few threads can have  [--preemptions N]
+  sanitize        tests of unsafe code under AddressSanitizer or valgrind
+                  [--tool asan|valgrind]; `cargo xtask sanitize --help` says what each needs
 ";
 
 /// Benchmarks that use a GPU if there is one.
@@ -63,6 +68,8 @@ fn main() -> Result<()> {
             cargo(root, &arguments)
         }
         ["fuzz", options @ ..] => fuzz::run(root, options),
+        ["loom", options @ ..] => loom::run(root, options),
+        ["sanitize", options @ ..] => sanitize::run(root, options),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())
@@ -72,10 +79,16 @@ fn main() -> Result<()> {
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
+    cargo_with(root, arguments, &[])
+}
+
+fn cargo_with(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     // Not among the results, which programs read.
-    eprintln!("$ cargo {}", arguments.join(" "));
+    let told: String = environment.iter().map(|(name, value)| format!("{name}={value:?} ")).collect();
+    eprintln!("$ {told}cargo {}", arguments.join(" "));
     let status = Command::new(env!("CARGO"))
         .args(arguments)
+        .envs(environment.iter().copied())
         .current_dir(root)
         .status()
         .with_context(|| format!("cargo {} could not be started", arguments.join(" ")))?;

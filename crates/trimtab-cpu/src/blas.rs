@@ -148,7 +148,8 @@ impl<'a> Symbols<'a> {
         } else if let Some((version, wide_sizes)) = self.mkl() {
             wide |= wide_sizes;
             ("mkl", version)
-        } else if let Some(version) = self.blis() {
+        } else if let Some((version, wide_sizes)) = self.blis() {
+            wide |= wide_sizes;
             ("blis", version)
         } else {
             let accelerate = path.to_string_lossy().contains("Accelerate");
@@ -219,14 +220,20 @@ impl<'a> Symbols<'a> {
         Some((text.trim().to_string(), wide))
     }
 
-    fn blis(&self) -> Option<String> {
+    /// The version, and whether sizes are 64-bit: a build may have such under the plain names.
+    fn blis(&self) -> Option<(String, bool)> {
         let version = self.get("bli_info_get_version_str")?;
+        let wide = self.get("bli_info_get_blas_int_type_size").is_some_and(|bits| {
+            // SAFETY: BLIS declares `gint_t bli_info_get_blas_int_type_size(void)`; the lower half says 32 or 64, whatever the
+            // size of its integers.
+            unsafe { std::mem::transmute::<AnyFn, unsafe extern "C" fn() -> i32>(bits)() == 64 }
+        });
         if let Some(set_threads) = self.get("bli_thread_set_num_threads") {
             // SAFETY: BLIS declares `void bli_thread_set_num_threads(dim_t)`, a 64-bit integer on 64-bit machines.
             unsafe { std::mem::transmute::<AnyFn, unsafe extern "C" fn(isize)>(set_threads)(1) };
         }
         // SAFETY: BLIS declares `const char *bli_info_get_version_str(void)`, a text that lives as long as the library.
-        Some(unsafe { text_of(version) })
+        Some((unsafe { text_of(version) }, wide))
     }
 }
 

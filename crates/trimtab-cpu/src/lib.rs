@@ -13,6 +13,7 @@ mod pool;
 pub mod probe;
 mod running;
 mod simd;
+mod sync;
 
 pub use args::{Args, Cpu, Launched, Typed};
 pub use device::{CpuDevice, CpuOptions, Detached};

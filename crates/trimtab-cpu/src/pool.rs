@@ -4,58 +4,42 @@
 //! Rayon was left out on purpose: a call from outside its pool hands the whole job over and sleeps, which costs two
 //! thread switches; here the caller computes from the first nanosecond.
 
+mod board;
+
 use crate::running::Caller;
+use board::Board;
 use std::any::Any;
-use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use trimtab_tune::ThreadId;
 
 /// Most threads a pool has.
 pub const MAX_THREADS: u32 = 256;
-/// Polls before an idle helper goes to sleep: about 20 µs. Waking a sleeper costs about as much.
-const SPINS_BEFORE_SLEEP: u32 = 4_000;
-
-/// In `Shared::state`: the job takes no more helpers.
-const CLOSED: u64 = 1 << 31;
-/// In `Shared::state`: helpers at work.
-const ACTIVE: u64 = CLOSED - 1;
 
 type Body<'a> = &'a (dyn Fn(usize) + Sync);
 
+#[derive(Clone, Copy)]
 struct Job {
-    /// Valid while the caller is inside `run`, which does not return before `ACTIVE` is zero and `CLOSED` is set.
+    /// Valid while the job is up, which it is only inside `run`.
     body: Body<'static>,
     tasks: usize,
     caller: Caller,
 }
 
 struct Shared {
-    /// Generation in the upper half, `CLOSED` and the number of active helpers in the lower.
-    state: AtomicU64,
-    job: UnsafeCell<Job>,
-    next: AtomicUsize,
-    /// Helpers wanted for the present job; those with a higher index stay away.
-    wanted: AtomicU32,
-    stop: AtomicBool,
+    board: Board<Job>,
     /// Times a helper took part in a job.
     joined: AtomicU64,
-    asleep: Vec<AtomicBool>,
     /// The helpers' names for the system, once they run.
     ids: Vec<OnceLock<ThreadId>>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: `job` is written only by the caller that holds `Pool::busy`, while `CLOSED` is set and no helper is active;
-// helpers read it only between raising and lowering the active count of an open job.
-unsafe impl Sync for Shared {}
-
 /// A pool of threads, the caller's included.
 pub struct Pool {
     shared: Arc<Shared>,
-    busy: AtomicBool,
     helpers: Vec<Thread>,
     handles: Vec<JoinHandle<()>>,
 }
@@ -70,14 +54,10 @@ impl Pool {
     /// A pool of that many threads including the caller's. If the system refuses a thread, the pool is smaller.
     pub fn new(threads: u32) -> Pool {
         let wanted = threads.clamp(1, MAX_THREADS) - 1;
+        let nothing = Job { body: &|_| (), tasks: 0, caller: Caller::NOBODY };
         let shared = Arc::new(Shared {
-            state: AtomicU64::new(CLOSED),
-            job: UnsafeCell::new(Job { body: &|_| (), tasks: 0, caller: Caller::NOBODY }),
-            next: AtomicUsize::new(0),
-            wanted: AtomicU32::new(0),
-            stop: AtomicBool::new(false),
+            board: Board::new(nothing, wanted as usize),
             joined: AtomicU64::new(0),
-            asleep: (0..wanted).map(|_| AtomicBool::new(false)).collect(),
             ids: (0..wanted).map(|_| OnceLock::new()).collect(),
             panic: Mutex::new(None),
         });
@@ -88,14 +68,14 @@ impl Pool {
             match builder.spawn(move || {
                 // Set once, by nobody else.
                 let _ = shared.ids[index as usize].set(ThreadId::own());
-                shared.help(index);
+                shared.board.help(index as usize, |job| shared.help(job));
             }) {
                 Ok(handle) => handles.push(handle),
                 Err(_) => break,
             }
         }
         let helpers = handles.iter().map(|handle| handle.thread().clone()).collect();
-        Pool { shared, busy: AtomicBool::new(false), helpers, handles }
+        Pool { shared, helpers, handles }
     }
 
     /// Threads this pool can use at once, the caller's included.
@@ -118,52 +98,42 @@ impl Pool {
     /// If the pool is in use by another caller, everything runs on this thread.
     ///
     /// # Panics
-    /// If `body` panics, the panic continues here, after all other tasks.
+    /// If `body` panics, the panic continues here, once nobody is inside `body` any more. Tasks may be left undone then.
     pub fn run(&self, threads: u32, tasks: usize, body: Body<'_>) {
         let helpers =
             (threads.saturating_sub(1) as usize).min(self.helpers.len()).min(tasks.saturating_sub(1));
-        if helpers == 0 || self.busy.swap(true, Ordering::Acquire) {
-            (0..tasks).for_each(body);
-            return;
+        let alone = || (0..tasks).for_each(body);
+        if helpers == 0 {
+            return alone();
         }
         let shared = &*self.shared;
-        // SAFETY: the lifetime is extended only until the end of this function, which closes the job and waits until
-        // no helper is active before it returns or unwinds; helpers touch the body only while active.
+        // SAFETY: helpers have the job until `open` is closed or dropped, which happens before this function returns or
+        // unwinds; the lifetime is extended only until then.
         let body_static = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
-        // SAFETY: `busy` is ours, the previous job is closed and nobody is active, so nobody reads `job` now.
-        unsafe { *shared.job.get() = Job { body: body_static, tasks, caller: Caller::here() } };
-        shared.next.store(0, Ordering::Relaxed);
-        shared.wanted.store(helpers as u32, Ordering::Relaxed);
-        let generation = (shared.state.load(Ordering::Relaxed) >> 32).wrapping_add(1);
-        // Sequentially consistent, as is the helper's announcement of sleep: one of the two sees the other.
-        shared.state.store(generation << 32, Ordering::SeqCst);
-        for (helper, asleep) in self.helpers.iter().zip(&shared.asleep).take(helpers) {
-            if asleep.load(Ordering::SeqCst) {
-                helper.unpark();
-            }
-        }
+        let job = Job { body: body_static, tasks, caller: Caller::here() };
+        let Some(mut open) = shared.board.open(job, helpers, |helper| self.helpers[helper].unpark()) else {
+            return alone();
+        };
         let outcome = catch_unwind(AssertUnwindSafe(|| shared.take_tasks(body, tasks)));
-        // Let no more helpers in, then wait for those inside.
-        shared.state.fetch_or(CLOSED, Ordering::AcqRel);
-        let mut polls = 0u32;
-        while shared.state.load(Ordering::Acquire) & ACTIVE != 0 {
-            polls += 1;
-            if polls.is_multiple_of(1024) {
-                std::thread::yield_now();
+        open.close();
+        let theirs = shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The next caller's helpers may panic from here on.
+        drop(open);
+        match (outcome, theirs) {
+            (Err(own), theirs) => {
+                // Not dropped: that may panic in its turn, and two at a time end the process.
+                std::mem::forget(theirs);
+                resume_unwind(own);
             }
-            std::hint::spin_loop();
-        }
-        let theirs = shared.panic.lock().ok().and_then(|mut panic| panic.take());
-        self.busy.store(false, Ordering::Release);
-        if let Some(panic) = outcome.err().or(theirs) {
-            resume_unwind(panic);
+            (Ok(()), Some(theirs)) => resume_unwind(theirs),
+            (Ok(()), None) => (),
         }
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.board.take_down();
         for handle in self.handles.drain(..) {
             handle.thread().unpark();
             // A helper never panics outside `catch_unwind`; there is nothing to learn from the result.
@@ -174,80 +144,28 @@ impl Drop for Pool {
 
 impl Shared {
     fn take_tasks(&self, body: Body<'_>, tasks: usize) {
-        loop {
-            let task = self.next.fetch_add(1, Ordering::Relaxed);
-            if task >= tasks {
-                return;
-            }
+        while let Some(task) = self.board.next_task(tasks) {
             body(task);
         }
     }
 
-    fn help(&self, index: u32) {
-        let mut seen = 0;
-        while let Some(generation) = self.wait_for_job(index, seen) {
-            seen = generation;
-            if !self.enter(generation) {
-                continue;
-            }
-            if index < self.wanted.load(Ordering::Relaxed) {
-                self.joined.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: we are active in an open job, so the caller neither rewrites it nor leaves `run`.
-                let job = unsafe { &*self.job.get() };
-                job.caller.help();
-                let outcome = catch_unwind(AssertUnwindSafe(|| self.take_tasks(job.body, job.tasks)));
-                Caller::NOBODY.help();
-                if let (Err(panic), Ok(mut slot)) = (outcome, self.panic.lock()) {
-                    slot.get_or_insert(panic);
-                }
-            }
-            self.state.fetch_sub(1, Ordering::Release);
+    /// What a helper does at a job.
+    fn help(&self, job: &Job) {
+        self.joined.fetch_add(1, Ordering::Relaxed);
+        job.caller.help();
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.take_tasks(job.body, job.tasks)));
+        Caller::NOBODY.help();
+        if let Err(panic) = outcome {
+            // One is enough for the caller. Another is not dropped: that may panic in its turn, and end this thread.
+            std::mem::forget(self.panic.lock().unwrap_or_else(PoisonError::into_inner).replace(panic));
         }
-    }
-
-    /// The generation of a job newer than `seen`, or `None` when the pool is dropped.
-    fn wait_for_job(&self, index: u32, seen: u64) -> Option<u64> {
-        let mut polls = 0;
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            let generation = self.state.load(Ordering::Acquire) >> 32;
-            if generation != seen {
-                return Some(generation);
-            }
-            polls += 1;
-            if polls < SPINS_BEFORE_SLEEP {
-                std::hint::spin_loop();
-                continue;
-            }
-            let asleep = &self.asleep[index as usize];
-            asleep.store(true, Ordering::SeqCst);
-            // Look once more: a job published before the flag was up wakes nobody.
-            if self.state.load(Ordering::SeqCst) >> 32 == seen && !self.stop.load(Ordering::SeqCst) {
-                std::thread::park();
-            }
-            asleep.store(false, Ordering::SeqCst);
-            polls = 0;
-        }
-    }
-
-    /// Becomes active in the job of that generation, unless it is closed or over.
-    fn enter(&self, generation: u64) -> bool {
-        let mut state = self.state.load(Ordering::Acquire);
-        while state >> 32 == generation && state & CLOSED == 0 {
-            match self.state.compare_exchange_weak(state, state + 1, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return true,
-                Err(now) => state = now,
-            }
-        }
-        false
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, AtomicUsize};
 
     #[test]
     fn every_task_runs_exactly_once_whatever_the_number_of_threads() {
@@ -294,5 +212,28 @@ mod tests {
             count.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(count.into_inner(), 8);
+    }
+    #[test]
+    fn panics_that_panic_again_when_they_are_dropped_cost_the_pool_nothing() {
+        struct Again;
+        impl Drop for Again {
+            fn drop(&mut self) {
+                resume_unwind(Box::new("once more"));
+            }
+        }
+        let pool = Pool::new(3);
+        for _ in 0..200 {
+            let outcome =
+                catch_unwind(AssertUnwindSafe(|| pool.run(3, 8, &|_| resume_unwind(Box::new(Again)))));
+            std::mem::forget(outcome.expect_err("every task panics"));
+        }
+        // Both helpers are still there: they come to some job or other.
+        let came = Mutex::new(std::collections::BTreeSet::new());
+        while came.lock().unwrap().len() < 3 {
+            pool.run(3, 64, &|_| {
+                came.lock().unwrap().insert(format!("{:?}", std::thread::current().id()));
+                std::thread::yield_now();
+            });
+        }
     }
 }

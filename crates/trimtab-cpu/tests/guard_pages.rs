@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its machine has failed")]
 
+use std::collections::BTreeSet;
 use trimtab_core::{DType, Device, KernelId, Problem};
 use trimtab_cpu::{CpuDevice, CpuOptions, Data, Element, Operands, Slice};
 
@@ -65,8 +66,14 @@ impl<T> Drop for Guarded<T> {
     }
 }
 
-/// Runs every kernel at every point on guarded operands and compares with the reference; the number of launches.
-fn launch_all<T: Element>(device: &CpuDevice, problem: &Problem, at_the_end: bool) -> usize {
+/// Runs every kernel at every point on guarded operands, notes its number, and compares with the reference; the number of
+/// launches.
+fn launch_all<T: Element>(
+    device: &CpuDevice,
+    problem: &Problem,
+    at_the_end: bool,
+    ran: &mut BTreeSet<usize>,
+) -> usize {
     let mut operands = Operands::new(problem);
     let lens = problem.input_lens();
     let mut inputs: Vec<Guarded<T>> =
@@ -95,6 +102,7 @@ fn launch_all<T: Element>(device: &CpuDevice, problem: &Problem, at_the_end: boo
             };
             assert_eq!(device.check(problem, &operands), Ok(()), "{problem} {} {point:?}", info.name);
             launches += 1;
+            ran.insert(number);
         }
     }
     launches
@@ -195,19 +203,25 @@ fn problems(dtype: &str) -> Vec<String> {
 #[test]
 fn no_kernel_touches_memory_outside_its_operands() {
     let device = CpuDevice::new(CpuOptions { threads: None, blas: Some(vec![]), ..CpuOptions::default() });
-    let mut launches = 0;
+    let (mut launches, mut ran) = (0, BTreeSet::new());
     for dtype in [DType::F32, DType::F64, DType::I32] {
         for text in problems(dtype.name()) {
             let problem: Problem = text.parse().unwrap();
             for at_the_end in [true, false] {
                 launches += match dtype {
-                    DType::F32 => launch_all::<f32>(&device, &problem, at_the_end),
-                    DType::F64 => launch_all::<f64>(&device, &problem, at_the_end),
-                    DType::I32 => launch_all::<i32>(&device, &problem, at_the_end),
+                    DType::F32 => launch_all::<f32>(&device, &problem, at_the_end, &mut ran),
+                    DType::F64 => launch_all::<f64>(&device, &problem, at_the_end, &mut ran),
+                    DType::I32 => launch_all::<i32>(&device, &problem, at_the_end, &mut ran),
                     DType::F16 => unreachable!("not among those launched"),
                 };
             }
         }
     }
+    println!("{launches} launches of {} kernels", ran.len());
     assert!(launches > 5_000, "{launches}");
+    // The table is the device's own: a kernel that is new, or an operation, cannot be forgotten here.
+    let kernels = device.kernels().iter().enumerate();
+    let forgotten: Vec<&str> =
+        kernels.filter(|(number, _)| !ran.contains(number)).map(|(_, info)| info.name.as_str()).collect();
+    assert!(forgotten.is_empty(), "kernels that took none of the problems: {forgotten:?}");
 }

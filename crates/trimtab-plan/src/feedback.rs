@@ -1,11 +1,10 @@
 //! What live calls took: sampled, dropped into a bounded ring, drained off the hot path.
+//!
+//! The package `interleavings` runs this very file in every order of events that few threads can have.
 
 use crate::plan::Plan;
-use crossbeam_queue::ArrayQueue;
+use crate::sync::{ArrayQueue, AtomicU32, AtomicU64, OnceLock, Ordering, Thread};
 use std::cell::Cell;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::thread::Thread;
 
 /// Reports kept until they are drained; more are dropped and counted.
 const RING_SIZE: usize = 4096;
@@ -112,7 +111,7 @@ pub(crate) fn should_time(plan: &Plan) -> bool {
 /// Where a thread's draws begin: elsewhere than those of the others, or threads of a few calls would all time the same ones.
 #[cold]
 fn seed() -> u64 {
-    static THREADS: AtomicU64 = AtomicU64::new(1);
+    static THREADS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     THREADS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 

@@ -39,6 +39,7 @@ mod search;
 mod settings;
 mod settle;
 mod strategy_name;
+mod sync;
 mod table;
 mod thresholds;
 mod training;

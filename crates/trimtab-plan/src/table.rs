@@ -3,11 +3,12 @@
 //! An open-addressing table of slots that are written once and marked when they are replaced, so a found plan is a plain
 //! reference and the way to it is one load behind the hash. An atomically swapped snapshot map takes 18–35 ns (66–70 ns
 //! with two threads) for the same; `cargo xtask bench overhead` prints what this takes.
+//!
+//! The package `interleavings` runs this very file in every order of events that few threads can have.
 
 use crate::plan::Plan;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering, RwLock};
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, RwLock};
 use trimtab_core::{Lookup, Problem};
 
 /// Slots of the first level, 90 KB: enough for most programs. A slot is found without following a pointer: one that is
@@ -15,7 +16,7 @@ use trimtab_core::{Lookup, Problem};
 const FIRST: usize = 512;
 /// Slots of the second level, 1.5 MB: made when the first is half full.
 const SECOND: usize = 8_192;
-/// Plans published before the table is full; after that new ones are kept in a map behind a lock, and still found.
+/// Plans kept in the map behind a lock; they come after the table is full, that is half of its slots, and are still found.
 const MAX_PLANS: usize = (FIRST + SECOND) / 2;
 /// The largest number a plan can have.
 pub const MAX_NUMBER: usize = FIRST + SECOND;
@@ -91,6 +92,8 @@ impl Level {
 
 pub(crate) struct Table {
     first: Level,
+    /// Slots of the second level.
+    more: usize,
     second: OnceLock<Level>,
     used: AtomicUsize,
     writing: Mutex<()>,
@@ -102,8 +105,14 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new() -> Table {
+        Table::sized(FIRST, SECOND)
+    }
+
+    /// A table of so many slots in its levels, both a power of two.
+    pub(crate) fn sized(first: usize, more: usize) -> Table {
         Table {
-            first: Level::new(FIRST),
+            first: Level::new(first),
+            more,
             second: OnceLock::new(),
             used: AtomicUsize::new(0),
             writing: Mutex::new(()),
@@ -111,6 +120,11 @@ impl Table {
             changed: AtomicU64::new(0),
             overflow: RwLock::default(),
         }
+    }
+
+    /// Plans published before the table is full.
+    fn most(&self) -> usize {
+        (self.first.0.len() + self.more) / 2
     }
 
     #[inline]
@@ -125,16 +139,45 @@ impl Table {
         first.or_else(|| self.second.get()?.find(mixed, (problem, terms), pick))
     }
 
+    /// The same, and nothing only if there is nothing: a plan that goes back into force in a slot we passed, while we are on our
+    /// way to the one that is over by then, would be missed.
+    #[inline]
+    fn find_steadily<'a, K: Lookup, R>(
+        &'a self,
+        problem: &K,
+        terms: TermsId,
+        pick: impl Fn(&'a Slot) -> Option<R>,
+    ) -> Option<R> {
+        self.find(problem, terms, &pick).or_else(|| self.find_again(problem, terms, pick))
+    }
+
+    /// Looks until nothing changed meanwhile. Who came here for nothing has a plan to make.
+    #[cold]
+    fn find_again<'a, K: Lookup, R>(
+        &'a self,
+        problem: &K,
+        terms: TermsId,
+        pick: impl Fn(&'a Slot) -> Option<R>,
+    ) -> Option<R> {
+        loop {
+            let before = self.changed.load(Ordering::Acquire);
+            let found = self.find(problem, terms, &pick);
+            if found.is_some() || self.changed.load(Ordering::Acquire) == before {
+                return found;
+            }
+        }
+    }
+
     /// The problem as stored and its plan.
     #[inline]
     pub(crate) fn get<K: Lookup>(&self, problem: &K, terms: TermsId) -> Option<(&Problem, &Plan)> {
-        self.find(problem, terms, |slot| (!slot.is_over()).then_some((&slot.problem, &slot.plan)))
+        self.find_steadily(problem, terms, |slot| (!slot.is_over()).then_some((&slot.problem, &slot.plan)))
     }
 
     /// The same for a call that runs at once: where a plan is to be tried, one call gets that instead.
     #[inline]
     pub(crate) fn take<K: Lookup>(&self, problem: &K, terms: TermsId) -> Option<(&Problem, &Plan)> {
-        self.find(problem, terms, |slot| match slot.state.load(Ordering::Acquire) {
+        self.find_steadily(problem, terms, |slot| match slot.state.load(Ordering::Acquire) {
             IN_FORCE => Some((&slot.problem, &slot.plan)),
             OVER => None,
             once => Some((&slot.problem, self.claim(slot, once))),
@@ -152,7 +195,7 @@ impl Table {
     /// The slot of that number: from one on in the first level, from there on in the second.
     fn slot(&self, id: u32) -> Option<&Slot> {
         let at = (id as usize).checked_sub(1)?;
-        let place = match at.checked_sub(FIRST) {
+        let place = match at.checked_sub(self.first.0.len()) {
             None => self.first.0.get(at),
             Some(at) => self.second.get()?.0.get(at),
         };
@@ -179,7 +222,7 @@ impl Table {
         let tried = match before {
             Some(before) => before,
             None if self.is_crowded() => return None,
-            None => self.fill(problem, terms, plan, OVER, MAX_PLANS)?,
+            None => self.fill(problem, terms, plan, OVER, self.most())?,
         };
         let once = ONCE + tried.id;
         slot.state.compare_exchange(IN_FORCE, once, Ordering::AcqRel, Ordering::Acquire).ok()?;
@@ -205,20 +248,20 @@ impl Table {
     /// Puts a plan in force. One writer at a time; the same plan again changes nothing.
     pub(crate) fn publish(&self, problem: &Problem, terms: TermsId, plan: Plan) -> Plan {
         let _guard = self.writing.lock();
-        self.put(problem, terms, plan, MAX_PLANS)
+        self.put(problem, terms, plan, self.most())
     }
 
     /// The same for a device that may leave again: slots are never given back, so half of them are not for such.
     pub(crate) fn publish_joined(&self, problem: &Problem, terms: TermsId, plan: Plan) -> Plan {
         let _guard = self.writing.lock();
-        self.put(problem, terms, plan, MAX_PLANS / 2)
+        self.put(problem, terms, plan, self.most() / 2)
     }
 
     /// Puts a plan in force if the one of that number still is.
     pub(crate) fn replace(&self, problem: &Problem, terms: TermsId, older: u32, plan: Plan) -> Option<Plan> {
         let _guard = self.writing.lock();
         let is_in_force = self.get(problem, terms).is_some_and(|(_, plan)| plan.id == older);
-        is_in_force.then(|| self.put(problem, terms, plan, MAX_PLANS))
+        is_in_force.then(|| self.put(problem, terms, plan, self.most()))
     }
 
     /// The plan of that number and what it is for, if it is in force.
@@ -234,7 +277,7 @@ impl Table {
 
     /// Whether half of the slots are taken: then none should be spent on trying something out.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.used.load(Ordering::Relaxed) > MAX_PLANS / 2
+        self.used.load(Ordering::Relaxed) > self.most() / 2
     }
 
     /// Fills an empty slot, if fewer than `most` are used: of the second level once the first is half full. The lock is the
@@ -250,11 +293,12 @@ impl Table {
         let used = self.used.load(Ordering::Relaxed);
         let mixed = mix(problem, terms);
         let empty = |level: &Level| level.chain(mixed).find(|&at| level.0[at].get().is_none());
-        let (level, before, at) = match empty(&self.first).filter(|_| used < FIRST / 2) {
+        let first = self.first.0.len();
+        let (level, before, at) = match empty(&self.first).filter(|_| used < first / 2) {
             Some(at) => (&self.first, 0, at),
             None => {
-                let second = self.second.get_or_init(|| Level::new(SECOND));
-                (second, FIRST, empty(second).filter(|_| used < most)?)
+                let second = self.second.get_or_init(|| Level::new(self.more));
+                (second, first, empty(second).filter(|_| used < most)?)
             }
         };
         plan.id = (before + at) as u32 + 1;
@@ -286,11 +330,12 @@ impl Table {
             }
             self.overflowing.store(true, Ordering::Release);
         }
-        // Only now: whoever looks meanwhile finds the old plan, or the new one behind it.
+        // Only now: whoever looks meanwhile finds the old plan, or the new one behind it, or looks again.
+        self.changed.fetch_add(1, Ordering::Release);
         if let Some(older) = older {
             older.state.store(OVER, Ordering::Release);
         }
-        self.changed.fetch_add(1, Ordering::Relaxed);
+        self.changed.fetch_add(1, Ordering::Release);
         plan
     }
 
@@ -301,11 +346,13 @@ impl Table {
 
     /// Forgets these plans: the next call of their problems plans anew.
     pub(crate) fn clear(&self, these: impl Fn(&Plan) -> bool) {
+        // Not while somebody replaces a plan that was in force when they looked.
+        let _guard = self.writing.lock();
         let slots = [Some(&self.first), self.second.get()].into_iter().flatten().flat_map(|level| &level.0);
         for slot in slots.filter_map(OnceLock::get).filter(|slot| these(&slot.plan)) {
             slot.state.store(OVER, Ordering::Release);
         }
-        self.changed.fetch_add(1, Ordering::Relaxed);
+        self.changed.fetch_add(1, Ordering::Release);
         if let Ok(mut map) = self.overflow.write() {
             map.retain(|_, plan| !these(plan));
         }

@@ -169,18 +169,9 @@ impl Sandbox {
 
     /// Leaves the thread behind. It ends by itself after the task, when its queue is gone; until then it counts.
     fn abandon(&mut self) {
-        let counts: Vec<Arc<AtomicU32>> =
-            counted().into_iter().chain([Arc::clone(&self.abandoned)]).collect();
-        for count in &counts {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
+        let hanging = Hanging::new(counted().into_iter().chain([Arc::clone(&self.abandoned)]));
         if let Some(worker) = self.worker.take() {
-            let back = move || {
-                for count in &counts {
-                    count.fetch_sub(1, Ordering::Relaxed);
-                }
-            };
-            let _ = worker.tasks.try_send(Box::new(back));
+            let _ = worker.tasks.try_send(Box::new(move || drop(hanging)));
         }
     }
 
@@ -197,6 +188,28 @@ impl Sandbox {
             })?,
         };
         Ok(self.worker.insert(worker))
+    }
+}
+
+/// A thread that was left behind, counted until this is dropped: by the thread when it comes back, or with its queue when it
+/// ends, by a panic in the midst of a panic, say.
+struct Hanging(Vec<Arc<AtomicU32>>);
+
+impl Hanging {
+    fn new(counts: impl Iterator<Item = Arc<AtomicU32>>) -> Hanging {
+        let counts: Vec<_> = counts.collect();
+        for count in &counts {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        Hanging(counts)
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        for count in &self.0 {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -267,6 +280,29 @@ mod tests {
         assert_eq!(abandoned.load(Ordering::Relaxed), 1);
         assert_eq!(sandbox.run(Nanos::from_millis(10_000), || 1), Ok(1));
         let_go.send(()).unwrap();
+        while abandoned.load(Ordering::Relaxed) != 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_hanging_task_whose_thread_ends_instead_of_coming_back_is_no_longer_counted() {
+        struct Again;
+        impl Drop for Again {
+            fn drop(&mut self) {
+                std::panic::resume_unwind(Box::new("once more"));
+            }
+        }
+        let abandoned = Arc::new(AtomicU32::new(0));
+        let mut sandbox = Sandbox::new(Arc::clone(&abandoned));
+        let (let_go, wait) = sync_channel::<()>(0);
+        let ends = move || {
+            let _ = wait.recv();
+            std::panic::resume_unwind(Box::new(Again));
+        };
+        let failure = sandbox.run(Nanos::from_millis(5), ends).unwrap_err();
+        assert_eq!((failure.kind, abandoned.load(Ordering::Relaxed)), (FailureKind::TimedOut, 1));
+        drop(let_go);
         while abandoned.load(Ordering::Relaxed) != 0 {
             std::thread::yield_now();
         }

@@ -17,8 +17,9 @@ pub(super) struct Operands<'a, T> {
     pub(super) out: *mut T,
 }
 
-// SAFETY: the only thing that is not `Sync` is `out`, and `span` has its callers promise disjoint ranges.
-unsafe impl<T: Sync> Sync for Operands<'_, T> {}
+// SAFETY: the only thing that is not `Sync` is `out`, and `span` has its callers promise disjoint ranges; elements written
+// there by other threads are `Send`.
+unsafe impl<T: Send + Sync> Sync for Operands<'_, T> {}
 
 /// How a span is computed.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,7 @@
 use super::Axes;
 use crate::args::Typed;
 use crate::disjoint::Disjoint;
+use crate::pool::MAX_THREADS;
 use trimtab_core::MAX_RANK;
 
 /// One tile: `wide` elements contiguous in the operand, `high` contiguous in the result.
@@ -50,7 +51,9 @@ pub(super) fn for_tiles<T: Send + Sync + Copy>(
     let (across, down) = (wide.div_ceil(tile), high.div_ceil(tile));
     let tiles = planes * across * down;
     let (input, out) = (typed.lhs, Disjoint::new(typed.out));
-    let parts = if threads > 1 { tiles.min(threads as usize * PARTS_PER_THREAD) } else { 1 };
+    // Of a point that names more threads than there can be, products of tiles and parts would wrap, and parts overlap.
+    let most = threads.min(MAX_THREADS) as usize * PARTS_PER_THREAD;
+    let parts = if threads > 1 { tiles.min(most) } else { 1 };
     typed.pool.run(threads, parts, &|part| {
         let range = tiles * part / parts..tiles * (part + 1) / parts;
         let mut plane = (usize::MAX, (0, 0));
