@@ -78,6 +78,42 @@ proptest! {
     }
 
     #[test]
+    fn rivals_up_to_forty_times_slower_that_grow_slower_later_take_three_per_cent_at_most_from_microseconds_to_a_second(
+        seed in any::<u64>(), microseconds in 0.0f64..6.0, later in 1.0f64..7.0, checks in any::<bool>(),
+    ) {
+        let mut dice = RandomNumbers::new(seed);
+        let base_ns = 1e3 * 10f64.powf(microseconds);
+        let rivals = 2 + dice.below(6);
+        // The first is what the estimates would take; of the others some are faster, some far slower than anybody thinks.
+        let truth: Vec<f64> = (0..rivals)
+            .map(|rival| base_ns * if rival == 0 { 1.0 } else { (5.9 * dice.unit() - 0.6).exp2() })
+            .collect();
+        let mut prior: Vec<f64> = (0..rivals).map(|_| 1.5 * dice.unit()).collect();
+        prior[0] = 0.0;
+        let mut policy = Policy::new(&prior, 0.1 + 0.5 * dice.unit(), true, dice.bits()).unwrap();
+        // What is promised of rivals that never ran holds up to fifty times what the fastest takes, all disturbances included.
+        let most_ns = 45.0 * truth.iter().copied().fold(f64::INFINITY, f64::min);
+        // From some call on each rival but the first takes longer, once.
+        let since: Vec<usize> = (0..rivals).map(|_| dice.below(6000)).collect();
+        let mut process = Ledger::default();
+        for call in 0..6000 {
+            let pick = policy.pick_held(&mut process);
+            let time = |rival: usize, dice: &mut RandomNumbers| {
+                let slower = if rival > 0 && call >= since[rival] { later } else { 1.0 };
+                (truth[rival] * slower).min(most_ns) * (1.0 + 0.1 * dice.unit())
+            };
+            if let Some(rival) = policy.unknown().filter(|_| checks) {
+                let ns = time(rival, &mut dice);
+                policy.checked(rival, ns);
+            }
+            let ns = time(pick.rival, &mut dice);
+            policy.ran(pick, ns, &mut process);
+            prop_assert!(policy.ledger().share() <= PROBLEM_LIMIT + 1e-12, "call {call}: {:?}", policy.ledger());
+            prop_assert!(process.share() <= PROBLEM_LIMIT + 1e-12, "call {call}: {process:?}");
+        }
+    }
+
+    #[test]
     fn whatever_times_come_one_call_is_owed_at_most_and_is_earned_back_before_the_next(
         seed in any::<u64>(), wild in 1.0f64..1e5,
     ) {

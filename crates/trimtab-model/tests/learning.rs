@@ -428,3 +428,53 @@ fn no_model_expects_to_lose_more_than_the_slowest_rival_does() {
         }
     }
 }
+
+/// A table anybody could come by: few or many rows, missing times, sizes that are all the same, times that differ a millionfold.
+fn any_table(dice: &mut RandomNumbers) -> Table {
+    let (width, rivals, rows) = (1 + dice.below(4), 1 + dice.below(12), 5 + dice.below(28));
+    let names = (0..width).map(|axis| format!("axis {axis}")).collect();
+    let mut table = Table::new(Axes { names, near: 1 + dice.below(width) }, rivals);
+    let (apart, missing, spans) = ([0.0, 0.5, 4.0, 20.0][dice.below(4)], dice.unit(), 30.0 * dice.unit());
+    while table.len() < rows {
+        let at: Vec<f64> = (0..width).map(|axis| if axis == 2 { 7.0 } else { spans * dice.unit() }).collect();
+        let time = |dice: &mut RandomNumbers| match dice.unit() < 0.5 * missing {
+            true => f64::NAN,
+            false => 1e3 * (apart * dice.unit()).exp2(),
+        };
+        let ns: Vec<f64> = (0..rivals).map(|_| time(dice)).collect();
+        table.push(&at, &ns, [1.0, 1e-3, 1.0][dice.below(3)]);
+    }
+    table
+}
+
+#[test]
+fn whatever_was_measured_every_kind_expects_a_loss_between_none_and_the_worst_that_was_seen() {
+    let mut dice = RandomNumbers::new(8);
+    let mut chosen = vec![0; ModelKind::ALL.len()];
+    for round in 0..20 {
+        let table = any_table(&mut dice);
+        let told = (0..table.len()).flat_map(|row| table.told(row)).filter(|log2| !log2.is_nan());
+        let most = told.fold(0.0f64, |most, log2| most.max(*log2)).exp2() - 1.0;
+        for (kind, chosen) in ModelKind::ALL.into_iter().zip(&mut chosen) {
+            let Some(learned) = Learned::fit(kind, &table, round) else { continue };
+            assert!(learned.error_log2().is_finite() && learned.regret().is_finite(), "{}", kind.name());
+            let mut buffers = learned.buffers();
+            // Where it was measured, between, and as far away as numbers go.
+            let far = [0.0, -1e3, 1e3, 1e12, -1e12, 1e300].map(|at| vec![at; table.width()]);
+            let near = (0..table.len()).map(|row| table.at(row).to_vec());
+            for at in near.chain(far) {
+                let Some(choice) = learned.choose(&at, |_| true, &mut buffers) else { continue };
+                let loss = choice.expected_loss();
+                assert!(
+                    (0.0..=most + 1e-9).contains(&loss),
+                    "{} {round}: {loss} of {most} at {at:?}",
+                    kind.name()
+                );
+                assert!(buffers.log2[choice.rival].is_finite(), "{} {round} at {at:?}", kind.name());
+                *chosen += 1;
+            }
+        }
+    }
+    // Nobody gets away with choosing nothing.
+    assert!(chosen.iter().all(|&count| count > 200), "{chosen:?}");
+}
