@@ -29,6 +29,12 @@ pub struct Offload {
     pub transpose: Option<u64>,
     /// Threshold for products, fused ones included.
     pub matmul: Option<u64>,
+    /// Threshold for convolutions.
+    pub conv: Option<u64>,
+    /// Threshold for what is done along an axis, and pooling.
+    pub rows: Option<u64>,
+    /// Threshold for sorting.
+    pub sort: Option<u64>,
     /// Threshold for classes that have none of their own.
     pub all: Option<u64>,
     /// A batch of fewer products than this, each small, stays on the processor.
@@ -44,6 +50,9 @@ impl Offload {
         reduction: None,
         transpose: None,
         matmul: None,
+        conv: None,
+        rows: None,
+        sort: None,
         all: None,
         small_batch: None,
     };
@@ -56,6 +65,9 @@ impl Offload {
             Class::Reduction => &mut self.reduction,
             Class::Transpose => &mut self.transpose,
             Class::Matmul => &mut self.matmul,
+            Class::Conv => &mut self.conv,
+            Class::Rows => &mut self.rows,
+            Class::Sort => &mut self.sort,
         }
     }
 
@@ -67,6 +79,9 @@ impl Offload {
             Class::Reduction => self.reduction,
             Class::Transpose => self.transpose,
             Class::Matmul => self.matmul,
+            Class::Conv => self.conv,
+            Class::Rows => self.rows,
+            Class::Sort => self.sort,
         };
         own.or(self.all)
     }

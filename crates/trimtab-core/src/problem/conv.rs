@@ -72,9 +72,16 @@ impl Conv {
         Ok(conv)
     }
 
-    /// The same with a bias and a function at the end.
-    pub fn ending(self, bias: bool, act: Option<UnaryOp>) -> Conv {
-        Conv { bias, act, ..self }
+    /// The same with a bias and a function at the end: one that does not enlarge errors.
+    pub fn ending(self, bias: bool, act: Option<UnaryOp>) -> Result<Conv, ProblemError> {
+        let ends = |op: UnaryOp| matches!(op, UnaryOp::Relu | UnaryOp::Tanh | UnaryOp::Sigmoid | UnaryOp::Gelu);
+        match act.filter(|op| !ends(*op)) {
+            None => Ok(Conv { bias, act, ..self }),
+            Some(op) => {
+                let reason = format!("a convolution ends with relu, tanh, sigmoid or gelu, not with {op}");
+                Err(ProblemError::Shapes { lhs: self.operand_shape(), rhs: self.weights_shape(), reason })
+            }
+        }
     }
 
     /// Operands that are convolved apart.

@@ -272,7 +272,7 @@ impl Reader<'_> {
         }
         let moves = Moves { stride: &stride, pad: &pad, dilation: &dilation };
         let conv = Conv::new(dtype, channels, &self.sizes(operand)?, &self.sizes(weights)?, moves, groups)?;
-        Ok(conv.ending(bias, act))
+        conv.ending(bias, act)
     }
 
     fn pool(
