@@ -29,9 +29,9 @@ pub use kernel::{Context, Decline, KernelVersion, LaunchError, Variant, VariantC
 pub use measurement::{Failure, FailureKind, Interference, Sample};
 pub use problem::{
     BinaryOp, Channels, Conv, Custom, Elementwise, ElementwiseOp, Fused, InputLens, Lookup, MAX_INPUTS,
-    MAX_NAME_BYTES, MAX_NUMBERS, MAX_RANK, MAX_SIZES, MAX_SPACE, MAX_STEPS, MAX_WAITING, Matmul, Moves, Operand,
-    Operation, Over, Pool, PoolOp, Problem, ProblemError, Product, Reduce, ReduceOp, Rows, RowsOp, Scan, ScanOp,
-    Sort, Step, Transpose, TypedProblem, UnaryOp, Varies, Window,
+    MAX_NAME_BYTES, MAX_NUMBERS, MAX_RANK, MAX_SIZES, MAX_SPACE, MAX_STEPS, MAX_WAITING, Matmul, Moves,
+    Operand, Operation, Over, Pool, PoolOp, Problem, ProblemError, Product, Reduce, ReduceOp, Rows, RowsOp,
+    Scan, ScanOp, Sort, Step, Transpose, TypedProblem, UnaryOp, Varies, Window,
 };
 pub use random_numbers::RandomNumbers;
 pub use space::{Config, MAX_AXES, Point, Space};

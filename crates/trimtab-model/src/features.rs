@@ -88,7 +88,12 @@ impl Described {
             }
             Problem::Pool(p) => {
                 let window = p.window.kernel().iter().product::<usize>() as u64;
-                let sizes = [("in", p.operand_len()), ("out", p.out_len()), ("window", window), ("channels", p.count() as u64)];
+                let sizes = [
+                    ("in", p.operand_len()),
+                    ("out", p.out_len()),
+                    ("window", window),
+                    ("channels", p.count() as u64),
+                ];
                 (sizes, p.operand_len() as f64 + p.out_len() as f64, 2 * (p.channels as u32) + p.op as u32)
             }
             Problem::Rows(p) => {

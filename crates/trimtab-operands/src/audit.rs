@@ -121,11 +121,13 @@ impl Audit {
             Problem::Pool(p) => windows::pool(p, inputs, out, most, &mut random),
             Problem::Rows(p) => rows(p, inputs, out, most, &mut random),
             Problem::Scan(p) => {
-                let small = |shape: &[u64]| Scan::new(p.op, p.dtype, shape, 1, p.exclusive).ok().map(Problem::from);
+                let small =
+                    |shape: &[u64]| Scan::new(p.op, p.dtype, shape, 1, p.exclusive).ok().map(Problem::from);
                 lines([p.outer, p.len, p.inner], false, small, inputs, out, most, &mut random)
             }
             Problem::Sort(p) => {
-                let small = |shape: &[u64]| Sort::new(p.dtype, shape, 1, p.descending).ok().map(Problem::from);
+                let small =
+                    |shape: &[u64]| Sort::new(p.dtype, shape, 1, p.descending).ok().map(Problem::from);
                 lines([p.outer, p.len, p.inner], false, small, inputs, out, most, &mut random)
             }
             Problem::Fused(p) => fused(p, inputs, out, most, &mut random),

@@ -8,8 +8,8 @@ use crate::slice::{Data, Element, Slice, SliceMut};
 use crate::windows::Elements;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use trimtab_core::{
-    BinaryOp, Conv, DType, ElementwiseOp, Fused, LaunchError, Matmul, PoolOp, Problem, RandomNumbers, ReduceOp,
-    RowsOp, ScanOp, Step, UnaryOp,
+    BinaryOp, Conv, DType, ElementwiseOp, Fused, LaunchError, Matmul, PoolOp, Problem, RandomNumbers,
+    ReduceOp, RowsOp, ScanOp, Step, UnaryOp,
 };
 
 mod rows;

@@ -44,9 +44,7 @@ impl<'a> Elements<'a> {
         let count = |space: [usize; MAX_SPACE]| space.iter().product::<usize>();
         let (places, elements, taps) = (count(out), count(size), count(kernel));
         let (batch, output, place) = match p.channels {
-            Channels::First => {
-                (index / places / p.outputs(), index / places % p.outputs(), index % places)
-            }
+            Channels::First => (index / places / p.outputs(), index / places % p.outputs(), index % places),
             Channels::Last => {
                 (index / p.outputs() / places, index % p.outputs(), index / p.outputs() % places)
             }

@@ -72,7 +72,10 @@ impl Class {
             Problem::Fused(_) => false,
             // Of convolutions the ladder's window, of rows a softmax of long ones.
             Problem::Conv(p) => {
-                p.groups() == 1 && p.window.rank() == 2 && p.window.kernel() == [1, 3, 3] && p.channels == Channels::First
+                p.groups() == 1
+                    && p.window.rank() == 2
+                    && p.window.kernel() == [1, 3, 3]
+                    && p.channels == Channels::First
             }
             Problem::Pool(_) | Problem::Scan(_) => false,
             _ => true,

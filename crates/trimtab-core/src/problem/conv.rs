@@ -45,7 +45,9 @@ impl Conv {
         }
         let rank = operand.len();
         if !(3..=2 + MAX_SPACE).contains(&rank) || weights.len() != rank {
-            return wrong("a convolution has a batch, channels and one to three dimensions of space".to_string());
+            return wrong(
+                "a convolution has a batch, channels and one to three dimensions of space".to_string(),
+            );
         }
         let split = |shape: &[u64]| match channels {
             Channels::First => (shape[0], shape[1], shape[2..].to_vec()),
@@ -74,7 +76,8 @@ impl Conv {
 
     /// The same with a bias and a function at the end: one that does not enlarge errors.
     pub fn ending(self, bias: bool, act: Option<UnaryOp>) -> Result<Conv, ProblemError> {
-        let ends = |op: UnaryOp| matches!(op, UnaryOp::Relu | UnaryOp::Tanh | UnaryOp::Sigmoid | UnaryOp::Gelu);
+        let ends =
+            |op: UnaryOp| matches!(op, UnaryOp::Relu | UnaryOp::Tanh | UnaryOp::Sigmoid | UnaryOp::Gelu);
         match act.filter(|op| !ends(*op)) {
             None => Ok(Conv { bias, act, ..self }),
             Some(op) => {
@@ -181,10 +184,22 @@ impl Conv {
     #[inline]
     pub(super) fn mixed(&self) -> u64 {
         let act = self.act.map_or(0, |act| act as u64 + 1);
-        let head = act << 32 | u64::from(self.bias) << 24 | (self.channels as u64) << 16 | (self.dtype as u64) << 8 | 7;
+        let head = act << 32
+            | u64::from(self.bias) << 24
+            | (self.channels as u64) << 16
+            | (self.dtype as u64) << 8
+            | 7;
         let [size, kernel, pad, moves] = self.window.mixed();
         let pair = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
-        super::mix(&[head, pair(self.batch, self.groups), pair(self.inputs, self.outputs), size, kernel, pad, moves])
+        super::mix(&[
+            head,
+            pair(self.batch, self.groups),
+            pair(self.inputs, self.outputs),
+            size,
+            kernel,
+            pad,
+            moves,
+        ])
     }
 }
 

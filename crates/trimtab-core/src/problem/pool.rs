@@ -42,7 +42,11 @@ impl Pool {
         moves: Moves<'_>,
     ) -> Result<Pool, ProblemError> {
         let wrong = |reason: &str| {
-            Err(ProblemError::Window { size: operand.to_vec(), kernel: window.to_vec(), reason: reason.to_string() })
+            Err(ProblemError::Window {
+                size: operand.to_vec(),
+                kernel: window.to_vec(),
+                reason: reason.to_string(),
+            })
         };
         if !dtype.is_float() {
             let hint = "give an operand of f32 or f64 elements (nothing is converted by trimtab)";
@@ -57,7 +61,8 @@ impl Pool {
             Channels::Last => (operand[rank - 1], &operand[1..rank - 1]),
         };
         let window = Window::new(size, window, moves)?;
-        for ((pad, kernel), dilation) in window.pad().into_iter().zip(window.kernel()).zip(window.dilation()) {
+        for ((pad, kernel), dilation) in window.pad().into_iter().zip(window.kernel()).zip(window.dilation())
+        {
             if pad > dilation * (kernel - 1) {
                 return wrong("the padding would leave nothing of some windows");
             }
@@ -120,7 +125,12 @@ impl Pool {
     /// The same for fewer operands, channels and elements: `cut` says how many of so many stay.
     pub fn shrunk(&self, cut: impl Fn(u64) -> u64) -> Pool {
         let fewer = |size: u32| cut(size.into()).clamp(u64::from(size > 0), size.into()) as u32;
-        Pool { batch: fewer(self.batch).min(2), count: fewer(self.count), window: self.window.shrunk(&cut), ..*self }
+        Pool {
+            batch: fewer(self.batch).min(2),
+            count: fewer(self.count),
+            window: self.window.shrunk(&cut),
+            ..*self
+        }
     }
 
     #[inline]

@@ -4,8 +4,8 @@ use super::{ProblemError, along, write_along};
 use crate::DType;
 use std::fmt;
 
-/// The elements along the middle of `outer × len × inner` in order, dense and row-major. Equal ones stay in their order; negative
-/// zero is equal to zero; what is not a number comes last.
+/// The elements along the middle of `outer × len × inner` in order, dense and row-major. Negative zero is equal to zero: which of
+/// them comes first is not said. What is not a number comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sort {
     /// Element type of operand and result.

@@ -1,8 +1,9 @@
 //! Reading a problem's text form. Writing is each kind's `Display`.
 
 use super::{
-    Channels, Conv, Custom, Elementwise, ElementwiseOp, Fused, Matmul, Moves, Operand, Operation, Pool, PoolOp,
-    Problem, ProblemError, Reduce, ReduceOp, Rows, RowsOp, Scan, ScanOp, Sort, Transpose, UnaryOp, fused,
+    Channels, Conv, Custom, Elementwise, ElementwiseOp, Fused, Matmul, Moves, Operand, Operation, Pool,
+    PoolOp, Problem, ProblemError, Reduce, ReduceOp, Rows, RowsOp, Scan, ScanOp, Sort, Transpose, UnaryOp,
+    fused,
 };
 use crate::DType;
 
@@ -295,7 +296,9 @@ impl Reader<'_> {
                 return self.wrong(format!("`{word}` is not known of pooling; write {words}"));
             }
         }
-        let Some(window) = window else { return self.wrong("the window is missing; write for example window3x3") };
+        let Some(window) = window else {
+            return self.wrong("the window is missing; write for example window3x3");
+        };
         let moves = Moves { stride: &stride, pad: &pad, dilation: &dilation };
         Pool::new(op, dtype, channels, &self.sizes(sizes)?, &window, moves)
     }

@@ -68,20 +68,25 @@ impl Window {
             let (Some(stride), Some(pad), Some(dilation)) =
                 (each(stride, axis, 1), each(pad, axis, 0), each(dilation, axis, 1))
             else {
-                return wrong("stride, padding and dilation are one number, or one for each axis".to_string());
+                return wrong(
+                    "stride, padding and dilation are one number, or one for each axis".to_string(),
+                );
             };
             let fields = (u8::try_from(stride), u16::try_from(pad), u8::try_from(dilation));
             let (Ok(stride @ 1..), Ok(pad), Ok(dilation @ 1..)) = fields else {
                 return wrong("stride and dilation are 1 to 255, padding at most 65535".to_string());
             };
-            let (Ok(size), Ok(kernel @ 1..)) = (u32::try_from(size[axis]), u16::try_from(kernel[axis])) else {
+            let (Ok(size), Ok(kernel @ 1..)) = (u32::try_from(size[axis]), u16::try_from(kernel[axis]))
+            else {
                 return wrong("sizes are below 2³², those of a window 1 to 65535".to_string());
             };
             (window.stride[at], window.pad[at], window.dilation[at]) = (stride, pad, dilation);
             (window.size[at], window.kernel[at]) = (size, kernel);
             if window.reach(at) > window.widened(at) {
                 let (reach, widened) = (window.reach(at), window.widened(at));
-                return wrong(format!("the window reaches over {reach} elements, with padding there are {widened}"));
+                return wrong(format!(
+                    "the window reaches over {reach} elements, with padding there are {widened}"
+                ));
             }
         }
         Ok(window)

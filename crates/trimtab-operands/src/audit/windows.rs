@@ -13,7 +13,8 @@ const MOST_CHANNELS: usize = 8;
 
 /// The window itself as an operand's space, in the dimensions there are.
 fn alone(window: &Window) -> (Vec<u64>, Vec<u64>) {
-    let kernel: Vec<u64> = window.kernel()[MAX_SPACE - window.rank()..].iter().map(|&size| size as u64).collect();
+    let kernel: Vec<u64> =
+        window.kernel()[MAX_SPACE - window.rank()..].iter().map(|&size| size as u64).collect();
     (kernel.clone(), kernel)
 }
 
@@ -48,7 +49,8 @@ pub(super) fn conv(
     random: &mut RandomNumbers,
 ) -> Option<Audit> {
     let depth = (p.depth() as usize).max(1);
-    let (taps, elements, places) = (product(p.window.kernel()), product(p.window.size()), product(p.window.out()));
+    let (taps, elements, places) =
+        (product(p.window.kernel()), product(p.window.size()), product(p.window.out()));
     if places == 0 || p.batch() == 0 || p.outputs() == 0 {
         return None;
     }
@@ -59,7 +61,8 @@ pub(super) fn conv(
     if outputs.is_empty() || count == 0 {
         return None;
     }
-    let spots: Vec<(usize, usize)> = (0..count).map(|_| (random.below(p.batch()), random.below(places))).collect();
+    let spots: Vec<(usize, usize)> =
+        (0..count).map(|_| (random.below(p.batch()), random.below(places))).collect();
     let (space, kernel) = alone(&p.window);
     let (operand, weights) =
         (shape(count, p.group_inputs(), &space), shape(outputs.len(), p.group_inputs(), &kernel));
@@ -115,7 +118,8 @@ pub(super) fn pool(
     most: Share,
     random: &mut RandomNumbers,
 ) -> Option<Audit> {
-    let (taps, elements, places) = (product(p.window.kernel()), product(p.window.size()), product(p.window.out()));
+    let (taps, elements, places) =
+        (product(p.window.kernel()), product(p.window.size()), product(p.window.out()));
     if places == 0 || p.batch() == 0 || p.count() == 0 {
         return None;
     }
@@ -124,7 +128,8 @@ pub(super) fn pool(
     let seen_at = |place: usize, tap: usize| {
         inside(&p.window, place_of(p.window.out(), place), place_of(p.window.kernel(), tap))
     };
-    let drawn: Vec<(usize, usize)> = (0..count).map(|_| (random.below(p.batch()), random.below(places))).collect();
+    let drawn: Vec<(usize, usize)> =
+        (0..count).map(|_| (random.below(p.batch()), random.below(places))).collect();
     // A mean leaves padding out: only windows that see none can stand alone.
     let whole = |place: usize| p.op == PoolOp::Max || (0..taps).all(|tap| seen_at(place, tap).is_some());
     let spots: Vec<(usize, usize)> = drawn.into_iter().filter(|&(_, place)| whole(place)).collect();
