@@ -1,6 +1,6 @@
 //! Classes of operations whose calls cost alike by size: what thresholds are set for and what is calibrated.
 
-use trimtab_core::{Channels, DType, ElementwiseOp, Problem, Step};
+use trimtab_core::{DType, ElementwiseOp, Problem, Step};
 
 /// A product whose longest side is more than this many times its shortest costs by its bytes, not by its arithmetic.
 const LONGEST_SIDE: u64 = 8;
@@ -18,12 +18,6 @@ trimtab_core::named! {
         Transpose = "transpose",
         /// Matrix products.
         Matmul = "matmul",
-        /// Convolutions.
-        Conv = "conv",
-        /// Along an axis: softmax, norms, pooling, scans.
-        Rows = "rows",
-        /// Sorting.
-        Sort = "sort",
     }
 }
 
@@ -31,13 +25,13 @@ impl Class {
     /// What its sizes count.
     pub const fn unit(self) -> &'static str {
         match self {
-            Class::Matmul | Class::Conv => "flops",
+            Class::Matmul => "flops",
             _ => "elements",
         }
     }
 
-    /// A problem's class and size: elements of its largest operand, or arithmetic operations of a product. None for operations only
-    /// the user knows.
+    /// A problem's class and size: elements of its largest operand, or arithmetic operations of a product. None for operations that no
+    /// calibration measures, and those only the user knows.
     pub fn of(problem: &Problem) -> Option<(Class, u64)> {
         let lens = problem.input_lens();
         let elements = lens.as_slice().iter().copied().fold(problem.out_len(), u64::max);
@@ -49,16 +43,18 @@ impl Class {
             Problem::Reduce(_) => (Class::Reduction, elements),
             Problem::Transpose(_) => (Class::Transpose, elements),
             Problem::Matmul(p) => (Class::Matmul, p.flops()),
-            Problem::Conv(p) => (Class::Conv, p.flops()),
-            Problem::Pool(_) | Problem::Rows(_) | Problem::Scan(_) => (Class::Rows, elements),
-            Problem::Sort(_) => (Class::Sort, elements),
             Problem::Fused(p) if p.product().is_some() => (Class::Matmul, p.flops()),
             Problem::Fused(p) if p.end().is_some() => (Class::Reduction, elements),
             Problem::Fused(p) if p.steps().any(|step| matches!(step, Step::Binary(_))) => {
                 (Class::Elementwise, elements)
             }
             Problem::Fused(_) => (Class::Unary, elements),
-            Problem::Custom(_) => return None,
+            Problem::Conv(_)
+            | Problem::Pool(_)
+            | Problem::Rows(_)
+            | Problem::Scan(_)
+            | Problem::Sort(_)
+            | Problem::Custom(_) => return None,
         })
     }
 
@@ -70,14 +66,6 @@ impl Class {
                 p.batch == 1 && most <= least.saturating_mul(LONGEST_SIDE)
             }
             Problem::Fused(_) => false,
-            // Of convolutions the ladder's window, of rows a softmax of long ones.
-            Problem::Conv(p) => {
-                p.groups() == 1
-                    && p.window.rank() == 2
-                    && p.window.kernel() == [1, 3, 3]
-                    && p.channels == Channels::First
-            }
-            Problem::Pool(_) | Problem::Scan(_) => false,
             _ => true,
         };
         Class::of(problem).filter(|(_, size)| alike && *size > 0 && problem.dtype() == Some(DType::F32))
@@ -88,8 +76,6 @@ impl Class {
         let powers = match (self, quick) {
             (Class::Matmul, true) => 4..=9,
             (Class::Matmul, false) => 4..=11,
-            (Class::Conv, true) => 2..=5,
-            (Class::Conv, false) => 2..=8,
             (_, true) => 5..=10,
             (_, false) => 5..=12,
         };
@@ -102,10 +88,6 @@ impl Class {
                 Class::Reduction => format!("reduce.sum:f32:{all}"),
                 Class::Transpose => format!("transpose:f32:{side}x{side}"),
                 Class::Matmul => format!("matmul:f32:{side}x{side}x{side}"),
-                // Channels and space grow together.
-                Class::Conv => format!("conv:f32:1x{side}x{side}x{side},{side}x{side}x3x3:pad1"),
-                Class::Rows => format!("rows.softmax:f32:{side}x{side}"),
-                Class::Sort => format!("sort:f32:{side}x{side}"),
             }
         };
         powers.filter_map(|power| Problem::parse(&text(power)).ok()).collect()
@@ -115,7 +97,6 @@ impl Class {
     pub const fn step(self) -> f64 {
         match self {
             Class::Matmul => 8.0,
-            Class::Conv => 16.0,
             _ => 4.0,
         }
     }

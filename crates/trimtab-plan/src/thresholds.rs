@@ -29,12 +29,6 @@ pub struct Offload {
     pub transpose: Option<u64>,
     /// Threshold for products, fused ones included.
     pub matmul: Option<u64>,
-    /// Threshold for convolutions.
-    pub conv: Option<u64>,
-    /// Threshold for what is done along an axis, and pooling.
-    pub rows: Option<u64>,
-    /// Threshold for sorting.
-    pub sort: Option<u64>,
     /// Threshold for classes that have none of their own.
     pub all: Option<u64>,
     /// A batch of fewer products than this, each small, stays on the processor.
@@ -50,9 +44,6 @@ impl Offload {
         reduction: None,
         transpose: None,
         matmul: None,
-        conv: None,
-        rows: None,
-        sort: None,
         all: None,
         small_batch: None,
     };
@@ -65,9 +56,6 @@ impl Offload {
             Class::Reduction => &mut self.reduction,
             Class::Transpose => &mut self.transpose,
             Class::Matmul => &mut self.matmul,
-            Class::Conv => &mut self.conv,
-            Class::Rows => &mut self.rows,
-            Class::Sort => &mut self.sort,
         }
     }
 
@@ -79,9 +67,6 @@ impl Offload {
             Class::Reduction => self.reduction,
             Class::Transpose => self.transpose,
             Class::Matmul => self.matmul,
-            Class::Conv => self.conv,
-            Class::Rows => self.rows,
-            Class::Sort => self.sort,
         };
         own.or(self.all)
     }
@@ -158,5 +143,21 @@ impl Deciding<'_> {
             rival.standing = Standing::Overruled(rule.clone());
         }
         self.record.apply(Event::Overruled { why, rule });
+    }
+    /// Lets rivals back in that a rule about devices left out, where nobody it leaves can run: those failed, or their device hangs.
+    /// Whether there was one.
+    pub(crate) fn give_place(&mut self) -> bool {
+        let Some(Said { text: rule, .. }) = self.by.offload.says(&self.record.problem) else { return false };
+        let mut is_back = false;
+        for rival in &mut self.record.rivals {
+            if matches!(&rival.standing, Standing::Overruled(by) if *by == rule) {
+                rival.standing = Standing::Unconsidered;
+                is_back = true;
+            }
+        }
+        if is_back {
+            self.record.apply_once(Event::NoPlace { rule });
+        }
+        is_back
     }
 }

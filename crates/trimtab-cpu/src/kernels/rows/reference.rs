@@ -2,6 +2,7 @@
 
 use super::given;
 use crate::args::{Args, Launched};
+use crate::kernels::reduce::fold::merge_sums;
 use trimtab_core::{Bytes, Flops, Rows, RowsOp};
 use trimtab_operands::Element;
 
@@ -9,6 +10,12 @@ reference!("cpu.rows.reference", Rows);
 
 fn counted(problem: &Rows) -> (Flops, Bytes) {
     super::counted(problem, 3, 1)
+}
+
+/// A sum that keeps what rounding loses: the yardstick of `f64` itself.
+fn sum(terms: impl Iterator<Item = f64>) -> f64 {
+    let (total, lost) = terms.fold((0.0, 0.0), |sum, term| merge_sums(sum, (term, 0.0)));
+    if f64::is_finite(total) { total + lost } else { total }
 }
 
 fn run<T: Element>(problem: &Rows, args: Args<'_>) -> Launched {
@@ -22,15 +29,15 @@ fn run<T: Element>(problem: &Rows, args: Args<'_>) -> Launched {
                 f64::NEG_INFINITY,
                 |most, x| if x.is_nan() || most.is_nan() { f64::NAN } else { most.max(x) },
             );
-        let mean = row().sum::<f64>() / len as f64;
-        let sum = || row().map(|x| (x - most).exp()).sum::<f64>();
-        let variance = || row().map(|x| (x - mean) * (x - mean)).sum::<f64>() / len as f64;
-        let squares = || row().map(|x| x * x).sum::<f64>() / len as f64;
+        let mean = sum(row()) / len as f64;
+        let exps = || sum(row().map(|x| (x - most).exp()));
+        let variance = || sum(row().map(|x| (x - mean) * (x - mean))) / len as f64;
+        let squares = || sum(row().map(|x| x * x)) / len as f64;
         let scale = |at: usize| given.scale.map_or(1.0, |scale| scale[at].to_f64());
         let shift = |at: usize| given.shift.map_or(0.0, |shift| shift[at].to_f64());
         let (by, less): (f64, f64) = match problem.op {
             RowsOp::LogSumExp => {
-                let value = if most.is_infinite() { most } else { most + sum().ln() };
+                let value = if most.is_infinite() { most } else { most + exps().ln() };
                 given.out[nth] = T::from_f64(value);
                 continue;
             }
@@ -38,8 +45,8 @@ fn run<T: Element>(problem: &Rows, args: Args<'_>) -> Launched {
                 given.out[nth] = T::from_f64(variance());
                 continue;
             }
-            RowsOp::Softmax => (1.0 / sum(), most),
-            RowsOp::LogSoftmax => (sum().ln(), most),
+            RowsOp::Softmax => (1.0 / exps(), most),
+            RowsOp::LogSoftmax => (exps().ln(), most),
             RowsOp::LayerNorm => (1.0 / (variance() + given.epsilon).sqrt(), mean),
             RowsOp::RmsNorm => (1.0 / (squares() + given.epsilon).sqrt(), 0.0),
         };
