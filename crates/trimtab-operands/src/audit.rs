@@ -8,7 +8,7 @@ use crate::operands::Operands;
 use crate::slice::{Data, Element, Slice};
 use trimtab_core::{
     BinaryOp, DType, Elementwise, ElementwiseOp, Failure, FailureKind, Fused, Matmul, Operand, Over, Problem,
-    Product, RandomNumbers, Reduce, ReduceOp, Rows, Scan, ScanOp, Sort, Transpose, Varies,
+    Product, RandomNumbers, Reduce, ReduceOp, Rows, Scan, ScanOp, Sort, Step, Transpose, UnaryOp, Varies,
 };
 
 mod windows;
@@ -166,6 +166,8 @@ impl Audit {
             },
             Problem::Reduce(Reduce { op: ReduceOp::Prod, .. }) => return false,
             Problem::Fused(p) if matches!(p.end(), Some((ReduceOp::Prod, _))) => return false,
+            // Errors of plain arithmetic are measured by what it is made of, element by element.
+            Problem::Fused(p) if is_plain(p) => (0.0, 1e6),
             Problem::Fused(_) => (1e-6, 10.0),
             _ => (1e-12, 1e6),
         };
@@ -181,12 +183,18 @@ impl Audit {
             }
             _ => 1.0,
         };
-        let integer = self.problem.dtype() == Some(DType::I32);
-        let most = match (half, integer) {
-            (true, _) => most.min((1e4 / added).sqrt()),
-            (_, true) => most.min((1e9 / added).sqrt()),
-            _ => most,
+        let factors = match &self.problem {
+            Problem::Fused(p) => factors(p),
+            _ => 2,
         };
+        let integer = self.problem.dtype() == Some(DType::I32);
+        // Numbers whose products, added up, fit the element type.
+        let fits = |largest: f64| (largest / added).powf(1.0 / factors as f64);
+        let most = most.min(match (half, integer) {
+            (true, _) => fits(1e4),
+            (_, true) => fits(1e9),
+            _ => fits(1e36),
+        });
         let is_ordinary = |value: f64| value == 0.0 || (least..=most).contains(&value.abs());
         let divides = matches!(
             &self.problem,
@@ -197,6 +205,23 @@ impl Audit {
             numbers.into_iter().all(|value| is_ordinary(value) && !(divides && place == 1 && value == 0.0))
         })
     }
+}
+
+/// Whether a recipe adds, multiplies and compares, and nothing else.
+fn is_plain(p: &Fused) -> bool {
+    p.steps().all(|step| match step {
+        Step::Unary(op) => matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu),
+        Step::Binary(op) => !matches!(op, BinaryOp::Div | BinaryOp::Pow),
+        Step::Product | Step::Input(_) | Step::Number(_) => true,
+    })
+}
+
+/// How many numbers a recipe may multiply with each other: what is used twice counts twice.
+fn factors(p: &Fused) -> usize {
+    let multiplies = |step: &Step| matches!(step, Step::Product | Step::Binary(BinaryOp::Mul));
+    let doubles = p.steps().filter(multiplies).count();
+    // Squares of squares: each multiplication may double the factors.
+    2usize.saturating_pow(doubles as u32).max(2)
 }
 
 /// The audit of a smaller problem, its operands taken from the call's.

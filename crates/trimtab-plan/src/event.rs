@@ -198,7 +198,7 @@ impl fmt::Display for Event {
             Event::LeftOut { kernels, rule } => write!(f, "kernels: `{rule}` leaves out {}", kernels.join(", ")),
             Event::Unheeded { rule, why } => write!(f, "kernels: `{rule}` is not followed here: {why}"),
             Event::Overruled { why, rule } => write!(f, "{why}: {rule}"),
-            Event::NoPlace { rule } => write!(f, "{rule}, but no device there takes it"),
+            Event::NoPlace { rule } => write!(f, "{rule}, but no device there can run it"),
             Event::Recalled { extent, .. } => fmt_extent(extent, f),
             Event::Challenged { dry } => {
                 let next = if *dry { "; the next call measures again" } else { "" };

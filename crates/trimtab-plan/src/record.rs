@@ -92,6 +92,10 @@ impl Decision {
             Event::Disabled => self.overruled = Some(Why::Disabled),
             Event::LeftOut { .. } => self.overruled = Some(Why::Kernels),
             Event::Overruled { why, .. } => self.overruled = Some(*why),
+            Event::NoPlace { .. } => {
+                self.overruled =
+                    self.overruled.filter(|why| !matches!(why, Why::Threshold | Why::SmallBatch));
+            }
             Event::Recalled { rival, extent } => {
                 (self.chosen, self.reason, self.complete) = (*rival, Reason::Remembered, !extent.partial);
                 self.busy = extent.busy;
@@ -143,7 +147,6 @@ impl Decision {
                 (self.chosen, self.reason) = (*rival, Reason::Resized);
             }
             Event::Enumerated { .. }
-            | Event::NoPlace { .. }
             | Event::Unheeded { .. }
             | Event::Challenged { .. }
             | Event::Dominated { .. }

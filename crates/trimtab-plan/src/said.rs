@@ -243,7 +243,7 @@ impl Decider {
 
 impl Deciding<'_> {
     /// Lets rivals back in that what was said about kernels left out, where whoever was left failed: first those that are
-    /// not forbidden, then the reference. Whether there was one.
+    /// not forbidden, then the reference, then those on other devices. Whether there was one.
     pub(crate) fn relent(&mut self) -> bool {
         let (said, out) = (&self.by.kernels, self.record.left_out().to_vec());
         let is_out = |rival: &Rival| {
@@ -261,7 +261,7 @@ impl Deciding<'_> {
             back_in = back(&Rival::is_reference);
         }
         if back_in.is_empty() {
-            return false;
+            return self.give_place();
         }
         back_in.into_iter().for_each(|at| self.record.rivals[at].standing = Standing::Unconsidered);
         let why = "those it leaves could not run, and others answer".to_string();

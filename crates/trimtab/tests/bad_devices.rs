@@ -13,7 +13,7 @@ use trimtab::core::{
 use trimtab::cpu::{CpuDevice, CpuOptions};
 use trimtab::operands::{Batch, Buffer, Executor, HostBuffer, Pending, SliceMut, Wait};
 use trimtab::tune::Stopwatch;
-use trimtab::{Runtime, Tensor};
+use trimtab::{Offload, Runtime, Tensor};
 
 /// Where a device hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +139,10 @@ impl Device for Hangs {
 
 /// A runtime with the processor and the added device.
 fn with_device(patience: Patience) -> (Runtime, Arc<Known>) {
+    with_rules(patience, Offload::default())
+}
+
+fn with_rules(patience: Patience, offload: Offload) -> (Runtime, Arc<Known>) {
     let processor = CpuDevice::new(CpuOptions { threads: Some(1), blas: None, ..CpuOptions::default() });
     let mut facts = processor.facts().clone();
     facts.id = "hangs".to_string();
@@ -148,9 +152,8 @@ fn with_device(patience: Patience) -> (Runtime, Arc<Known>) {
     let known =
         Arc::new(Known { hangs: Mutex::new(Where::Nowhere), changed: Condvar::new(), inside, most, runs });
     let device = Hangs { processor, facts, known: Arc::clone(&known) };
-    let builder =
-        fresh().no_blas().patience(patience).longest_call(Nanos::from_millis(300)).add_device(device);
-    (builder.build().unwrap(), known)
+    let builder = fresh().no_blas().patience(patience).longest_call(Nanos::from_millis(300));
+    (builder.offload(offload).add_device(device).build().unwrap(), known)
 }
 
 fn is_right(rt: &Runtime, size: usize) -> bool {
@@ -190,5 +193,22 @@ fn a_device_that_never_answers_is_left_behind_and_others_answer() {
             is_right(&rt, size) && known.runs.load(Ordering::Relaxed) > before
         };
         assert!((2_400_000..2_400_020).any(asked), "{at:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_sends_everything_to_a_device_that_hangs_gives_way() {
+    for patience in [Patience::Estimate, Patience::Measure] {
+        let (rt, known) = with_rules(patience, Offload { all: Some(0), ..Offload::default() });
+        assert!(is_right(&rt, 70_000));
+        assert!(known.runs.load(Ordering::Relaxed) > 0, "the device was never asked");
+        known.set(Where::Run);
+        // One that the device did before, one that nobody did, and the first again.
+        for size in [70_000, 80_000, 70_000] {
+            assert!(is_right(&rt, size), "{size}");
+        }
+        let told = rt.explain(&"elementwise.neg:f32:80000".parse().unwrap()).unwrap().notes().join("; ");
+        assert!(told.contains("no device there can run it"), "{told}");
+        known.set(Where::Nowhere);
     }
 }

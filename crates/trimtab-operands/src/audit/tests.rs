@@ -177,3 +177,25 @@ fn of_a_small_problem_all_is_looked_at_where_that_is_wanted() {
         }
     }
 }
+
+#[test]
+fn plain_arithmetic_is_judged_on_larger_numbers_than_functions() {
+    for (recipe, largest) in [
+        ("relu(mul(add(a,b),a))", 1e6f32),
+        ("relu(add(mul(a,#0),b))", 1e6),
+        ("mul(mul(a,a),mul(b,b))", 3e4),
+        ("exp(add(a,b))", 10.0),
+        ("div(a,b)", 10.0),
+    ] {
+        let inputs = if recipe.contains('b') { "all,all" } else { "all" };
+        let problem: Problem = format!("fused.{recipe}:f32:3x40:{inputs}").parse().unwrap();
+        let judged = |number: f32| {
+            let mut call = call(&problem);
+            call.inputs[0] = Data::F32([number, -number, 0.5, 2.0].repeat(30));
+            call.inputs[1] = Data::F32(vec![1.5; 120]);
+            Audit::of(&problem, &call.slices(), &call.out.slice(), SHARE).is_some()
+        };
+        assert!(judged(0.9 * largest), "{problem}");
+        assert!(!judged(1.1 * largest), "{problem}");
+    }
+}
