@@ -11,7 +11,7 @@ use trimtab::core::{
     UnaryOp, Variant, VariantClass, Work,
 };
 use trimtab::cpu::{Args, Cpu};
-use trimtab::operands::{Lend, Reference};
+use trimtab::operands::Lend;
 use trimtab::{Tensor, Windows};
 
 /// Numbers that are not whole.

@@ -88,7 +88,8 @@ impl Runtime {
         let problem = Rows::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
         let problem = problem.with(scale.is_some(), shift.is_some())?;
         let len = tensor.shape()[axis];
-        for given in scale.into_iter().chain(shift).filter(|given| given.shape() != [len]) {
+        let mut given = scale.into_iter().chain(shift);
+        if let Some(given) = given.find(|given| given.shape() != [len]) {
             let reason = format!("a scale or shift has one element for each of {len} along the axis");
             let (lhs, rhs) = (tensor.shape().to_vec(), given.shape().to_vec());
             return Err(Error::Shapes { operation: op.name(), lhs, rhs, reason });
