@@ -3,7 +3,7 @@
 use trimtab::core::Problem;
 
 /// Operation and type, with the sizes and layouts of each problem.
-const PROBLEMS: [(&str, &str); 28] = [
+const PROBLEMS: [(&str, &str); 36] = [
     ("matmul:f32", "1x1x1 2x2x2 4x4x4 8x8x8 13x13x13 16x16x16 24x24x24 32x32x32 48x48x48 64x64x64 96x96x96"),
     ("matmul:f32", "100x100x100 128x128x128 192x192x192 256x256x256 384x384x384 512x512x512 768x768x768"),
     ("matmul:f32", "1024x1024x1024 2048x2048x2048"),
@@ -27,6 +27,17 @@ const PROBLEMS: [(&str, &str); 28] = [
     ("reduce.sum:i32", "1048576"),
     ("transpose:f32", "16x16 64x64 512x512 1024x64 2048x2048 4096x4096 8x512x64:0.2.1 16x128x8x64:0.2.1.3"),
     ("transpose:f64", "1024x1024"),
+    ("conv:f32", "1x3x224x224,64x3x7x7:stride2,pad3 1x64x56x56,64x64x3x3:pad1 1x64x56x56,256x64x1x1"),
+    (
+        "conv:f32",
+        "1x512x7x7,512x512x3x3:pad1 1x32x112x112,32x1x3x3:pad1,groups32 1x28x28x128,128x3x3x128:nhwc,pad1",
+    ),
+    ("pool.max:f32", "1x64x112x112:window3x3,stride2,pad1"),
+    ("rows.softmax:f32", "64x64 128x1000 16x65536 1024x1024:axis0"),
+    ("rows.layer_norm:f32", "128x768:scale,shift"),
+    ("rows.rms_norm:f32", "32x4096:scale"),
+    ("scan.sum:f32", "1024 1048576 1024x1024 1024x1024:axis0"),
+    ("sort:f32", "100 10000 1000000 1000x100 1000x100:axis0"),
     ("fused.relu(add(mul(a,#0),b)):f32", "256x1024:all,columns"),
     ("fused.tanh(add(mul(a,b),#0)):f32", "1x1048576:all,all"),
     ("fused.mul(sub(a,b),sub(a,b)):f32", "1x4194304:all,all:sum"),

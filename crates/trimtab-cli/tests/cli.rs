@@ -55,7 +55,7 @@ fn a_wrong_problem_says_what_is_right_and_exits_with_2() {
     let outcome = Machine::new().run(&["explain", "gemm:f32:1x1x1"]);
     assert_eq!((outcome.code, outcome.out.as_str()), (Some(2), ""));
     expect![[r#"
-        error: `gemm:f32:1x1x1` is not a problem: `gemm` is not an operation; use one of: matmul, elementwise, reduce, transpose, fused, custom; write for example matmul:f32:512x512x512 (m x n x k), elementwise.add:f32:1024x1024,1024, reduce.sum:f32:64x1024:axis1 or transpose:f32:512x256
+        error: `gemm:f32:1x1x1` is not a problem: `gemm` is not an operation; use one of: matmul, elementwise, reduce, transpose, conv, pool, rows, scan, sort, fused, custom; write for example matmul:f32:512x512x512 (m x n x k), elementwise.add:f32:1024x1024,1024, reduce.sum:f32:64x1024:axis1 or transpose:f32:512x256
     "#]]
     .assert_eq(&outcome.err);
     for command in ["tune", "bench", "run"] {

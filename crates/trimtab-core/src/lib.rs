@@ -28,9 +28,10 @@ pub use estimate::{Basis, Estimate, Work};
 pub use kernel::{Context, Decline, KernelVersion, LaunchError, Variant, VariantClass};
 pub use measurement::{Failure, FailureKind, Interference, Sample};
 pub use problem::{
-    BinaryOp, Custom, Elementwise, ElementwiseOp, Fused, InputLens, Lookup, MAX_INPUTS, MAX_NAME_BYTES,
-    MAX_NUMBERS, MAX_RANK, MAX_SIZES, MAX_STEPS, MAX_WAITING, Matmul, Operand, Operation, Over, Problem,
-    ProblemError, Product, Reduce, ReduceOp, Step, Transpose, TypedProblem, UnaryOp, Varies,
+    BinaryOp, Channels, Conv, Custom, Elementwise, ElementwiseOp, Fused, InputLens, Lookup, MAX_INPUTS,
+    MAX_NAME_BYTES, MAX_NUMBERS, MAX_RANK, MAX_SIZES, MAX_SPACE, MAX_STEPS, MAX_WAITING, Matmul, Moves,
+    Operand, Operation, Over, Pool, PoolOp, Problem, ProblemError, Product, Reduce, ReduceOp, Rows, RowsOp,
+    Scan, ScanOp, Sort, Step, Transpose, TypedProblem, UnaryOp, Varies, Window,
 };
 pub use random_numbers::RandomNumbers;
 pub use space::{Config, MAX_AXES, Point, Space};

@@ -61,8 +61,18 @@ impl<'a> Args<'a> {
     /// The operands of a recipe as slices of `T` with exactly the lengths it needs.
     #[inline]
     pub(crate) fn recipe<T: Element>(self, recipe: &Fused) -> Result<Inputs<'a, T>, LaunchError> {
-        let (lens, out_len) = (Problem::from(*recipe).input_lens(), recipe.out_len());
-        let numbers = (recipe.numbers() > 0).then(|| lens.as_slice().len() - 1);
+        self.of(&Problem::from(*recipe), recipe.numbers() > 0)
+    }
+
+    /// The operands of a problem as slices of `T` with exactly the lengths it needs; the last may be numbers.
+    #[inline]
+    pub(crate) fn of<T: Element>(
+        self,
+        problem: &Problem,
+        numbered: bool,
+    ) -> Result<Inputs<'a, T>, LaunchError> {
+        let (lens, out_len) = (problem.input_lens(), problem.out_len());
+        let numbers = numbered.then(|| lens.as_slice().len() - 1);
         let Args { inputs, out, pool } = self;
         let mut slices: [&[T]; MAX_INPUTS + 1] = [&[]; MAX_INPUTS + 1];
         for (place, (slice, &needed)) in slices.iter_mut().zip(lens.as_slice()).enumerate() {

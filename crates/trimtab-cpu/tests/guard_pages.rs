@@ -183,6 +183,28 @@ fn problems(dtype: &str) -> Vec<String> {
         "256x264",
     ];
     texts.extend(moves.map(|shape| format!("transpose:{dtype}:{shape}")));
+    let lines =
+        ["1", "7", "17", "1025", "70001", "3x7", "5x4099", "3x7:axis0", "33x65:axis0", "7x30x33:axis1"];
+    for detail in ["scan.sum", "scan.max", "sort"] {
+        texts.extend(lines.map(|shape| format!("{detail}:{dtype}:{shape}")));
+    }
+    if dtype != "i32" {
+        for op in ["softmax", "logsumexp", "variance", "layer_norm", "rms_norm"] {
+            texts.extend(lines.map(|shape| format!("rows.{op}:{dtype}:{shape}")));
+        }
+        let windows = [
+            "conv:DT:1x1x5x5,1x1x3x3",
+            "conv:DT:2x3x7x9,5x3x3x3:pad1,bias,relu",
+            "conv:DT:1x4x8x33,9x4x1x1",
+            "conv:DT:1x6x9x37,6x1x3x3:pad1,groups6",
+            "conv:DT:2x7x9x3,4x3x3x3:nhwc,pad1,bias",
+            "conv:DT:1x8x33x4,9x1x1x4:nhwc",
+            "conv:DT:1x2x4x5x6,3x2x2x3x1:pad1x0x2",
+            "pool.max:DT:2x3x7x9:window3x2,stride2,pad1x0",
+            "pool.mean:DT:2x7x9x3:window3x3,stride2,pad1,nhwc",
+        ];
+        texts.extend(windows.map(|text| text.replace("DT", dtype)));
+    }
     for shape in ["1x1", "1x7", "1x127", "1x129", "1x1001", "3x5", "9x33", "5x130", "201x203"] {
         texts.push(format!("fused.relu(add(mul(a,#0),#1)):{dtype}:{shape}:all"));
         texts.push(format!("fused.sub(mul(a,b),max(c,d)):{dtype}:{shape}:all,rows,columns,one"));

@@ -1,6 +1,6 @@
 //! A problem and a point as numbers between which distances make sense: sizes and settings in doublings.
 
-use trimtab_core::{ElementwiseOp, Fused, Point, Problem};
+use trimtab_core::{ElementwiseOp, Fused, MAX_SPACE, Point, Problem};
 
 /// Numbers a problem and a point are described by.
 pub const FEATURES: usize = 9;
@@ -66,6 +66,48 @@ impl Described {
                 let tail = tail.fold(0, |code, axis| code * 8 + u32::from(*axis));
                 (numbered(p.dims()), 2.0 * product(p.dims()), tail)
             }
+            Problem::Conv(p) => {
+                let space = p.window.out().map(|size| size as u64);
+                let places = p.batch() as u64 * space.iter().product::<u64>();
+                let sizes = [
+                    ("places", places),
+                    ("outputs", p.outputs() as u64),
+                    ("depth", p.depth()),
+                    ("groups", p.groups() as u64),
+                ];
+                let moved = p.operand_len() as f64 + p.weights_len() as f64 + p.out_len() as f64;
+                // Layout and the sort of window: one element, small at every place, others.
+                let [_, rows, columns] = p.window.kernel();
+                let window = match (rows * columns, p.window.stride() == [1; MAX_SPACE]) {
+                    (1, true) => 0,
+                    (9, true) => 1,
+                    (_, true) => 2,
+                    (_, false) => 3,
+                };
+                (sizes, moved, 4 * (p.channels as u32) + window)
+            }
+            Problem::Pool(p) => {
+                let window = p.window.kernel().iter().product::<usize>() as u64;
+                let sizes = [
+                    ("in", p.operand_len()),
+                    ("out", p.out_len()),
+                    ("window", window),
+                    ("channels", p.count() as u64),
+                ];
+                (sizes, p.operand_len() as f64 + p.out_len() as f64, 2 * (p.channels as u32) + p.op as u32)
+            }
+            Problem::Rows(p) => {
+                let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("", 1)];
+                (sizes, (p.input_len() + p.out_len()) as f64, p.op as u32)
+            }
+            Problem::Scan(p) => {
+                let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("", 1)];
+                (sizes, 2.0 * p.len() as f64, 2 * (p.op as u32) + u32::from(p.exclusive))
+            }
+            Problem::Sort(p) => {
+                let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("", 1)];
+                (sizes, 2.0 * p.len() as f64, u32::from(p.descending))
+            }
             Problem::Fused(p) => {
                 let depth = p.product().map_or(1, |product| product.depth);
                 let sizes = [("rows", p.outer()), ("columns", p.inner()), ("depth", depth), ("", 1)];
@@ -126,7 +168,16 @@ mod tests {
     #[test]
     fn every_kind_of_problem_has_finite_features() {
         let most = [u32::MAX; 16];
-        for text in ["matmul:f64:0x1x5", "reduce.sum:f32:64x1024:axis1", "transpose:f32:512x256"] {
+        for text in [
+            "matmul:f64:0x1x5",
+            "reduce.sum:f32:64x1024:axis1",
+            "transpose:f32:512x256",
+            "conv:f32:0x3x8x8,4x3x3x3",
+            "pool.max:f32:2x3x8x8:window3x3",
+            "rows.softmax:f32:64x1000",
+            "scan.sum:f32:1000",
+            "sort:f32:1000",
+        ] {
             assert!(of(text, &most).iter().all(|value| value.is_finite()), "{text}");
         }
     }

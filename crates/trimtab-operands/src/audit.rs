@@ -8,8 +8,10 @@ use crate::operands::Operands;
 use crate::slice::{Data, Element, Slice};
 use trimtab_core::{
     BinaryOp, DType, Elementwise, ElementwiseOp, Failure, FailureKind, Fused, Matmul, Operand, Over, Problem,
-    Product, RandomNumbers, Reduce, ReduceOp, Step, Transpose, UnaryOp, Varies,
+    Product, RandomNumbers, Reduce, ReduceOp, Rows, Scan, ScanOp, Sort, Step, Transpose, UnaryOp, Varies,
 };
+
+mod windows;
 
 /// An element of anything but a product takes about as long as so many terms of one: functions are slow.
 const TERMS_PER_ELEMENT: usize = 16;
@@ -115,6 +117,19 @@ impl Audit {
             Problem::Elementwise(p) => elementwise(p, inputs, out, most, &mut random),
             Problem::Reduce(p) => reduce(p, inputs, out, most, &mut random),
             Problem::Transpose(p) => transpose(p, inputs, out, most, &mut random),
+            Problem::Conv(p) => windows::conv(p, inputs, out, most, &mut random),
+            Problem::Pool(p) => windows::pool(p, inputs, out, most, &mut random),
+            Problem::Rows(p) => rows(p, inputs, out, most, &mut random),
+            Problem::Scan(p) => {
+                let small =
+                    |shape: &[u64]| Scan::new(p.op, p.dtype, shape, 1, p.exclusive).ok().map(Problem::from);
+                lines([p.outer, p.len, p.inner], false, small, inputs, out, most, &mut random)
+            }
+            Problem::Sort(p) => {
+                let small =
+                    |shape: &[u64]| Sort::new(p.dtype, shape, 1, p.descending).ok().map(Problem::from);
+                lines([p.outer, p.len, p.inner], false, small, inputs, out, most, &mut random)
+            }
             Problem::Fused(p) => fused(p, inputs, out, most, &mut random),
             Problem::Custom(_) => None,
         }
@@ -139,7 +154,10 @@ impl Audit {
     /// not in another, and functions of large numbers are not the same on all devices.
     fn is_ordinary(&self) -> bool {
         let (least, most): (f64, f64) = match &self.problem {
-            Problem::Transpose(_) => return true,
+            Problem::Transpose(_) | Problem::Sort(_) => return true,
+            Problem::Scan(Scan { op: ScanOp::Prod, .. }) => return false,
+            // The ε of a norm is small.
+            Problem::Rows(_) => (1e-14, 1e3),
             Problem::Elementwise(p) => match p.op {
                 ElementwiseOp::Binary(BinaryOp::Pow) => (0.01, 8.0),
                 ElementwiseOp::Binary(BinaryOp::Div) => (1e-3, 1e3),
@@ -157,6 +175,9 @@ impl Audit {
         let added = match &self.problem {
             Problem::Matmul(p) => p.k as f64,
             Problem::Reduce(p) => p.len as f64,
+            Problem::Rows(p) => p.len as f64,
+            Problem::Scan(p) => p.len as f64,
+            Problem::Conv(p) => p.depth() as f64,
             Problem::Fused(p) => {
                 p.product().map_or(1.0, |product| product.depth as f64) * p.reduced_len() as f64
             }
@@ -299,15 +320,47 @@ fn reduce(
     most: Share,
     random: &mut RandomNumbers,
 ) -> Option<Audit> {
+    let small = |shape: &[u64]| Reduce::new(p.op, p.dtype, shape, Some(1)).ok().map(Problem::from);
+    lines([p.outer, p.len, p.inner], true, small, inputs, out, most, random)
+}
+
+fn rows(
+    p: &Rows,
+    inputs: &[Slice<'_>],
+    out: &Slice<'_>,
+    most: Share,
+    random: &mut RandomNumbers,
+) -> Option<Audit> {
+    let small = |shape: &[u64]| {
+        let small = Rows::new(p.op, p.dtype, shape, 1).and_then(|small| small.with(p.scaled, p.shifted));
+        small.ok().map(Problem::from)
+    };
+    lines([p.outer, p.len, p.inner], p.op.reduces(), small, inputs, out, most, random)
+}
+
+/// Some lines along the middle of `outer × len × inner`, each whole; operands behind the first belong to all of them.
+fn lines(
+    sizes: [u64; 3],
+    reduces: bool,
+    small: impl Fn(&[u64]) -> Option<Problem>,
+    inputs: &[Slice<'_>],
+    out: &Slice<'_>,
+    most: Share,
+    random: &mut RandomNumbers,
+) -> Option<Audit> {
+    let [all_outer, all_len, all_inner] = sizes;
     // One result at least, if its elements may be taken.
-    let len = p.len.max(1) as usize;
+    let len = all_len.max(1) as usize;
     let fit = (most.computed.min(most.taken) / len).max(usize::from(len <= most.taken));
-    let (outer, inner) = sides([p.outer, p.inner], fit, fit, random)?;
-    let len = Taken::all(p.len);
-    let shape = [outer.len() as u64, p.len, inner.len() as u64];
-    let small = Reduce::new(p.op, p.dtype, &shape, Some(1)).ok()?;
-    let from = vec![(&outer, p.outer), (&len, p.len), (&inner, p.inner)];
-    part(small.into(), inputs, &[from], out, &vec![(&outer, p.outer), (&inner, p.inner)])
+    let (outer, inner) = sides([all_outer, all_inner], fit, fit, random)?;
+    let len = Taken::all(all_len);
+    let problem = small(&[outer.len() as u64, all_len, inner.len() as u64])?;
+    let from = vec![(&outer, all_outer), (&len, all_len), (&inner, all_inner)];
+    let to = if reduces { vec![(&outer, all_outer), (&inner, all_inner)] } else { from.clone() };
+    let shared: Vec<Taken> = inputs.iter().skip(1).map(|input| Taken::All(input.len())).collect();
+    let mut taken = vec![from];
+    taken.extend(shared.iter().map(|all| vec![(all, all.len() as u64)]));
+    part(problem, inputs, &taken, out, &to)
 }
 
 fn transpose(

@@ -5,11 +5,14 @@
 use crate::operands::Operands;
 use crate::slack::Bounds;
 use crate::slice::{Data, Element, Slice, SliceMut};
+use crate::windows::Elements;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use trimtab_core::{
-    BinaryOp, DType, ElementwiseOp, Fused, LaunchError, Matmul, Problem, RandomNumbers, ReduceOp, Step,
-    UnaryOp,
+    BinaryOp, Conv, DType, ElementwiseOp, Fused, LaunchError, Matmul, PoolOp, Problem, RandomNumbers,
+    ReduceOp, RowsOp, ScanOp, Step, UnaryOp,
 };
+
+mod rows;
 
 /// Products with more operations than this are checked by sampling; the reference does about 1 Gflop/s.
 pub(crate) const SAMPLED_FLOPS: u64 = 4_000_000;
@@ -48,7 +51,12 @@ pub fn tolerance(problem: &Problem) -> f64 {
             ElementwiseOp::Binary(BinaryOp::Pow) => 64.0 * epsilon,
             ElementwiseOp::Binary(_) => epsilon,
         },
-        Problem::Transpose(_) => 0.0,
+        Problem::Transpose(_) | Problem::Sort(_) => 0.0,
+        Problem::Pool(p) if p.op == PoolOp::Max => 0.0,
+        Problem::Scan(p) if matches!(p.op, ScanOp::Max | ScanOp::Min) => 0.0,
+        Problem::Rows(_) => 16.0 * epsilon,
+        Problem::Conv(p) if p.act.is_some_and(|act| act != UnaryOp::Relu) => 12.0 * epsilon,
+        Problem::Conv(_) | Problem::Pool(_) | Problem::Scan(_) => 4.0 * epsilon,
         Problem::Fused(p) => fused_tolerance(p, epsilon),
         Problem::Matmul(_) | Problem::Reduce(_) | Problem::Custom(_) => 4.0 * epsilon,
     }
@@ -127,6 +135,7 @@ impl Expected {
                 });
                 Ok(Expected::All { values, slack: vec![product_slack(p, operands) as f32] })
             }
+            Problem::Conv(p) => Ok(convolved(p, operands)),
             Problem::Fused(p) if p.product().is_some() && p.end().is_none() => {
                 let (bounds, columns) = (Bounds::whole(p, operands), p.inner());
                 let all = (0..p.len()).map(|at| bounds.element(at / columns, at % columns));
@@ -152,6 +161,9 @@ impl Expected {
                         }
                         ReduceOp::Min | ReduceOp::Max => vec![],
                     },
+                    Problem::Pool(_) => vec![size(operands, 0) as f32],
+                    Problem::Rows(p) => rows::slack(p, operands, &values),
+                    Problem::Scan(p) if p.dtype.is_float() => rows::scan_slack(p, operands, &values),
                     _ => vec![],
                 };
                 Ok(Expected::All { values, slack })
@@ -260,7 +272,11 @@ impl Allowed {
         let once = match problem {
             Problem::Elementwise(p) => !p.op.is_function(),
             Problem::Reduce(p) => matches!(p.op, ReduceOp::Min | ReduceOp::Max),
-            Problem::Transpose(_) => true,
+            Problem::Transpose(_) | Problem::Sort(_) => true,
+            Problem::Pool(p) => p.op == PoolOp::Max,
+            Problem::Scan(p) => matches!(p.op, ScanOp::Max | ScanOp::Min),
+            // Parts of one: small ones are right too.
+            Problem::Rows(p) => p.op == RowsOp::Softmax,
             _ => false,
         };
         let tolerance = within.unwrap_or_else(|| tolerance(problem)).max(f64::MIN_POSITIVE);
@@ -356,6 +372,33 @@ impl Products {
     }
 }
 
+/// Every element of a convolution, or random ones of a large one.
+fn convolved(p: &Conv, operands: &Operands) -> Expected {
+    let (elements, total) = (Elements::new(p, operands), p.out_len() as usize);
+    if p.flops() <= SAMPLED_FLOPS {
+        let (values, slack): (Vec<f64>, Vec<f32>) =
+            (0..total).map(|index| elements.at(index)).map(|(value, size)| (value, size as f32)).unzip();
+        return Expected::All { values: Data::of_numbers(p.dtype, &values), slack };
+    }
+    let mut random = chance();
+    let mut places = vec![0, total - 1];
+    places.extend((2..SAMPLED_IN_ALL).map(|_| random.below(total)));
+    let element = |index: usize| {
+        let (value, size) = elements.at(index);
+        (index, rounded(p.dtype, value), size)
+    };
+    Expected::Some { elements: places.into_iter().map(element).collect(), rows: None }
+}
+
+/// As the element type has it: past its range is infinite.
+fn rounded(dtype: DType, value: f64) -> f64 {
+    match dtype {
+        DType::F32 => f64::from(value as f32),
+        DType::F16 => half::f16::from_f64(value).to_f64(),
+        DType::F64 | DType::I32 => value,
+    }
+}
+
 /// Random elements of a product followed by steps.
 fn stepped(p: &Fused, operands: &Operands) -> Expected {
     let (bounds, mut random) = (Bounds::new(p, operands), chance());
@@ -366,13 +409,7 @@ fn stepped(p: &Fused, operands: &Operands) -> Expected {
     places.extend((0..SAMPLED_STEPPED).map(|_| (random.below(rows), random.below(columns))));
     let element = |(row, column): (usize, usize)| {
         let (value, slack) = bounds.element(row as u64, column as u64);
-        // Past the range of the element type is infinite.
-        let value = match p.dtype {
-            DType::F32 => f64::from(value as f32),
-            DType::F16 => half::f16::from_f64(value).to_f64(),
-            DType::F64 | DType::I32 => value,
-        };
-        (row * columns + column, value, slack)
+        (row * columns + column, rounded(p.dtype, value), slack)
     };
     Expected::Some { elements: places.into_iter().map(element).collect(), rows: None }
 }

@@ -10,6 +10,7 @@ mod operands;
 mod slack;
 mod slice;
 mod standin;
+mod windows;
 
 pub use audit::{Audit, Share};
 pub use check::{Expected, Reference, WeightedRows, tolerance};

@@ -2,7 +2,7 @@
 
 use crate::check::{SAMPLED_FLOPS, SAMPLED_IN_ALL};
 use crate::slice::{Data, Element, Slice};
-use trimtab_core::{BinaryOp, DType, ElementwiseOp, Nanos, Problem, ReduceOp, UnaryOp};
+use trimtab_core::{BinaryOp, DType, ElementwiseOp, Nanos, Problem, ReduceOp, ScanOp, UnaryOp};
 
 /// Elements of the pattern operands are filled with; prime, so that rows of no matrix start alike.
 const PATTERN: usize = 65_521;
@@ -82,6 +82,17 @@ pub fn making_takes(problem: &Problem) -> Nanos {
             let ns = if p.flops() > SAMPLED_FLOPS { p.flops().min(20_000_000) } else { p.flops() / 3 };
             return Nanos::from_secs_f64(operands + 1e-9 * ns as f64);
         }
+        Problem::Conv(p) => {
+            let sampled = p.flops() > SAMPLED_FLOPS;
+            let elements = if sampled { SAMPLED_IN_ALL } else { p.out_len() };
+            let ns = elements.saturating_mul(p.depth()).saturating_mul(if sampled { 4 } else { 2 });
+            return Nanos::from_secs_f64(operands + 1e-9 * ns as f64);
+        }
+        Problem::Pool(p) => {
+            return Nanos::from_secs_f64(operands + 2e-9 * p.flops() as f64);
+        }
+        Problem::Sort(p) => return Nanos::from_secs_f64(operands + 2e-9 * p.flops() as f64),
+        Problem::Rows(_) => 40.0,
         Problem::Elementwise(p) if p.op.is_function() => 15.0,
         Problem::Fused(p) => {
             let product = p.product().map_or(0, |product| product.depth);
@@ -116,7 +127,7 @@ impl Numbers {
     pub(crate) fn needed(problem: &Problem) -> &'static [Numbers] {
         match problem {
             // What is not a number hides all others it is added to.
-            Problem::Reduce(_) => &[Numbers::Real, Numbers::Whole, Numbers::Special],
+            Problem::Reduce(_) | Problem::Scan(_) => &[Numbers::Real, Numbers::Whole, Numbers::Special],
             _ => &[Numbers::Real, Numbers::Special],
         }
     }
@@ -182,11 +193,38 @@ fn values(problem: &Problem, place: usize, numbers: Numbers) -> Values {
             (NearSigns((4.0 / len.sqrt()).min(1024.0 / len).min(0.25)), Positive)
         }
         Problem::Reduce(p) if p.op == ReduceOp::Prod => (Signs, Positive),
-        Problem::Matmul(_) | Problem::Reduce(_) | Problem::Transpose(_) if real => (Mixed(4.0), Mixed(4.0)),
-        Problem::Matmul(_) if !integer => (NonZero, NonZero),
-        Problem::Matmul(_) | Problem::Reduce(_) | Problem::Transpose(_) | Problem::Custom(_) => {
-            (SmallIntegers, SmallIntegers)
+        Problem::Scan(p) if p.op == ScanOp::Prod && real => {
+            let len = p.len.max(1) as f64;
+            (NearSigns((4.0 / len.sqrt()).min(1024.0 / len).min(0.25)), Positive)
         }
+        Problem::Scan(p) if p.op == ScanOp::Prod => (Signs, Positive),
+        // The last operand of a norm is its ε.
+        Problem::Rows(p) if p.op.is_norm() && place + 1 == problem.input_lens().as_slice().len() => {
+            (Between(1e-5, 1e-4), Between(1e-5, 1e-4))
+        }
+        Problem::Rows(_) if real => (Mixed(4.0), Between(0.5, 1.5)),
+        Problem::Conv(_) if !integer && !real => (NonZero, NonZero),
+        Problem::Matmul(_)
+        | Problem::Reduce(_)
+        | Problem::Transpose(_)
+        | Problem::Conv(_)
+        | Problem::Pool(_)
+        | Problem::Scan(_)
+        | Problem::Sort(_)
+            if real =>
+        {
+            (Mixed(4.0), Mixed(4.0))
+        }
+        Problem::Matmul(_) if !integer => (NonZero, NonZero),
+        Problem::Matmul(_)
+        | Problem::Reduce(_)
+        | Problem::Transpose(_)
+        | Problem::Conv(_)
+        | Problem::Pool(_)
+        | Problem::Rows(_)
+        | Problem::Scan(_)
+        | Problem::Sort(_)
+        | Problem::Custom(_) => (SmallIntegers, SmallIntegers),
         // Functions in chains stay where they are defined and finite.
         Problem::Fused(p) => match p.product() {
             Some(product) if place < 2 && real => {
@@ -241,6 +279,16 @@ fn special(problem: &Problem, place: usize, numbers: Numbers, len: u64) -> Vec<S
             (false, true, true) => one(inf),
             _ => vec![],
         },
+        // One in the middle of the operand reaches the windows over it. Padding and weights hold no zero times infinity.
+        (Problem::Conv(_), Numbers::Special) if place == 0 => one(nan),
+        (Problem::Pool(_), Numbers::Special) => each(3, 11, &[nan, inf, -inf, -0.0]),
+        (Problem::Rows(p), Numbers::Special) if place == 0 && p.outer * p.inner > 1 => one(nan),
+        (Problem::Scan(p), Numbers::Special) if p.op != ScanOp::Prod => {
+            each(7, 1021, &[inf]).into_iter().chain(one(nan)).collect()
+        }
+        (Problem::Scan(_), Numbers::Special) => one(nan),
+        (Problem::Sort(_), Numbers::Real) => each(5, 101, &[nan, inf, -inf, -0.0, 0.0]),
+        (Problem::Sort(_), Numbers::Special) => each(2, 5, &[nan, inf, -inf, 0.0, -0.0, below, -below]),
         (Problem::Fused(p), Numbers::Special) if p.product().is_some() && place < 2 => {
             if place == usize::from(p.outer() < 2) { one(nan) } else { vec![] }
         }

@@ -1,6 +1,8 @@
 //! Small stand-ins for a problem, on which a kernel can be checked in microseconds before it is trusted with the real one.
 
-use trimtab_core::{Elementwise, ElementwiseOp, Fused, Matmul, Problem, Product, Reduce, Transpose};
+use trimtab_core::{
+    Elementwise, ElementwiseOp, Fused, Matmul, Problem, Product, Reduce, Rows, Scan, Sort, Transpose,
+};
 
 /// Largest size of a dimension in the first stand-in; odd, so that remainders are checked too.
 const FIRST_SIZE: u64 = 67;
@@ -66,6 +68,29 @@ fn shrink(problem: &Problem, cap: u64, cut: fn(u64, u64) -> u64) -> Option<Probl
             let permutation: Vec<usize> = p.permutation().iter().map(|&axis| usize::from(axis)).collect();
             Transpose::new(p.dtype, &shape, &permutation).ok().map(Problem::from)
         }
+        Problem::Conv(p) => {
+            // Every axis counts many times over: a third of the doublings each.
+            let cap = cap / 4;
+            let small = p.shrunk(|size| cut(size, cap));
+            Some(if small.flops() < p.flops() { small.into() } else { *problem })
+        }
+        Problem::Pool(p) => Some(p.shrunk(|size| cut(size, cap / 2)).into()),
+        Problem::Rows(p) => {
+            let long = if p.inner == 1 { cap.saturating_mul(cap) } else { cap };
+            let shape = [cut(p.outer, 2 * few), cut(p.len, long), cut(p.inner, cap)];
+            let small = Rows::new(p.op, p.dtype, &shape, 1).and_then(|small| small.with(p.scaled, p.shifted));
+            small.ok().map(Problem::from)
+        }
+        Problem::Scan(p) => {
+            let long = if p.inner == 1 { cap.saturating_mul(cap) } else { cap };
+            let shape = [cut(p.outer, 2 * few), cut(p.len, long), cut(p.inner, cap)];
+            Scan::new(p.op, p.dtype, &shape, 1, p.exclusive).ok().map(Problem::from)
+        }
+        Problem::Sort(p) => {
+            let long = if p.inner == 1 { cap.saturating_mul(cap) } else { cap };
+            let shape = [cut(p.outer, 2 * few), cut(p.len, long), cut(p.inner, cap)];
+            Sort::new(p.dtype, &shape, 1, p.descending).ok().map(Problem::from)
+        }
         Problem::Fused(p) => {
             let cap = if p.outer() == 1 { cap.saturating_mul(cap) } else { cap };
             let inputs: Vec<_> = (0..p.inputs()).map(|input| p.varies(input)).collect();
@@ -94,6 +119,11 @@ mod tests {
             "fused.relu(add(mul(a,b),#0)):f32:1000x5000:all,columns",
             "fused.exp(a):f32:1x900000:all:sum",
             "fused.relu(add(@,c)):f32:500x600x700:n,t,columns",
+            "conv:f32:8x256x56x56,512x128x3x3:pad1,groups2,bias,relu",
+            "pool.max:f32:8x256x56x56:window3x3,stride2,pad1",
+            "rows.layer_norm:f32:1000x5000:scale,shift",
+            "scan.sum:f32:10000000:exclusive",
+            "sort:f32:1000x5000:axis0",
             "custom.x:9",
         ] {
             let problem: Problem = text.parse().unwrap();

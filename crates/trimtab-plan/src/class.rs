@@ -30,8 +30,8 @@ impl Class {
         }
     }
 
-    /// A problem's class and size: elements of its largest operand, or arithmetic operations of a product. None for operations only
-    /// the user knows.
+    /// A problem's class and size: elements of its largest operand, or arithmetic operations of a product. None for operations that no
+    /// calibration measures, and those only the user knows.
     pub fn of(problem: &Problem) -> Option<(Class, u64)> {
         let lens = problem.input_lens();
         let elements = lens.as_slice().iter().copied().fold(problem.out_len(), u64::max);
@@ -49,7 +49,12 @@ impl Class {
                 (Class::Elementwise, elements)
             }
             Problem::Fused(_) => (Class::Unary, elements),
-            Problem::Custom(_) => return None,
+            Problem::Conv(_)
+            | Problem::Pool(_)
+            | Problem::Rows(_)
+            | Problem::Scan(_)
+            | Problem::Sort(_)
+            | Problem::Custom(_) => return None,
         })
     }
 

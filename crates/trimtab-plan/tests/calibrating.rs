@@ -237,7 +237,11 @@ fn thresholds_are_obeyed_the_specific_before_the_general_and_explain_says_so() {
     // 64-bit floats are not narrowed to please a threshold.
     let wide = decided(&planner, "elementwise.add:f64:5000");
     assert_eq!((device(&wide), wide.overruled), ("cpu", None));
-    assert!(wide.notes().iter().any(|note| note.contains("no device there can run it")), "{:?}", wide.notes());
+    assert!(
+        wide.notes().iter().any(|note| note.contains("no device there can run it")),
+        "{:?}",
+        wide.notes()
+    );
 }
 
 #[test]

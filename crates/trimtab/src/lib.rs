@@ -51,7 +51,7 @@ pub use error::Error;
 pub use expression::{AnyExpression, AnyTerm, Explanation, Expression, Term};
 pub use journal::{Entry, Journal, MAX_ENTRIES};
 pub use memory::Activity;
-pub use ops::{Axis, Float, Operand};
+pub use ops::{Axis, Float, Operand, Windows};
 
 pub use runtime::Runtime;
 pub use tensor::{AnyTensor, MAX_TENSOR_RANK, Tensor};

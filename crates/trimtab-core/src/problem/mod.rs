@@ -1,19 +1,31 @@
 //! What is asked: operation, sizes, element type, layout. Small, `Copy`, and the same text everywhere.
 
+mod conv;
 mod custom;
 mod elementwise;
 mod fused;
 mod matmul;
+mod pool;
 mod reduce;
+mod rows;
+mod scan;
+mod sort;
 mod text;
 mod transpose;
+mod window;
 
+pub use conv::Conv;
 pub use custom::{Custom, MAX_NAME_BYTES, MAX_SIZES};
 pub use elementwise::{BinaryOp, Elementwise, ElementwiseOp, UnaryOp};
 pub use fused::{Fused, MAX_INPUTS, MAX_NUMBERS, MAX_STEPS, MAX_WAITING, Over, Product, Step, Varies};
 pub use matmul::{Matmul, Operand};
+pub use pool::{Pool, PoolOp};
 pub use reduce::{Reduce, ReduceOp};
+pub use rows::{Rows, RowsOp};
+pub use scan::{Scan, ScanOp};
+pub use sort::Sort;
 pub use transpose::Transpose;
+pub use window::{Channels, MAX_SPACE, Moves, Window};
 
 use crate::{Bytes, DType};
 use std::fmt;
@@ -39,6 +51,16 @@ pub enum Problem {
     Reduce(Reduce),
     /// Reordering of axes.
     Transpose(Transpose),
+    /// A window of weights over an operand.
+    Conv(Conv),
+    /// One element of every window.
+    Pool(Pool),
+    /// What needs all elements along an axis, such as a softmax.
+    Rows(Rows),
+    /// Every element with those before it.
+    Scan(Scan),
+    /// Elements in order.
+    Sort(Sort),
     /// Several operations as one.
     Fused(Fused),
     /// The user's own operation, known by name and sizes.
@@ -56,6 +78,16 @@ crate::named! {
         Reduce = "reduce",
         /// See [`Transpose`].
         Transpose = "transpose",
+        /// See [`Conv`].
+        Conv = "conv",
+        /// See [`Pool`].
+        Pool = "pool",
+        /// See [`Rows`].
+        Rows = "rows",
+        /// See [`Scan`].
+        Scan = "scan",
+        /// See [`Sort`].
+        Sort = "sort",
         /// See [`Fused`].
         Fused = "fused",
         /// See [`Custom`].
@@ -92,6 +124,11 @@ impl Lookup for Problem {
             Problem::Elementwise(p) => p.mix(),
             Problem::Reduce(p) => p.mix(),
             Problem::Transpose(p) => p.mix(),
+            Problem::Conv(p) => p.mix(),
+            Problem::Pool(p) => p.mix(),
+            Problem::Rows(p) => p.mix(),
+            Problem::Scan(p) => p.mix(),
+            Problem::Sort(p) => p.mix(),
             Problem::Fused(p) => p.mix(),
             Problem::Custom(p) => p.mix(),
         }
@@ -158,7 +195,7 @@ macro_rules! kinds {
         }
     };
 }
-kinds!(Matmul, Elementwise, Reduce, Transpose, Fused, Custom);
+kinds!(Matmul, Elementwise, Reduce, Transpose, Conv, Pool, Rows, Scan, Sort, Fused, Custom);
 
 impl Problem {
     /// The element type, where the operation has one.
@@ -168,6 +205,11 @@ impl Problem {
             Problem::Elementwise(p) => Some(p.dtype),
             Problem::Reduce(p) => Some(p.dtype),
             Problem::Transpose(p) => Some(p.dtype),
+            Problem::Conv(p) => Some(p.dtype),
+            Problem::Pool(p) => Some(p.dtype),
+            Problem::Rows(p) => Some(p.dtype),
+            Problem::Scan(p) => Some(p.dtype),
+            Problem::Sort(p) => Some(p.dtype),
             Problem::Fused(p) => Some(p.dtype),
             Problem::Custom(_) => None,
         }
@@ -182,10 +224,22 @@ impl Problem {
             Problem::Reduce(Reduce { op, dtype, outer, len, inner }) => {
                 Reduce::new(op, dtype, &[outer, len, inner], Some(1)).map(drop)
             }
-            // Their sizes come from their constructors only.
-            Problem::Elementwise(_) | Problem::Transpose(_) | Problem::Fused(_) | Problem::Custom(_) => {
-                Ok(())
+            Problem::Rows(Rows { op, dtype, scaled, shifted, outer, len, inner }) => {
+                Rows::new(op, dtype, &[outer, len, inner], 1)?.with(scaled, shifted).map(drop)
             }
+            Problem::Scan(Scan { op, dtype, exclusive, outer, len, inner }) => {
+                Scan::new(op, dtype, &[outer, len, inner], 1, exclusive).map(drop)
+            }
+            Problem::Sort(Sort { dtype, descending, outer, len, inner }) => {
+                Sort::new(dtype, &[outer, len, inner], 1, descending).map(drop)
+            }
+            // Their sizes come from their constructors only.
+            Problem::Elementwise(_)
+            | Problem::Transpose(_)
+            | Problem::Conv(_)
+            | Problem::Pool(_)
+            | Problem::Fused(_)
+            | Problem::Custom(_) => Ok(()),
         }
     }
 
@@ -199,6 +253,22 @@ impl Problem {
             },
             Problem::Reduce(p) => InputLens::new(&[p.input_len()]),
             Problem::Transpose(p) => InputLens::new(&[p.len()]),
+            Problem::Conv(p) => {
+                let mut lens = InputLens::new(&[p.operand_len(), p.weights_len()]);
+                if p.bias {
+                    lens.push(p.outputs() as u64);
+                }
+                lens
+            }
+            Problem::Pool(p) => InputLens::new(&[p.operand_len()]),
+            Problem::Rows(p) => {
+                let mut lens = InputLens::new(&[p.input_len()]);
+                let more = [(p.scaled, p.len), (p.shifted, p.len), (p.op.is_norm(), 1)];
+                more.iter().filter(|(there, _)| *there).for_each(|(_, len)| lens.push(*len));
+                lens
+            }
+            Problem::Scan(p) => InputLens::new(&[p.len()]),
+            Problem::Sort(p) => InputLens::new(&[p.len()]),
             Problem::Fused(p) => {
                 let mut lens = InputLens::new(&[]);
                 (0..p.inputs()).for_each(|input| lens.push(p.input_len(input)));
@@ -218,6 +288,11 @@ impl Problem {
             Problem::Elementwise(p) => p.out_len(),
             Problem::Reduce(p) => p.out_len(),
             Problem::Transpose(p) => p.len(),
+            Problem::Conv(p) => p.out_len(),
+            Problem::Pool(p) => p.out_len(),
+            Problem::Rows(p) => p.out_len(),
+            Problem::Scan(p) => p.len(),
+            Problem::Sort(p) => p.len(),
             Problem::Fused(p) => p.out_len(),
             Problem::Custom(_) => 0,
         }
@@ -237,6 +312,11 @@ impl Problem {
             Problem::Matmul(p) => p.flops(),
             Problem::Elementwise(p) => p.out_len(),
             Problem::Reduce(p) => p.input_len(),
+            Problem::Conv(p) => p.flops(),
+            Problem::Pool(p) => p.flops(),
+            Problem::Rows(p) => p.flops(),
+            Problem::Scan(p) => p.len(),
+            Problem::Sort(p) => p.flops(),
             Problem::Fused(p) => p.flops(),
             Problem::Transpose(_) | Problem::Custom(_) => 0,
         }
@@ -316,6 +396,9 @@ pub enum ProblemError {
     /// Steps that are no recipe.
     #[error("fused problem `{recipe}`: {reason}")]
     Recipe { recipe: String, reason: String },
+    /// A window that does not fit an operand.
+    #[error("a window of {kernel:?} does not fit {size:?}: {reason}")]
+    Window { size: Vec<u64>, kernel: Vec<u64>, reason: String },
     /// A custom problem's name or sizes out of bounds.
     #[error("custom problem `{name}`: {reason}")]
     Custom { name: String, reason: String },
@@ -352,6 +435,32 @@ pub(crate) fn element_count(sizes: &[u64], dtype: DType) -> Result<u64, ProblemE
 #[inline]
 pub(crate) fn product(sizes: &[u64]) -> u64 {
     sizes.iter().fold(1, |product, &size| product.saturating_mul(size))
+}
+
+/// The products of sizes before an axis, along it and behind it. Nothing is one form, so that no kernel multiplies the sizes beside
+/// the zero.
+pub(crate) fn along(shape: &[u64], axis: usize, dtype: DType) -> Result<[u64; 3], ProblemError> {
+    let Some(&len) = shape.get(axis) else {
+        let reason = "there is no such axis";
+        return Err(ProblemError::Axes { axes: vec![axis], shape: shape.to_vec(), reason });
+    };
+    element_count(shape, dtype)?;
+    let (outer, inner) = (element_count(&shape[..axis], dtype)?, element_count(&shape[axis + 1..], dtype)?);
+    element_count(&[outer, inner], dtype)?;
+    Ok(if outer == 0 || inner == 0 { [0, 1, 1] } else { [outer, len, inner] })
+}
+
+/// Sizes as [`along`] gives them, with the axis where it is not the only one, and words behind it.
+pub(crate) fn write_along(f: &mut fmt::Formatter<'_>, sizes: [u64; 3], words: &[&str]) -> fmt::Result {
+    let (sizes, axis) = match sizes {
+        [1, len, 1] => (vec![len], None),
+        [1, len, inner] => (vec![len, inner], Some("axis0")),
+        [outer, len, 1] => (vec![outer, len], Some("axis1")),
+        sizes => (sizes.to_vec(), Some("axis1")),
+    };
+    write_sizes(f, &sizes)?;
+    let words: Vec<&str> = axis.into_iter().chain(words.iter().copied()).collect();
+    if words.is_empty() { Ok(()) } else { write!(f, ":{}", words.join(",")) }
 }
 
 /// Sizes joined by `x`.

@@ -1,6 +1,6 @@
 //! Many elements to one.
 
-use super::{ProblemError, element_count, write_sizes};
+use super::{ProblemError, along, element_count, write_along};
 use crate::DType;
 use std::fmt;
 
@@ -48,26 +48,13 @@ impl Reduce {
             let hint = "give an operand of f32 or f64 elements (nothing is converted by trimtab), or use sum";
             return Err(ProblemError::DType { operation: "mean".to_string(), dtype, hint });
         }
-        let total = element_count(shape, dtype)?;
-        let (outer, len, inner) = match axis {
-            None => (1, total, 1),
-            Some(axis) if axis < shape.len() => {
-                let outer = element_count(&shape[..axis], dtype)?;
-                (outer, shape[axis], element_count(&shape[axis + 1..], dtype)?)
-            }
-            Some(axis) => {
-                let reason = "there is no such axis";
-                return Err(ProblemError::Axes { axes: vec![axis], shape: shape.to_vec(), reason });
-            }
+        let [outer, len, inner] = match axis {
+            None => [1, element_count(shape, dtype)?, 1],
+            Some(axis) => along(shape, axis, dtype)?,
         };
-        element_count(&[outer, inner], dtype)?;
         let undefined = matches!(op, ReduceOp::Mean | ReduceOp::Min | ReduceOp::Max);
         if len == 0 && undefined && outer > 0 && inner > 0 {
             return Err(ProblemError::Empty { op: op.name(), shape: shape.to_vec() });
-        }
-        // One form for every result without elements, so that no kernel multiplies the sizes beside the zero.
-        if outer == 0 || inner == 0 {
-            return Ok(Reduce { op, dtype, outer: 0, len: 1, inner: 1 });
         }
         Ok(Reduce { op, dtype, outer, len, inner })
     }
@@ -92,11 +79,6 @@ impl Reduce {
 impl fmt::Display for Reduce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "reduce.{}:{}:", self.op.name(), self.dtype)?;
-        match (self.outer, self.inner) {
-            (1, 1) => write_sizes(f, &[self.len]),
-            (1, inner) => write_sizes(f, &[self.len, inner]).and_then(|()| f.write_str(":axis0")),
-            (outer, 1) => write_sizes(f, &[outer, self.len]).and_then(|()| f.write_str(":axis1")),
-            (outer, inner) => write_sizes(f, &[outer, self.len, inner]).and_then(|()| f.write_str(":axis1")),
-        }
+        write_along(f, [self.outer, self.len, self.inner], &[])
     }
 }

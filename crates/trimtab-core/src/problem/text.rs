@@ -1,8 +1,9 @@
 //! Reading a problem's text form. Writing is each kind's `Display`.
 
 use super::{
-    Custom, Elementwise, ElementwiseOp, Fused, Matmul, Operand, Operation, Problem, ProblemError, Reduce,
-    ReduceOp, Transpose, fused,
+    Channels, Conv, Custom, Elementwise, ElementwiseOp, Fused, Matmul, Moves, Operand, Operation, Pool,
+    PoolOp, Problem, ProblemError, Reduce, ReduceOp, Rows, RowsOp, Scan, ScanOp, Sort, Transpose, UnaryOp,
+    fused,
 };
 use crate::DType;
 
@@ -39,6 +40,11 @@ pub(super) fn parse(text: &str) -> Result<Problem, ProblemError> {
         Operation::Elementwise => reader.elementwise(dtype, sizes, detail)?.into(),
         Operation::Reduce => reader.reduce(dtype, sizes, detail, parts.next())?.into(),
         Operation::Fused => reader.fused(dtype, sizes, detail, [parts.next(), parts.next()])?.into(),
+        Operation::Conv => reader.conv(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Pool => reader.pool(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Rows => reader.rows(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Scan => reader.scan(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Sort => reader.sort(dtype, sizes, detail, parts.next())?.into(),
         Operation::Transpose | Operation::Custom => {
             reader.transpose(dtype, sizes, detail, parts.next())?.into()
         }
@@ -143,22 +149,158 @@ impl Reader<'_> {
         detail: Option<&str>,
         axis: Option<&str>,
     ) -> Result<Reduce, ProblemError> {
-        let name = detail.unwrap_or_default();
-        let Some(op) = ReduceOp::parse(name) else {
-            let known: Vec<&str> = ReduceOp::ALL.iter().map(|op| op.name()).collect();
-            return self.wrong(format!(
-                "`{name}` is not a reduction; write reduce.OP with one of: {}",
-                known.join(", ")
-            ));
-        };
-        let axis = match axis {
-            None => None,
-            Some(axis) => match axis.strip_prefix("axis").and_then(|digits| digits.parse().ok()) {
-                Some(axis) => Some(axis),
-                None => return self.wrong(format!("`{axis}` is not an axis; write axis0, axis1, …")),
-            },
-        };
+        let op = self.named(detail, "reduce.OP", ReduceOp::parse, &ReduceOp::ALL.map(ReduceOp::name))?;
+        let axis = axis.map(|axis| self.axis(axis)).transpose()?;
         Reduce::new(op, dtype, &self.sizes(sizes)?, axis)
+    }
+
+    /// What a name behind the operation's stands for.
+    fn named<T>(
+        &self,
+        detail: Option<&str>,
+        write: &str,
+        parse: impl Fn(&str) -> Option<T>,
+        known: &[&str],
+    ) -> Result<T, ProblemError> {
+        let name = detail.unwrap_or_default();
+        match parse(name) {
+            Some(op) => Ok(op),
+            None => self.wrong(format!("`{name}` is none; write {write} with one of: {}", known.join(", "))),
+        }
+    }
+
+    fn axis(&self, word: &str) -> Result<usize, ProblemError> {
+        match word.strip_prefix("axis").and_then(|digits| digits.parse().ok()) {
+            Some(axis) => Ok(axis),
+            None => self.wrong(format!("`{word}` is not an axis; write axis0, axis1, …")),
+        }
+    }
+
+    /// Sizes and the axis among words, the last one without; which of the words that may be there are.
+    fn along<const N: usize>(
+        &self,
+        sizes: &str,
+        words: Option<&str>,
+        may: [&str; N],
+    ) -> Result<(Vec<u64>, usize, [bool; N]), ProblemError> {
+        let shape = self.sizes(sizes)?;
+        let (mut axis, mut there) = (shape.len().saturating_sub(1), [false; N]);
+        for word in words.into_iter().flat_map(|words| words.split(',')) {
+            match may.iter().position(|known| *known == word) {
+                Some(at) => there[at] = true,
+                None => axis = self.axis(word)?,
+            }
+        }
+        Ok((shape, axis, there))
+    }
+
+    fn rows(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        words: Option<&str>,
+    ) -> Result<Rows, ProblemError> {
+        let op = self.named(detail, "rows.OP", RowsOp::parse, &RowsOp::ALL.map(RowsOp::name))?;
+        let (shape, axis, [scaled, shifted]) = self.along(sizes, words, ["scale", "shift"])?;
+        Rows::new(op, dtype, &shape, axis)?.with(scaled, shifted)
+    }
+
+    fn scan(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        words: Option<&str>,
+    ) -> Result<Scan, ProblemError> {
+        let op = self.named(detail, "scan.OP", ScanOp::parse, &ScanOp::ALL.map(ScanOp::name))?;
+        let (shape, axis, [exclusive]) = self.along(sizes, words, ["exclusive"])?;
+        Scan::new(op, dtype, &shape, axis, exclusive)
+    }
+
+    fn sort(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        words: Option<&str>,
+    ) -> Result<Sort, ProblemError> {
+        self.no_detail(detail)?;
+        let (shape, axis, [descending]) = self.along(sizes, words, ["descending"])?;
+        Sort::new(dtype, &shape, axis, descending)
+    }
+
+    /// How a window moves, and the words that are about something else.
+    fn moves<'w>(&self, words: Option<&'w str>) -> Result<([Vec<u64>; 3], Vec<&'w str>), ProblemError> {
+        let (mut moves, mut others) = ([vec![], vec![], vec![]], Vec::new());
+        for word in words.into_iter().flat_map(|words| words.split(',')) {
+            let named = ["stride", "pad", "dilation"].iter().enumerate();
+            let mut sizes = named.filter_map(|(at, name)| Some((at, word.strip_prefix(name)?)));
+            match sizes.next() {
+                Some((at, sizes)) => moves[at] = self.sizes(sizes)?,
+                None => others.push(word),
+            }
+        }
+        Ok((moves, others))
+    }
+
+    fn conv(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        words: Option<&str>,
+    ) -> Result<Conv, ProblemError> {
+        self.no_detail(detail)?;
+        let Some((operand, weights)) = sizes.split_once(',') else {
+            return self.wrong("a convolution has two shapes, N x C x H x W,K x C x R x S");
+        };
+        let ([stride, pad, dilation], others) = self.moves(words)?;
+        let (mut channels, mut groups, mut bias, mut act) = (Channels::First, 1, false, None);
+        for word in others {
+            if let Some(layout) = Channels::parse(word) {
+                channels = layout;
+            } else if word == "bias" {
+                bias = true;
+            } else if let Some(count) = word.strip_prefix("groups").and_then(|digits| digits.parse().ok()) {
+                groups = count;
+            } else if let Some(op) = UnaryOp::parse(word) {
+                act = Some(op);
+            } else {
+                let words = "nhwc, stride2, pad1, dilation2, groups4, bias, or a function such as relu";
+                return self.wrong(format!("`{word}` is not known of a convolution; write {words}"));
+            }
+        }
+        let moves = Moves { stride: &stride, pad: &pad, dilation: &dilation };
+        let conv = Conv::new(dtype, channels, &self.sizes(operand)?, &self.sizes(weights)?, moves, groups)?;
+        conv.ending(bias, act)
+    }
+
+    fn pool(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        words: Option<&str>,
+    ) -> Result<Pool, ProblemError> {
+        let op = self.named(detail, "pool.OP", PoolOp::parse, &PoolOp::ALL.map(PoolOp::name))?;
+        let ([stride, pad, dilation], others) = self.moves(words)?;
+        let (mut channels, mut window) = (Channels::First, None);
+        for word in others {
+            if let Some(layout) = Channels::parse(word) {
+                channels = layout;
+            } else if let Some(sizes) = word.strip_prefix("window") {
+                window = Some(self.sizes(sizes)?);
+            } else {
+                let words = "window3x3, nhwc, stride2, pad1, dilation2";
+                return self.wrong(format!("`{word}` is not known of pooling; write {words}"));
+            }
+        }
+        let Some(window) = window else {
+            return self.wrong("the window is missing; write for example window3x3");
+        };
+        let moves = Moves { stride: &stride, pad: &pad, dilation: &dilation };
+        Pool::new(op, dtype, channels, &self.sizes(sizes)?, &window, moves)
     }
 
     fn fused(

@@ -29,6 +29,23 @@ macro_rules! by_type {
     };
 }
 
+/// The same for operations of floats that leave f16 to their reference.
+macro_rules! by_float {
+    ($problem:expr, $type:ident => $run:expr) => {
+        match $problem.dtype {
+            trimtab_core::DType::F32 => {
+                type $type = f32;
+                $run
+            }
+            trimtab_core::DType::F64 => {
+                type $type = f64;
+                $run
+            }
+            _ => Err($crate::kernels::halves::not_here()),
+        }
+    };
+}
+
 /// The yardstick of an operation: a kernel that takes every problem, has no settings and computes by the module's `run` with one
 /// thread; `counted` is what that does.
 macro_rules! reference {

@@ -1,16 +1,19 @@
 //! The operations: each checks shapes, builds the problem, and lets the runtime choose and run.
 
 mod elementwise;
+mod lines;
 mod matmul;
 mod reduce;
 mod transpose;
+mod windows;
 
 pub use elementwise::Operand;
 pub use reduce::Axis;
+pub use windows::Windows;
 
 use crate::error::Error;
 use crate::runtime::Runtime;
-use crate::tensor::{AnyTensor, Dims, MAX_TENSOR_RANK, allocate_result, element_count};
+use crate::tensor::{AnyTensor, Dims, MAX_TENSOR_RANK, Tensor, allocate_result, element_count};
 use trimtab_core::{DType, Lookup};
 use trimtab_operands::{Element, Slice};
 
@@ -53,5 +56,19 @@ impl Runtime {
         let mut out = allocate_result(dtype, element_count(dtype, shape)?)?;
         self.execute_inputs(problem, inputs, out.slice_mut())?;
         AnyTensor::from_data(out, dtype, shape)
+    }
+
+    /// Computes a problem on tensors wherever and however they lie: views are copied in row-major order, values of other devices fetched.
+    fn compute_dense<T: Element>(
+        &self,
+        problem: &impl Lookup,
+        given: &[&Tensor<T>],
+        shape: &[usize],
+    ) -> Result<Tensor<T>, Error> {
+        let dense = given.iter().map(|tensor| self.contiguous(tensor)).collect::<Result<Vec<_>, _>>()?;
+        let fetched = dense.iter().map(|tensor| tensor.any.fetched()).collect::<Result<Vec<_>, _>>()?;
+        let slices: Vec<Slice<'_>> =
+            fetched.iter().map(|tensor| tensor.on_host().unwrap_or(Slice::None)).collect();
+        self.compute(problem, &slices, T::DTYPE, shape).map(Tensor::wrap)
     }
 }

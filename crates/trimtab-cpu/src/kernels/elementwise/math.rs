@@ -8,7 +8,7 @@
 use crate::simd::{FloatVector, Simd};
 
 /// The numbers that differ between the two float types.
-pub(super) trait Real: Copy + Sized + 'static {
+pub(in crate::kernels) trait Real: Copy + Sized + 'static {
     /// A number of this type.
     fn of(value: f64) -> Self;
     /// 1.5 · 2^mantissa bits: adding it leaves the nearest integer in the low bits.
@@ -128,7 +128,7 @@ fn reduced_expm1<T: Real, V: FloatVector<T>>(x: V) -> (V, V) {
 
 /// e to the power of x.
 #[inline(always)]
-pub(super) fn exp<T: Real, V: FloatVector<T>>(x: V) -> V {
+pub(in crate::kernels) fn exp<T: Real, V: FloatVector<T>>(x: V) -> V {
     // The bound comes first in each: the second is kept where a lane is not a number.
     let x = x.set(T::of(T::EXP_RANGE.1)).lower(x);
     let x = x.set(T::of(T::EXP_RANGE.0)).upper(x);
@@ -141,7 +141,7 @@ pub(super) fn exp<T: Real, V: FloatVector<T>>(x: V) -> V {
 
 /// Natural logarithm.
 #[inline(always)]
-pub(super) fn log<T: Real, V: FloatVector<T>>(x: V) -> V {
+pub(in crate::kernels) fn log<T: Real, V: FloatVector<T>>(x: V) -> V {
     let (one, tiny) = (number(x, 1.0), number(x, T::MIN_NORMAL));
     let scaled = x.where_less(tiny, x.mul(number(x, T::NORMALIZE.exp2())), x);
     let bias = x.where_less(tiny, number(x, T::BIAS + T::NORMALIZE), number(x, T::BIAS));
@@ -167,7 +167,7 @@ pub(super) fn log<T: Real, V: FloatVector<T>>(x: V) -> V {
 
 /// Hyperbolic tangent: `m / (m + 2)` with `m = e^(2|x|) - 1`.
 #[inline(always)]
-pub(super) fn tanh<T: Real, V: FloatVector<T>>(x: V) -> V {
+pub(in crate::kernels) fn tanh<T: Real, V: FloatVector<T>>(x: V) -> V {
     let size = x.abs();
     let (n, p) = reduced_expm1(x.set(T::of(T::TANH_END)).lower(size.add(size)));
     let scale = power_of_two(n);
@@ -177,7 +177,7 @@ pub(super) fn tanh<T: Real, V: FloatVector<T>>(x: V) -> V {
 
 /// `1 / (1 + e^-x)`, by e^-|x| so that neither side loses its digits.
 #[inline(always)]
-pub(super) fn sigmoid<T: Real, V: FloatVector<T>>(x: V) -> V {
+pub(in crate::kernels) fn sigmoid<T: Real, V: FloatVector<T>>(x: V) -> V {
     let one = x.set(T::of(1.0));
     let e = exp(x.abs().neg());
     x.where_less(x.set(T::of(0.0)), e, one).div(e.add(one))
@@ -190,7 +190,7 @@ pub(super) const GELU_LOW: f64 = -1e4;
 
 /// `x · (1 + tanh u) / 2` as `x · sigmoid(2u)`, which does not cancel for negative x.
 #[inline(always)]
-pub(super) fn gelu<T: Real, V: FloatVector<T>>(x: V) -> V {
+pub(in crate::kernels) fn gelu<T: Real, V: FloatVector<T>>(x: V) -> V {
     let cubic = x.mul(x).fma(x.set(T::of(GELU.1)), x.set(T::of(GELU.0)));
     x.set(T::of(GELU_LOW)).upper(x).mul(sigmoid(x.mul(cubic)))
 }

@@ -6,7 +6,7 @@
 
 mod chunked;
 mod layout;
-mod math;
+pub(super) mod math;
 pub(super) mod ops;
 mod reference;
 mod span;

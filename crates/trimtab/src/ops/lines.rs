@@ -1,0 +1,155 @@
+//! What is done along one axis: softmax, norms, variance, scans, sorting.
+
+use super::{Float, sizes};
+use crate::error::Error;
+use crate::runtime::Runtime;
+use crate::tensor::Tensor;
+use trimtab_core::{Rows, RowsOp, Scan, ScanOp, Sort};
+use trimtab_operands::Element;
+
+impl Runtime {
+    /// `exp(x) / Σ exp(x)` along an axis, without overflow.
+    ///
+    /// ```
+    /// use trimtab::{Runtime, Tensor};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1000.0f32, 1000.0, 7.0, 7.0], &[2, 2])?;
+    /// assert_eq!(rt.softmax(&x, 1)?.to_vec(), [0.5; 4]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn softmax<T: Float>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
+        self.rows(RowsOp::Softmax, tensor, axis)
+    }
+
+    /// The logarithm of the softmax, along an axis.
+    pub fn log_softmax<T: Float>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
+        self.rows(RowsOp::LogSoftmax, tensor, axis)
+    }
+
+    /// `log Σ exp(x)` along an axis, without overflow; the result does not have the axis.
+    pub fn logsumexp<T: Float>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
+        self.rows(RowsOp::LogSumExp, tensor, axis)
+    }
+
+    /// The mean of squared distances from the mean, along an axis; the result does not have the axis.
+    pub fn variance<T: Float>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
+        self.rows(RowsOp::Variance, tensor, axis)
+    }
+
+    /// What of [`RowsOp`] takes nothing but its elements.
+    fn rows<T: Float>(&self, op: RowsOp, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
+        let problem = Rows::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
+        let kept = |at: &usize| *at != axis || !op.reduces();
+        let shape: Vec<usize> = (0..tensor.shape().len()).filter(kept).map(|at| tensor.shape()[at]).collect();
+        self.compute_dense(&problem, &[tensor], &shape)
+    }
+
+    /// `(x - mean) / √(variance + ε)` along an axis, times a scale and plus a shift for each element along it.
+    ///
+    /// ```
+    /// use trimtab::{Runtime, Tensor};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f64, 3.0, -5.0, 5.0], &[2, 2])?;
+    /// let scale = Tensor::full(&[2], 2.0)?;
+    /// assert_eq!(rt.layer_norm(&x, 1, Some(&scale), None, 0.0)?.to_vec(), [-2.0, 2.0, -2.0, 2.0]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn layer_norm<T: Float>(
+        &self,
+        tensor: &Tensor<T>,
+        axis: usize,
+        scale: Option<&Tensor<T>>,
+        shift: Option<&Tensor<T>>,
+        epsilon: f64,
+    ) -> Result<Tensor<T>, Error> {
+        self.norm(RowsOp::LayerNorm, tensor, axis, scale, shift, epsilon)
+    }
+
+    /// `x / √(mean of x² + ε)` along an axis, times a scale for each element along it.
+    pub fn rms_norm<T: Float>(
+        &self,
+        tensor: &Tensor<T>,
+        axis: usize,
+        scale: Option<&Tensor<T>>,
+        epsilon: f64,
+    ) -> Result<Tensor<T>, Error> {
+        self.norm(RowsOp::RmsNorm, tensor, axis, scale, None, epsilon)
+    }
+
+    fn norm<T: Float>(
+        &self,
+        op: RowsOp,
+        tensor: &Tensor<T>,
+        axis: usize,
+        scale: Option<&Tensor<T>>,
+        shift: Option<&Tensor<T>>,
+        epsilon: f64,
+    ) -> Result<Tensor<T>, Error> {
+        let problem = Rows::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
+        let problem = problem.with(scale.is_some(), shift.is_some())?;
+        let len = tensor.shape()[axis];
+        let mut given = scale.into_iter().chain(shift);
+        if let Some(given) = given.find(|given| given.shape() != [len]) {
+            let reason = format!("a scale or shift has one element for each of {len} along the axis");
+            let (lhs, rhs) = (tensor.shape().to_vec(), given.shape().to_vec());
+            return Err(Error::Shapes { operation: op.name(), lhs, rhs, reason });
+        }
+        let epsilon = Tensor::full(&[1], T::from_f64(epsilon))?;
+        let given: Vec<&Tensor<T>> =
+            [tensor].into_iter().chain(scale).chain(shift).chain([&epsilon]).collect();
+        self.compute_dense(&problem, &given, tensor.shape())
+    }
+
+    /// Every element with those before it along an axis, added up; integers wrap.
+    ///
+    /// ```
+    /// use trimtab::{Runtime, Tensor};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![1, 2, 3, 4]);
+    /// assert_eq!(rt.cumsum(&x, 0)?.to_vec(), [1, 3, 6, 10]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn cumsum<T: Element>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
+        self.scan(ScanOp::Sum, tensor, axis, false)
+    }
+
+    /// Any scan by name; `exclusive` leaves each element out of its own result.
+    pub fn scan<T: Element>(
+        &self,
+        op: ScanOp,
+        tensor: &Tensor<T>,
+        axis: usize,
+        exclusive: bool,
+    ) -> Result<Tensor<T>, Error> {
+        let problem = Scan::new(op, T::DTYPE, &sizes(tensor.shape()), axis, exclusive)?;
+        self.compute_dense(&problem, &[tensor], tensor.shape())
+    }
+
+    /// The elements along an axis in order, the smallest first; what is not a number comes last.
+    ///
+    /// ```
+    /// use trimtab::{Runtime, Tensor};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![3.0f32, -1.0, 2.0]);
+    /// assert_eq!(rt.sort(&x, 0)?.to_vec(), [-1.0, 2.0, 3.0]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn sort<T: Element>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
+        self.sort_by(tensor, axis, false)
+    }
+
+    /// The same, the largest first; what is not a number comes last all the same.
+    pub fn sort_descending<T: Element>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
+        self.sort_by(tensor, axis, true)
+    }
+
+    fn sort_by<T: Element>(
+        &self,
+        tensor: &Tensor<T>,
+        axis: usize,
+        descending: bool,
+    ) -> Result<Tensor<T>, Error> {
+        let problem = Sort::new(T::DTYPE, &sizes(tensor.shape()), axis, descending)?;
+        self.compute_dense(&problem, &[tensor], tensor.shape())
+    }
+}

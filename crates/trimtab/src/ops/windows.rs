@@ -1,0 +1,129 @@
+//! Convolution and pooling: windows over the space of an operand.
+
+use super::{Float, sizes};
+use crate::error::Error;
+use crate::runtime::Runtime;
+use crate::tensor::Tensor;
+use trimtab_core::{Channels, Conv, Moves, Pool, PoolOp, UnaryOp};
+
+/// How a window moves and where channels lie. One number of stride, padding or dilation holds for every axis.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows<'a> {
+    /// Elements from one window to the next; one where it is empty.
+    pub stride: &'a [usize],
+    /// Elements before and behind the operand; none where it is empty.
+    pub pad: &'a [usize],
+    /// Elements from one of the window to its next; one where it is empty.
+    pub dilation: &'a [usize],
+    /// Groups of channels that do not see each other.
+    pub groups: usize,
+    /// Whether channels lie before the space (`N C H W`) or behind it (`N H W C`).
+    pub channels: Channels,
+}
+
+impl Default for Windows<'_> {
+    fn default() -> Self {
+        Windows { stride: &[], pad: &[], dilation: &[], groups: 1, channels: Channels::First }
+    }
+}
+
+impl Windows<'_> {
+    fn with<R>(&self, with: impl FnOnce(Moves<'_>) -> R) -> R {
+        let (stride, pad, dilation) = (sizes(self.stride), sizes(self.pad), sizes(self.dilation));
+        with(Moves { stride: &stride, pad: &pad, dilation: &dilation })
+    }
+}
+
+fn shape_of(sizes: &[u64]) -> Vec<usize> {
+    sizes.iter().map(|&size| size as usize).collect()
+}
+
+impl Runtime {
+    /// The convolution of an operand with weights, in one to three dimensions of space (a cross-correlation, as in libraries of
+    /// networks): `N C H W` and `K C R S`, or with channels behind the space `N H W C` and `K R S C`.
+    ///
+    /// ```
+    /// use trimtab::{Runtime, Tensor, Windows};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let image = Tensor::from_fn(&[1, 1, 4, 4], |i| i as f32)?;
+    /// let blur = Tensor::full(&[1, 1, 3, 3], 1.0f32 / 9.0)?;
+    /// let windows = Windows { pad: &[1], ..Windows::default() };
+    /// assert_eq!(rt.conv(&image, &blur, &windows)?.shape(), [1, 1, 4, 4]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn conv<T: Float>(
+        &self,
+        operand: &Tensor<T>,
+        weights: &Tensor<T>,
+        windows: &Windows<'_>,
+    ) -> Result<Tensor<T>, Error> {
+        self.conv_ending(operand, weights, windows, None, None)
+    }
+
+    /// The same with a bias for each channel of the result, and a function of each element at the end: relu, tanh, sigmoid or gelu.
+    pub fn conv_ending<T: Float>(
+        &self,
+        operand: &Tensor<T>,
+        weights: &Tensor<T>,
+        windows: &Windows<'_>,
+        bias: Option<&Tensor<T>>,
+        act: Option<UnaryOp>,
+    ) -> Result<Tensor<T>, Error> {
+        let (x, w) = (sizes(operand.shape()), sizes(weights.shape()));
+        let problem = windows
+            .with(|moves| Conv::new(T::DTYPE, windows.channels, &x, &w, moves, windows.groups as u64))?
+            .ending(bias.is_some(), act)?;
+        if let Some(bias) = bias.filter(|bias| bias.shape() != [problem.outputs()]) {
+            let reason =
+                format!("a bias has one element for each of {} channels of the result", problem.outputs());
+            let (lhs, rhs) = (weights.shape().to_vec(), bias.shape().to_vec());
+            return Err(Error::Shapes { operation: "conv", lhs, rhs, reason });
+        }
+        let shape = shape_of(&problem.out_shape());
+        let given: Vec<&Tensor<T>> = [operand, weights].into_iter().chain(bias).collect();
+        self.compute_dense(&problem, &given, &shape)
+    }
+
+    /// Of every window the largest element; a NaN wins, padding is not looked at.
+    ///
+    /// ```
+    /// use trimtab::{Runtime, Tensor, Windows};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let image = Tensor::from_fn(&[1, 1, 4, 4], |i| i as f32)?;
+    /// let windows = Windows { stride: &[2], ..Windows::default() };
+    /// assert_eq!(rt.max_pool(&image, &[2, 2], &windows)?.to_vec(), [5.0, 7.0, 13.0, 15.0]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn max_pool<T: Float>(
+        &self,
+        operand: &Tensor<T>,
+        window: &[usize],
+        windows: &Windows<'_>,
+    ) -> Result<Tensor<T>, Error> {
+        self.pool(PoolOp::Max, operand, window, windows)
+    }
+
+    /// Of every window the mean of the elements that are not padding.
+    pub fn mean_pool<T: Float>(
+        &self,
+        operand: &Tensor<T>,
+        window: &[usize],
+        windows: &Windows<'_>,
+    ) -> Result<Tensor<T>, Error> {
+        self.pool(PoolOp::Mean, operand, window, windows)
+    }
+
+    /// Any pooling by name. Groups play no part: every channel is pooled by itself.
+    pub fn pool<T: Float>(
+        &self,
+        op: PoolOp,
+        operand: &Tensor<T>,
+        window: &[usize],
+        windows: &Windows<'_>,
+    ) -> Result<Tensor<T>, Error> {
+        let (x, window) = (sizes(operand.shape()), sizes(window));
+        let problem = windows.with(|moves| Pool::new(op, T::DTYPE, windows.channels, &x, &window, moves))?;
+        let shape = shape_of(&problem.out_shape());
+        self.compute_dense(&problem, &[operand], &shape)
+    }
+}
