@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{NoSettings, fresh};
 use trimtab::core::{
-    Bytes, DType, Decline, DeviceFacts, Elementwise, Fused, KernelVersion, LaunchError, Matmul, Patience,
-    Problem, Reduce, Transpose, TypedProblem, Variant, VariantClass, Work,
+    Bytes, Conv, DType, Decline, DeviceFacts, Elementwise, Fused, KernelVersion, LaunchError, Matmul,
+    Patience, Pool, Problem, Reduce, Rows, Scan, Sort, Transpose, TypedProblem, Variant, VariantClass, Work,
 };
 use trimtab::cpu::{Args, Cpu, Element, Slice};
 use trimtab::operands::{Reference, f16};
@@ -114,6 +114,11 @@ fn with_liar(builder: Builder, problem: &Problem, lie: Lie) -> Builder {
         Problem::Elementwise(_) => builder.kernel(of::<Elementwise>(lie)),
         Problem::Reduce(_) => builder.kernel(of::<Reduce>(lie)),
         Problem::Transpose(_) => builder.kernel(of::<Transpose>(lie)),
+        Problem::Conv(_) => builder.kernel(of::<Conv>(lie)),
+        Problem::Pool(_) => builder.kernel(of::<Pool>(lie)),
+        Problem::Rows(_) => builder.kernel(of::<Rows>(lie)),
+        Problem::Scan(_) => builder.kernel(of::<Scan>(lie)),
+        Problem::Sort(_) => builder.kernel(of::<Sort>(lie)),
         Problem::Fused(_) => builder.kernel(of::<Fused>(lie)),
         Problem::Custom(_) => unreachable!("{problem}"),
     }
@@ -181,6 +186,7 @@ fn stale() -> Lie {
 
 const PRODUCT: &str = "matmul:f32:144x139x136";
 const STEPPED: &str = "fused.relu(add(@,c)):f32:144x139x136:n,n,columns";
+const CONVOLUTION: &str = "conv:f32:1x24x30x31,20x24x3x3:pad1,bias,relu";
 const SUM: &str = "elementwise.add:f32:100003";
 
 /// Whoever is as honest as the reference on small problems is not found by a check on a stand-in.
@@ -317,6 +323,56 @@ fn liars() -> Vec<(&'static str, &'static str, bool, Lie)> {
             "fused.mul(relu(a),add(b,#0)):f32:300x300:all,all",
             true,
             Box::new(|asked| asked.on(|x| if x.is_nan() { 1.0 } else { x })),
+        ),
+        ("cuts a convolution's inputs to bf16", CONVOLUTION, true, Box::new(|asked| asked.on(to_bf16))),
+        (
+            "is wrong at the edge of a convolution",
+            CONVOLUTION,
+            true,
+            Box::new(|asked| {
+                let Problem::Conv(p) = asked.problem else { return };
+                let columns = p.window.out()[2];
+                asked.then(|out| out.chunks_mut(columns).for_each(|row| row[0] += 0.5));
+            }),
+        ),
+        (
+            "looks at padding in a pool",
+            "pool.max:f32:2x8x56x56:window3x3,stride2,pad1",
+            true,
+            Box::new(|asked| asked.then(|out| out.iter_mut().for_each(|x| *x = x.max(0.0)))),
+        ),
+        (
+            "cuts the inputs of a softmax to bf16",
+            "rows.softmax:f32:200x300",
+            true,
+            Box::new(|asked| asked.on(to_bf16)),
+        ),
+        (
+            "forgets a distance from the mean",
+            "rows.layer_norm:f32:200x300:scale",
+            true,
+            Box::new(|asked| asked.then(|out| out.iter_mut().for_each(|x| *x += 1e-3))),
+        ),
+        (
+            "begins a scan anew after a while",
+            "scan.sum:f32:100003",
+            true,
+            Box::new(|asked| {
+                let half = asked.out.len() / 2;
+                asked.then(|out| {
+                    let before = out[half];
+                    out[half..].iter_mut().for_each(|x| *x -= before);
+                });
+            }),
+        ),
+        (
+            "does not sort the last elements",
+            "sort:f32:50000",
+            true,
+            Box::new(|asked| {
+                let len = asked.out.len();
+                asked.then(|out| out.swap(len - 1, len / 2));
+            }),
         ),
         (
             "leaves out the end of a sum",
