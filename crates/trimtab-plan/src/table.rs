@@ -4,10 +4,10 @@
 //! reference and the way to it is one load behind the hash. An atomically swapped snapshot map takes 18–35 ns (66–70 ns
 //! with two threads) for the same; `cargo xtask bench overhead` prints what this takes.
 
+use crate::overflow::Overflow;
 use crate::plan::Plan;
-use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, RwLock};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use trimtab_core::{Lookup, Problem};
 
 /// Slots of the first level, 90 KB: enough for most programs. A slot is found without following a pointer: one that is
@@ -15,10 +15,12 @@ use trimtab_core::{Lookup, Problem};
 const FIRST: usize = 512;
 /// Slots of the second level, 1.5 MB: made when the first is half full.
 const SECOND: usize = 8_192;
-/// Plans published before the table is full; after that new ones are kept in a map behind a lock, and still found.
-const MAX_PLANS: usize = (FIRST + SECOND) / 2;
+/// Slots of the third level, 24 MB: made when the second is half full.
+const THIRD: usize = 131_072;
+/// Plans published before the table is full; after that new ones are kept in maps behind locks, and still found.
+const MAX_PLANS: usize = (FIRST + SECOND + THIRD) / 2;
 /// The largest number a plan can have.
-pub const MAX_NUMBER: usize = FIRST + SECOND;
+pub const MAX_NUMBER: usize = FIRST + SECOND + THIRD;
 /// Longest chain looked through. At half load the longest chain stays far below.
 const MAX_PROBES: usize = 64;
 
@@ -54,17 +56,25 @@ impl Slot {
 }
 
 /// Slots that are found by hash; their number is a power of two.
-struct Level(Box<[OnceLock<Slot>]>);
+struct Level {
+    slots: Box<[OnceLock<Slot>]>,
+    /// By slot, part of the hash of what is there; zero where nothing is. Sixteen are found with one load from memory, where each slot
+    /// takes several: in a level that no cache holds that is most of what finding a plan takes.
+    tags: Box<[AtomicU32]>,
+}
 
 impl Level {
     fn new(slots: usize) -> Level {
-        Level((0..slots).map(|_| OnceLock::new()).collect())
+        Level {
+            slots: (0..slots).map(|_| OnceLock::new()).collect(),
+            tags: (0..slots).map(|_| AtomicU32::new(0)).collect(),
+        }
     }
 
     /// The places of a problem's chain.
     #[inline]
     fn chain(&self, mixed: u64) -> impl Iterator<Item = usize> + use<> {
-        let (start, mask) = ((mixed >> 40) as usize, self.0.len() - 1);
+        let (start, mask) = ((mixed >> 40) as usize, self.slots.len() - 1);
         (0..MAX_PROBES).map(move |probe| (start + probe) & mask)
     }
 
@@ -77,7 +87,7 @@ impl Level {
         pick: impl Fn(&'a Slot) -> Option<R>,
     ) -> Option<R> {
         for at in self.chain(mixed) {
-            let slot = self.0[at].get()?;
+            let slot = self.slots[at].get()?;
             if problem.is(&slot.problem)
                 && slot.terms == terms
                 && let Some(picked) = pick(slot)
@@ -87,17 +97,55 @@ impl Level {
         }
         None
     }
+
+    /// The same for a large level: only slots whose tag is the problem's are looked at.
+    #[inline]
+    fn find_tagged<'a, K: Lookup, R>(
+        &'a self,
+        mixed: u64,
+        (problem, terms): (&K, TermsId),
+        pick: impl Fn(&'a Slot) -> Option<R>,
+    ) -> Option<R> {
+        for at in self.chain(mixed) {
+            match self.tags[at].load(Ordering::Acquire) {
+                0 => return None,
+                other if other != tag(mixed) => continue,
+                _ => (),
+            }
+            let slot = self.slots[at].get()?;
+            if problem.is(&slot.problem)
+                && slot.terms == terms
+                && let Some(picked) = pick(slot)
+            {
+                return Some(picked);
+            }
+        }
+        None
+    }
+
+    /// Fills an empty slot.
+    fn fill(&self, at: usize, mixed: u64, slot: Slot) {
+        // The slot is empty and the lock is the caller's, so this never fails.
+        let _ = self.slots[at].set(slot);
+        self.tags[at].store(tag(mixed), Ordering::Release);
+    }
+}
+
+/// What tells problems of a chain apart: bits the chain does not begin by.
+#[inline]
+fn tag(mixed: u64) -> u32 {
+    (mixed >> 8) as u32 | 1
 }
 
 pub(crate) struct Table {
     first: Level,
     second: OnceLock<Level>,
+    third: OnceLock<Level>,
     used: AtomicUsize,
     writing: Mutex<()>,
-    overflowing: AtomicBool,
     /// How often what is in force changed.
     changed: AtomicU64,
-    overflow: RwLock<FxHashMap<(Problem, TermsId), Plan>>,
+    overflow: Overflow,
 }
 
 impl Table {
@@ -105,11 +153,11 @@ impl Table {
         Table {
             first: Level::new(FIRST),
             second: OnceLock::new(),
+            third: OnceLock::new(),
             used: AtomicUsize::new(0),
             writing: Mutex::new(()),
-            overflowing: AtomicBool::new(false),
             changed: AtomicU64::new(0),
-            overflow: RwLock::default(),
+            overflow: Overflow::new(),
         }
     }
 
@@ -121,8 +169,12 @@ impl Table {
         pick: impl Fn(&'a Slot) -> Option<R>,
     ) -> Option<R> {
         let mixed = mix(problem, terms);
-        let first = self.first.find(mixed, (problem, terms), &pick);
-        first.or_else(|| self.second.get()?.find(mixed, (problem, terms), pick))
+        let key = (problem, terms);
+        let first = self.first.find(mixed, key, &pick);
+        first.or_else(|| {
+            let second = self.second.get()?.find_tagged(mixed, key, &pick);
+            second.or_else(|| self.third.get()?.find_tagged(mixed, key, &pick))
+        })
     }
 
     /// The problem as stored and its plan.
@@ -149,12 +201,13 @@ impl Table {
         tried.map_or(&slot.plan, |tried| &tried.plan)
     }
 
-    /// The slot of that number: from one on in the first level, from there on in the second.
+    /// The slot of that number: from one on in the first level, from there on in the second, then in the third.
     fn slot(&self, id: u32) -> Option<&Slot> {
         let at = (id as usize).checked_sub(1)?;
-        let place = match at.checked_sub(FIRST) {
-            None => self.first.0.get(at),
-            Some(at) => self.second.get()?.0.get(at),
+        let place = match (at.checked_sub(FIRST), at.checked_sub(FIRST + SECOND)) {
+            (None, _) => self.first.slots.get(at),
+            (Some(at), None) => self.second.get()?.slots.get(at),
+            (_, Some(at)) => self.third.get()?.slots.get(at),
         };
         place?.get()
     }
@@ -193,13 +246,8 @@ impl Table {
     }
 
     /// A plan that came after the table was full.
-    #[cold]
     pub(crate) fn get_overflow(&self, problem: &Problem, terms: TermsId) -> Option<Plan> {
-        // Nothing is in the map before the table or a chain is full: a miss stays free of locks until then.
-        if !self.overflowing.load(Ordering::Acquire) {
-            return None;
-        }
-        self.overflow.read().ok()?.get(&(*problem, terms)).copied()
+        self.overflow.get(mix(problem, terms), problem, terms)
     }
 
     /// Puts a plan in force. One writer at a time; the same plan again changes nothing.
@@ -237,8 +285,8 @@ impl Table {
         self.used.load(Ordering::Relaxed) > MAX_PLANS / 2
     }
 
-    /// Fills an empty slot, if fewer than `most` are used: of the second level once the first is half full. The lock is the
-    /// caller's.
+    /// Fills an empty slot, if fewer than `most` are used: of the second level once the first is half full, of the third once that is.
+    /// The lock is the caller's.
     fn fill(
         &self,
         problem: &Problem,
@@ -249,17 +297,23 @@ impl Table {
     ) -> Option<Plan> {
         let used = self.used.load(Ordering::Relaxed);
         let mixed = mix(problem, terms);
-        let empty = |level: &Level| level.chain(mixed).find(|&at| level.0[at].get().is_none());
-        let (level, before, at) = match empty(&self.first).filter(|_| used < FIRST / 2) {
-            Some(at) => (&self.first, 0, at),
-            None => {
-                let second = self.second.get_or_init(|| Level::new(SECOND));
-                (second, FIRST, empty(second).filter(|_| used < most)?)
+        let empty = |level: &Level| level.chain(mixed).find(|&at| level.slots[at].get().is_none());
+        let (level, before, at) = if let Some(at) = empty(&self.first).filter(|_| used < FIRST / 2) {
+            (&self.first, 0, at)
+        } else {
+            let second = self.second.get_or_init(|| Level::new(SECOND));
+            match empty(second).filter(|_| used < most.min((FIRST + SECOND) / 2)) {
+                Some(at) => (second, FIRST, at),
+                None if used >= most => return None,
+                None => {
+                    let third = self.third.get_or_init(|| Level::new(THIRD));
+                    (third, FIRST + SECOND, empty(third)?)
+                }
             }
         };
         plan.id = (before + at) as u32 + 1;
-        // The slot is empty and the lock is ours, so this never fails.
-        let _ = level.0[at].set(Slot { problem: *problem, terms, plan, state: AtomicU32::new(state) });
+        let slot = Slot { problem: *problem, terms, plan, state: AtomicU32::new(state) };
+        level.fill(at, mixed, slot);
         self.used.fetch_add(1, Ordering::Relaxed);
         Some(plan)
     }
@@ -277,14 +331,7 @@ impl Table {
             plan = filled;
         } else {
             plan.id = 0;
-            if let Ok(mut map) = self.overflow.write() {
-                // The map is bounded too: when it is full, it starts over; plans are found again in wisdom.
-                if map.len() >= MAX_PLANS {
-                    map.clear();
-                }
-                map.insert((*problem, terms), plan);
-            }
-            self.overflowing.store(true, Ordering::Release);
+            self.overflow.put(mix(problem, terms), problem, terms, plan);
         }
         // Only now: whoever looks meanwhile finds the old plan, or the new one behind it.
         if let Some(older) = older {
@@ -301,14 +348,13 @@ impl Table {
 
     /// Forgets these plans: the next call of their problems plans anew.
     pub(crate) fn clear(&self, these: impl Fn(&Plan) -> bool) {
-        let slots = [Some(&self.first), self.second.get()].into_iter().flatten().flat_map(|level| &level.0);
+        let levels = [Some(&self.first), self.second.get(), self.third.get()].into_iter().flatten();
+        let slots = levels.flat_map(|level| &level.slots);
         for slot in slots.filter_map(OnceLock::get).filter(|slot| these(&slot.plan)) {
             slot.state.store(OVER, Ordering::Release);
         }
         self.changed.fetch_add(1, Ordering::Relaxed);
-        if let Ok(mut map) = self.overflow.write() {
-            map.retain(|_, plan| !these(plan));
-        }
+        self.overflow.clear(&these);
     }
 }
 
