@@ -15,6 +15,8 @@ mod board;
 #[path = "../../crates/trimtab-plan/src/feedback.rs"]
 #[expect(dead_code, reason = "a model uses a part of a piece")]
 mod feedback;
+#[path = "../../crates/trimtab-plan/src/overflow.rs"]
+mod overflow;
 #[path = "../../crates/trimtab-plan/src/plan.rs"]
 #[expect(dead_code, reason = "a piece needs a part of it")]
 mod plan;

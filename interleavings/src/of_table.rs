@@ -22,7 +22,7 @@ fn plan(kernel: u32) -> Plan {
 
 /// Four slots are enough for a chain of three; of the second level where the first is half full.
 fn table() -> Arc<Table> {
-    Arc::new(Table::sized(4, 4))
+    Arc::new(Table::sized([4, 4, 4]))
 }
 
 fn kernel(table: &Table) -> Option<u32> {
@@ -57,7 +57,7 @@ pub fn a_plan_is_found_in_the_second_level() {
 
 /// A plan that comes when the table is full is found in the map once the one before is over.
 pub fn a_plan_is_found_when_the_table_is_full() {
-    let table = Arc::new(Table::sized(2, 2));
+    let table = Arc::new(Table::sized([2, 1, 1]));
     table.publish(&problem(), TERMS, plan(1));
     table.publish(&problem(), TERMS, plan(2));
     let shared = Arc::clone(&table);

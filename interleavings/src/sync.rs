@@ -80,6 +80,9 @@ atomics! {
     AtomicUsize of usize { fetch_add }
 }
 
+/// One lock is enough for one problem.
+pub(crate) const PARTS: usize = 1;
+
 /// A helper that polls more often than once before it sleeps only repeats itself.
 pub(crate) const SPINS_BEFORE_SLEEP: u32 = 1;
 

@@ -1,5 +1,5 @@
 //! What writing operations down and computing them as a whole costs: deciding, whatever the size; small expressions against the
-//! same operations one by one; and launches of one expression on the first GPU against one expression for each.
+//! same operations one by one; how large ones grow; and launches of one expression on the first GPU against one expression for each.
 
 use crate::Printer;
 use crate::turns::turns;
@@ -23,6 +23,7 @@ const GPU_PRODUCTS: usize = 8;
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     printer.line(&deciding()?);
     printer.line(&small()?);
+    printer.line(&crate::large::line()?);
     match on_gpu()? {
         Some(line) => printer.line(&line),
         None => eprintln!("there is no GPU: gpu_expression_vs_launches is left out"),

@@ -14,11 +14,13 @@ mod fusion;
 mod fusion_gpu;
 mod gpu;
 mod gpu_start;
+mod large;
 mod matmul;
 mod offload;
 mod online;
 mod overhead;
 mod placement;
+mod problems;
 mod recorded;
 mod regret;
 mod reload;
@@ -77,7 +79,7 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 16] = [
+const BENCHES: [(&str, &str, Bench); 17] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
@@ -108,6 +110,11 @@ const BENCHES: [(&str, &str, Bench); 16] = [
         "underload",
         "what was tuned beside busy processes against the best rival once it is quiet  [--shapes N]",
         underload::run,
+    ),
+    (
+        "problems",
+        "what a million problems make a process grow by, and a warm call among many plans  [--shapes N]",
+        problems::run,
     ),
     ("recorded", "the models on published recordings of other devices  [--data DIR]", recorded::run),
 ];

@@ -3,7 +3,7 @@
 use crate::calibration::Calibration;
 use crate::devices::{Devices, Scope};
 use crate::event::Event;
-use crate::experience::{Effort, Experience};
+use crate::experience::{Effort, Experience, insert_within};
 use crate::field;
 use crate::goal::SearchGoal;
 use crate::guard::{Guarded, with_intent};
@@ -87,6 +87,9 @@ pub(crate) struct Ask<'a> {
     pub rules: Rules,
     pub progress: &'a mut dyn FnMut(&Progress),
 }
+
+/// Such kernels, points and families kept in mind, about 12 MB; with more it starts over, and they are checked again.
+const MAX_VERIFIED: usize = 1 << 16;
 
 /// A kernel at a point that agreed with the reference on problems of a family.
 type Verified = (u16, KernelId, Point, String);
@@ -222,7 +225,7 @@ impl Decider {
             Ok(()) => {
                 self.built(rival.device, rival.kernel, &rival.point);
                 if let Ok(mut verified) = self.verified.lock() {
-                    verified.insert(key);
+                    insert_within(&mut verified, key, MAX_VERIFIED);
                 }
             }
             Err(failure) => self.record_failure(problem, rival, failure),

@@ -10,6 +10,7 @@ use crate::plan::{Rival, Standing};
 use crate::remembered::{Remembered, believed, is_beside, mischief};
 use crate::training::{Belief, Label, TrainingTables};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 use trimtab_core::{
     Basis, Condition, DType, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Operation, Point,
@@ -27,6 +28,8 @@ const FEWEST_FORETOLD: usize = 8;
 const MOST_OPTIMISM: f64 = 4.0;
 /// Failures of launches this process keeps in mind beside wisdom; with more it starts over.
 const MAX_FAILED: usize = 4096;
+/// Points that lied kept in mind; more are found out by their next check.
+const MAX_LIARS: usize = 16_384;
 
 /// How far estimating may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -174,8 +177,14 @@ impl Experience {
 
     /// Remembers that a point gave a wrong result.
     pub(crate) fn note_lie(&self, rival: &Rival, what: String) {
-        if let Ok(mut liars) = self.liars.lock() {
-            liars.insert((rival.device, rival.kernel, rival.point_name.clone()), what);
+        self.lies((rival.device, rival.kernel, rival.point_name.clone()), what);
+    }
+
+    fn lies(&self, who: (u16, KernelId, String), what: String) {
+        if let Ok(mut liars) = self.liars.lock()
+            && (liars.len() < MAX_LIARS || liars.contains_key(&who))
+        {
+            liars.insert(who, what);
         }
     }
 
@@ -275,10 +284,8 @@ impl Experience {
                 // It ran when a process died, perhaps of something else.
                 Outcome::Failed { kind: FailureKind::Crashed, .. } if is_suspect => (),
                 Outcome::Failed { kind: kind @ (FailureKind::Wrong | FailureKind::Crashed), message } => {
-                    if let Ok(mut liars) = self.liars.lock() {
-                        let key = (index, kernel, fact.key.point.to_string());
-                        liars.insert(key, mischief(*kind, &fact.key.problem, message));
-                    }
+                    let key = (index, kernel, fact.key.point.to_string());
+                    self.lies(key, mischief(*kind, &fact.key.problem, message));
                 }
                 Outcome::Failed { kind: FailureKind::TimedOut, .. } => self.note_hang(index, kernel),
                 Outcome::Failed { .. } => (),
@@ -469,6 +476,14 @@ fn add(
     entry.observations.push(Observation { work, roofline, measured_ns: ns, sizes });
     entry.fit = None;
     true
+}
+
+/// Keeps one more; with too many it starts over.
+pub(crate) fn insert_within<V: Eq + Hash>(set: &mut FxHashSet<V>, one: V, most: usize) {
+    if set.len() >= most {
+        set.clear();
+    }
+    set.insert(one);
 }
 
 /// Whether a kernel says nothing about what it does: then no time follows from its work.

@@ -26,6 +26,7 @@ mod live;
 mod measure;
 mod objective;
 mod offload;
+mod overflow;
 pub mod place;
 mod plan;
 mod planner;

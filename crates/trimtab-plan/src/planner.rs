@@ -218,6 +218,12 @@ impl Planner {
         self.inner.table.take(problem, terms)
     }
 
+    /// The plan in force of a problem that came when the table of known plans was full; nothing for one that
+    /// [`for_call`](Planner::for_call) finds. Such plans have no number: their calls are neither timed nor explored.
+    pub fn beyond(&self, problem: &Problem, terms: TermsId) -> Option<Plan> {
+        self.inner.table.get_overflow(problem, terms)
+    }
+
     /// What all timed calls took, and how much of it went into trying others than the plan in force.
     pub fn ledger(&self) -> Ledger {
         self.inner.explores.ledger()

@@ -6,9 +6,9 @@
 //!
 //! The package `interleavings` runs this very file in every order of events that few threads can have.
 
+use crate::overflow::Overflow;
 use crate::plan::Plan;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering, RwLock};
-use rustc_hash::FxHashMap;
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
 use trimtab_core::{Lookup, Problem};
 
 /// Slots of the first level, 90 KB: enough for most programs. A slot is found without following a pointer: one that is
@@ -16,10 +16,10 @@ use trimtab_core::{Lookup, Problem};
 const FIRST: usize = 512;
 /// Slots of the second level, 1.5 MB: made when the first is half full.
 const SECOND: usize = 8_192;
-/// Plans kept in the map behind a lock; they come after the table is full, that is half of its slots, and are still found.
-const MAX_PLANS: usize = (FIRST + SECOND) / 2;
+/// Slots of the third level, 24 MB: made when the second is half full.
+const THIRD: usize = 131_072;
 /// The largest number a plan can have.
-pub const MAX_NUMBER: usize = FIRST + SECOND;
+pub const MAX_NUMBER: usize = FIRST + SECOND + THIRD;
 /// Longest chain looked through. At half load the longest chain stays far below.
 const MAX_PROBES: usize = 64;
 
@@ -55,17 +55,25 @@ impl Slot {
 }
 
 /// Slots that are found by hash; their number is a power of two.
-struct Level(Box<[OnceLock<Slot>]>);
+struct Level {
+    slots: Box<[OnceLock<Slot>]>,
+    /// By slot, part of the hash of what is there; zero where nothing is. Sixteen are found with one load from memory, where each slot
+    /// takes several: in a level that no cache holds that is most of what finding a plan takes.
+    tags: Box<[AtomicU32]>,
+}
 
 impl Level {
     fn new(slots: usize) -> Level {
-        Level((0..slots).map(|_| OnceLock::new()).collect())
+        Level {
+            slots: (0..slots).map(|_| OnceLock::new()).collect(),
+            tags: (0..slots).map(|_| AtomicU32::new(0)).collect(),
+        }
     }
 
     /// The places of a problem's chain.
     #[inline]
     fn chain(&self, mixed: u64) -> impl Iterator<Item = usize> + use<> {
-        let (start, mask) = ((mixed >> 40) as usize, self.0.len() - 1);
+        let (start, mask) = ((mixed >> 40) as usize, self.slots.len() - 1);
         (0..MAX_PROBES).map(move |probe| (start + probe) & mask)
     }
 
@@ -78,7 +86,7 @@ impl Level {
         pick: impl Fn(&'a Slot) -> Option<R>,
     ) -> Option<R> {
         for at in self.chain(mixed) {
-            let slot = self.0[at].get()?;
+            let slot = self.slots[at].get()?;
             if problem.is(&slot.problem)
                 && slot.terms == terms
                 && let Some(picked) = pick(slot)
@@ -88,43 +96,81 @@ impl Level {
         }
         None
     }
+
+    /// The same for a large level: only slots whose tag is the problem's are looked at.
+    #[inline]
+    fn find_tagged<'a, K: Lookup, R>(
+        &'a self,
+        mixed: u64,
+        (problem, terms): (&K, TermsId),
+        pick: impl Fn(&'a Slot) -> Option<R>,
+    ) -> Option<R> {
+        for at in self.chain(mixed) {
+            match self.tags[at].load(Ordering::Acquire) {
+                0 => return None,
+                other if other != tag(mixed) => continue,
+                _ => (),
+            }
+            let slot = self.slots[at].get()?;
+            if problem.is(&slot.problem)
+                && slot.terms == terms
+                && let Some(picked) = pick(slot)
+            {
+                return Some(picked);
+            }
+        }
+        None
+    }
+
+    /// Fills an empty slot.
+    fn fill(&self, at: usize, mixed: u64, slot: Slot) {
+        // The slot is empty and the lock is the caller's, so this never fails.
+        let _ = self.slots[at].set(slot);
+        self.tags[at].store(tag(mixed), Ordering::Release);
+    }
+}
+
+/// What tells problems of a chain apart: bits the chain does not begin by.
+#[inline]
+fn tag(mixed: u64) -> u32 {
+    (mixed >> 8) as u32 | 1
 }
 
 pub(crate) struct Table {
     first: Level,
-    /// Slots of the second level.
-    more: usize,
+    /// Slots of the levels.
+    sizes: [usize; 3],
     second: OnceLock<Level>,
+    third: OnceLock<Level>,
     used: AtomicUsize,
     writing: Mutex<()>,
-    overflowing: AtomicBool,
     /// How often what is in force changed.
     changed: AtomicU64,
-    overflow: RwLock<FxHashMap<(Problem, TermsId), Plan>>,
+    overflow: Overflow,
 }
 
 impl Table {
     pub(crate) fn new() -> Table {
-        Table::sized(FIRST, SECOND)
+        Table::sized([FIRST, SECOND, THIRD])
     }
 
-    /// A table of so many slots in its levels, both a power of two.
-    pub(crate) fn sized(first: usize, more: usize) -> Table {
+    /// A table of so many slots in its levels, each a power of two.
+    pub(crate) fn sized(sizes: [usize; 3]) -> Table {
         Table {
-            first: Level::new(first),
-            more,
+            first: Level::new(sizes[0]),
+            sizes,
             second: OnceLock::new(),
+            third: OnceLock::new(),
             used: AtomicUsize::new(0),
             writing: Mutex::new(()),
-            overflowing: AtomicBool::new(false),
             changed: AtomicU64::new(0),
-            overflow: RwLock::default(),
+            overflow: Overflow::new(),
         }
     }
 
-    /// Plans published before the table is full.
+    /// Plans published before the table is full; after that new ones are kept in maps behind locks, and still found.
     fn most(&self) -> usize {
-        (self.first.0.len() + self.more) / 2
+        self.sizes.iter().sum::<usize>() / 2
     }
 
     #[inline]
@@ -135,8 +181,12 @@ impl Table {
         pick: impl Fn(&'a Slot) -> Option<R>,
     ) -> Option<R> {
         let mixed = mix(problem, terms);
-        let first = self.first.find(mixed, (problem, terms), &pick);
-        first.or_else(|| self.second.get()?.find(mixed, (problem, terms), pick))
+        let key = (problem, terms);
+        let first = self.first.find(mixed, key, &pick);
+        first.or_else(|| {
+            let second = self.second.get()?.find_tagged(mixed, key, &pick);
+            second.or_else(|| self.third.get()?.find_tagged(mixed, key, &pick))
+        })
     }
 
     /// The same, and nothing only if there is nothing: a plan that goes back into force in a slot we passed, while we are on our
@@ -192,12 +242,14 @@ impl Table {
         tried.map_or(&slot.plan, |tried| &tried.plan)
     }
 
-    /// The slot of that number: from one on in the first level, from there on in the second.
+    /// The slot of that number: from one on in the first level, from there on in the second, then in the third.
     fn slot(&self, id: u32) -> Option<&Slot> {
         let at = (id as usize).checked_sub(1)?;
-        let place = match at.checked_sub(self.first.0.len()) {
-            None => self.first.0.get(at),
-            Some(at) => self.second.get()?.0.get(at),
+        let [first, second, _] = self.sizes;
+        let place = match (at.checked_sub(first), at.checked_sub(first + second)) {
+            (None, _) => self.first.slots.get(at),
+            (Some(at), None) => self.second.get()?.slots.get(at),
+            (_, Some(at)) => self.third.get()?.slots.get(at),
         };
         place?.get()
     }
@@ -236,13 +288,8 @@ impl Table {
     }
 
     /// A plan that came after the table was full.
-    #[cold]
     pub(crate) fn get_overflow(&self, problem: &Problem, terms: TermsId) -> Option<Plan> {
-        // Nothing is in the map before the table or a chain is full: a miss stays free of locks until then.
-        if !self.overflowing.load(Ordering::Acquire) {
-            return None;
-        }
-        self.overflow.read().ok()?.get(&(*problem, terms)).copied()
+        self.overflow.get(mix(problem, terms), problem, terms)
     }
 
     /// Puts a plan in force. One writer at a time; the same plan again changes nothing.
@@ -280,8 +327,8 @@ impl Table {
         self.used.load(Ordering::Relaxed) > self.most() / 2
     }
 
-    /// Fills an empty slot, if fewer than `most` are used: of the second level once the first is half full. The lock is the
-    /// caller's.
+    /// Fills an empty slot, if fewer than `most` are used: of the second level once the first is half full, of the third once that is.
+    /// The lock is the caller's.
     fn fill(
         &self,
         problem: &Problem,
@@ -292,18 +339,24 @@ impl Table {
     ) -> Option<Plan> {
         let used = self.used.load(Ordering::Relaxed);
         let mixed = mix(problem, terms);
-        let empty = |level: &Level| level.chain(mixed).find(|&at| level.0[at].get().is_none());
-        let first = self.first.0.len();
-        let (level, before, at) = match empty(&self.first).filter(|_| used < first / 2) {
-            Some(at) => (&self.first, 0, at),
-            None => {
-                let second = self.second.get_or_init(|| Level::new(self.more));
-                (second, first, empty(second).filter(|_| used < most)?)
+        let empty = |level: &Level| level.chain(mixed).find(|&at| level.slots[at].get().is_none());
+        let [of_first, of_second, of_third] = self.sizes;
+        let (level, before, at) = if let Some(at) = empty(&self.first).filter(|_| used < of_first / 2) {
+            (&self.first, 0, at)
+        } else {
+            let second = self.second.get_or_init(|| Level::new(of_second));
+            match empty(second).filter(|_| used < most.min((of_first + of_second) / 2)) {
+                Some(at) => (second, of_first, at),
+                None if used >= most => return None,
+                None => {
+                    let third = self.third.get_or_init(|| Level::new(of_third));
+                    (third, of_first + of_second, empty(third)?)
+                }
             }
         };
         plan.id = (before + at) as u32 + 1;
-        // The slot is empty and the lock is ours, so this never fails.
-        let _ = level.0[at].set(Slot { problem: *problem, terms, plan, state: AtomicU32::new(state) });
+        let slot = Slot { problem: *problem, terms, plan, state: AtomicU32::new(state) };
+        level.fill(at, mixed, slot);
         self.used.fetch_add(1, Ordering::Relaxed);
         Some(plan)
     }
@@ -321,14 +374,7 @@ impl Table {
             plan = filled;
         } else {
             plan.id = 0;
-            if let Ok(mut map) = self.overflow.write() {
-                // The map is bounded too: when it is full, it starts over; plans are found again in wisdom.
-                if map.len() >= MAX_PLANS {
-                    map.clear();
-                }
-                map.insert((*problem, terms), plan);
-            }
-            self.overflowing.store(true, Ordering::Release);
+            self.overflow.put(mix(problem, terms), problem, terms, plan);
         }
         // Only now: whoever looks meanwhile finds the old plan, or the new one behind it, or looks again.
         self.changed.fetch_add(1, Ordering::Release);
@@ -348,14 +394,13 @@ impl Table {
     pub(crate) fn clear(&self, these: impl Fn(&Plan) -> bool) {
         // Not while somebody replaces a plan that was in force when they looked.
         let _guard = self.writing.lock();
-        let slots = [Some(&self.first), self.second.get()].into_iter().flatten().flat_map(|level| &level.0);
+        let levels = [Some(&self.first), self.second.get(), self.third.get()].into_iter().flatten();
+        let slots = levels.flat_map(|level| &level.slots);
         for slot in slots.filter_map(OnceLock::get).filter(|slot| these(&slot.plan)) {
             slot.state.store(OVER, Ordering::Release);
         }
         self.changed.fetch_add(1, Ordering::Release);
-        if let Ok(mut map) = self.overflow.write() {
-            map.retain(|_, plan| !these(plan));
-        }
+        self.overflow.clear(&these);
     }
 }
 
@@ -493,7 +538,7 @@ mod tests {
     #[test]
     fn more_plans_than_the_table_holds_are_still_found() {
         let table = Table::new();
-        let count = MAX_PLANS as u64 + 1_000;
+        let count = ((FIRST + SECOND + THIRD) / 2) as u64 + 1_000;
         for size in 0..count {
             table.publish(&problem(size), TermsId(0), plan(size as u32));
         }

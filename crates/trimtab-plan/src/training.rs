@@ -4,6 +4,7 @@ use crate::field;
 use crate::remembered::estimate_of;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use trimtab_core::{KernelId, Point, Problem};
 use trimtab_model::learn::{
@@ -37,6 +38,8 @@ const LEAST_WEIGHT: f64 = 1.0 / 1024.0;
 /// Different points of kernels looked at per family, and families per device; more are not learned from.
 const MOST_COLUMNS: usize = 4096;
 const MOST_SORTS: usize = 1024;
+/// Times kept in all, about 40 MB; problems beyond are not learned from, unless they take the place of others of their family.
+const MOST_TIMES: usize = 1 << 19;
 
 /// How much a time is believed: a better one replaces a worse one of the same rival and problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +112,8 @@ struct Family {
     places: FxHashMap<Problem, usize>,
     /// Where the next problem goes once there are [`MOST_PROBLEMS`].
     next: usize,
+    /// Times of all problems.
+    times: usize,
     /// Measurements so far, and how many there were when a model was last fitted or tried.
     told: usize,
     fitted_at: usize,
@@ -140,6 +145,7 @@ impl Family {
                 } else {
                     let place = self.next;
                     self.places.remove(&self.seen[place].problem);
+                    self.times -= self.seen[place].times.len();
                     self.seen[place] = seen;
                     self.next = (place + 1) % MOST_PROBLEMS;
                     place
@@ -149,11 +155,18 @@ impl Family {
             }
         };
         let times = &mut self.seen[place].times;
-        self.told += usize::from(!times.contains_key(&number));
+        let is_new = usize::from(!times.contains_key(&number));
+        self.told += is_new;
+        self.times += is_new;
         let time = times.entry(number).or_insert(told);
         if told.belief >= time.belief {
             *time = told;
         }
+    }
+
+    /// Whether a problem is there, or would push out another.
+    fn takes_the_place_of_another(&self, problem: &Problem) -> bool {
+        self.seen.len() >= MOST_PROBLEMS || self.places.contains_key(problem)
     }
 
     /// Whether there is enough to learn from, and so much more than when that was last done that it is worth it again.
@@ -333,6 +346,8 @@ type Families = FxHashMap<(u16, String), Family>;
 #[derive(Default)]
 pub(crate) struct TrainingTables {
     families: Arc<Mutex<Families>>,
+    /// Times of all families; changed by who has the lock.
+    times: AtomicUsize,
     /// The model that decides.
     pub model: ModelChoice,
 }
@@ -341,6 +356,7 @@ impl TrainingTables {
     pub(crate) fn clear(&self) {
         if let Ok(mut families) = self.families.lock() {
             families.clear();
+            self.times.store(0, Ordering::Relaxed);
         }
     }
 
@@ -348,6 +364,7 @@ impl TrainingTables {
     pub(crate) fn leave(&self, device: u16) {
         if let Ok(mut families) = self.families.lock() {
             families.retain(|key, _| key.0 != device);
+            self.times.store(families.values().map(|family| family.times).sum(), Ordering::Relaxed);
         }
     }
 
@@ -355,8 +372,16 @@ impl TrainingTables {
     pub(crate) fn note(&self, device: u16, problem: &Problem, rival: (KernelId, Point), told: Label) {
         let Ok(mut families) = self.families.lock() else { return };
         let key = (device, field::family_of(problem));
-        if families.len() < MOST_SORTS || families.contains_key(&key) {
-            families.entry(key).or_default().note(problem, rival, told);
+        let times = self.times.load(Ordering::Relaxed);
+        let is_room = match families.get(&key) {
+            Some(family) => times < MOST_TIMES || family.takes_the_place_of_another(problem),
+            None => times < MOST_TIMES && families.len() < MOST_SORTS,
+        };
+        if is_room {
+            let family = families.entry(key).or_default();
+            let others = times - family.times;
+            family.note(problem, rival, told);
+            self.times.store(others + family.times, Ordering::Relaxed);
         }
     }
 
@@ -461,138 +486,4 @@ pub fn wanted(problems: &[Problem]) -> Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use trimtab_tune::Stopwatch;
-
-    fn problem(size: u64) -> Problem {
-        format!("matmul:f32:{size}x{size}x{size}").parse().unwrap()
-    }
-
-    fn rival(number: u32) -> (KernelId, Point) {
-        (KernelId(number), Point::new(&[number]))
-    }
-
-    fn told(belief: Belief, ns: f64, at_ms: u64) -> Label {
-        Label { belief, ns, noise_log2: 0.0, at_ms }
-    }
-
-    fn teach(training: &TrainingTables, sizes: std::ops::Range<u64>) {
-        for size in sizes {
-            for (number, factor) in [(0, 1.0), (1, 1.5), (2, 1.005)] {
-                training.note(0, &problem(size), rival(number), told(Belief::Quiet, size as f64 * factor, 0));
-            }
-        }
-    }
-
-    #[test]
-    fn of_twins_one_is_picked_and_who_never_wins_is_not() {
-        let told = vec![vec![0.0, 0.001, 2.0, 1.0], vec![1.0, 1.001, 2.0, 0.0], vec![0.0, 0.0, 2.0, 1.0]];
-        let (picked, missed) = pick(&told, &[0, 1, 2, 3]);
-        assert_eq!((picked, missed), (vec![0, 3], 0.0));
-        // One measured too seldom is not picked, and what is lost without it is told.
-        let (picked, missed) = pick(&told, &[0, 1, 2]);
-        assert_eq!(picked, [0]);
-        assert!((missed - (1.0 - 1.02f64.log2()) / 3.0).abs() < 1e-12, "{missed}");
-    }
-
-    #[test]
-    fn the_newest_problems_count_and_a_quiet_time_is_not_replaced_by_a_busy_one() {
-        let mut family = Family::default();
-        let most = MOST_PROBLEMS as u64;
-        for size in 2..most + 50 {
-            family.note(&problem(size), rival(0), told(Belief::Quiet, 1.0, 0));
-            family.note(&problem(size), rival(0), told(Belief::Busy, 9.0, 0));
-        }
-        assert_eq!((family.seen.len(), family.places.len()), (MOST_PROBLEMS, MOST_PROBLEMS));
-        assert!(!family.places.contains_key(&problem(2)) && family.places.contains_key(&problem(most + 49)));
-        assert!(family.places.iter().all(|(problem, place)| family.seen[*place].problem == *problem));
-        assert!(family.seen.iter().all(|seen| seen.times[&0] == told(Belief::Quiet, 1.0, 0)));
-    }
-
-    #[test]
-    fn a_problem_measured_a_week_before_the_newest_counts_half() {
-        let (week, mut family) = (7 * 24 * 3600 * 1000, Family::default());
-        for size in 10..40 {
-            let at_ms = if size < 20 { 5 * week } else { 6 * week };
-            for number in [0, 1] {
-                let ns = if (size < 25) == (number == 0) { 1.0 } else { 2.0 };
-                // One rival of one problem was measured again since.
-                let at_ms = if (size, number) == (10, 1) { 6 * week } else { at_ms };
-                family.note(&problem(size), rival(number), told(Belief::Quiet, ns, at_ms));
-            }
-        }
-        let collected = family.table().unwrap();
-        let weights: Vec<f64> = (0..collected.tied.len()).map(|row| collected.tied.weight(row)).collect();
-        assert_eq!((weights[0], &weights[1..10], &weights[10..]), (0.75, &[0.5; 9][..], &[1.0; 20][..]));
-        assert!((0..weights.len()).all(|row| collected.table.weight(row) == weights[row]));
-        // Of something ancient a little is left.
-        family.note(&problem(10), rival(0), told(Belief::Quiet, 1.0, 0));
-        family.note(&problem(10), rival(1), told(Belief::Quiet, 1.0, 0));
-        family.note(&problem(39), rival(1), told(Belief::Quiet, 1.0, 600 * week));
-        assert_eq!(family.table().unwrap().table.weight(0), LEAST_WEIGHT);
-    }
-
-    #[test]
-    fn who_is_within_the_noise_of_the_best_is_as_fast_for_the_model_and_not_in_the_table_shown() {
-        let mut family = Family::default();
-        for size in 10..20 {
-            let noisy = Label { noise_log2: 1.06f64.log2(), ..told(Belief::Quiet, 1.05, 0) };
-            let far = Label { noise_log2: 9.0, ..told(Belief::Quiet, 1.2, 0) };
-            let all = [told(Belief::Quiet, 1.0, 0), told(Belief::Quiet, 1.015, 0), noisy, far];
-            // Everyone is best somewhere.
-            for (number, one) in all.into_iter().enumerate() {
-                let turned = (number as u32 + size as u32) % 4;
-                family.note(&problem(size), rival(turned), one);
-            }
-        }
-        let collected = family.table().unwrap();
-        let row = |table: &Table| {
-            let mut row: Vec<f64> = table.told(0).iter().map(|log2| log2.exp2()).collect();
-            row.sort_by(f64::total_cmp);
-            row
-        };
-        assert_eq!(row(&collected.tied)[..3], [1.0; 3]);
-        assert!((row(&collected.tied)[3] - 1.2).abs() < 1e-9);
-        assert!((row(&collected.table)[2] - 1.05).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_tenth_more_measurements_are_learned_by_a_thread_of_their_own() {
-        let training = TrainingTables::default();
-        teach(&training, 10..10 + FEWEST_ROWS as u64 - 1);
-        let about = |waits: bool| training.about(0, &problem(100), waits);
-        assert!(about(true).is_none());
-        teach(&training, 10..50);
-        let problems = || about(false).map_or(0, |trained| trained.learned.problems());
-        assert_eq!(problems(), 40);
-        teach(&training, 50..80);
-        // The old model answers until someone has time to learn.
-        assert_eq!(problems(), 40);
-        training.catch_up(0, &problem(100));
-        let watch = Stopwatch::start();
-        while problems() != 70 {
-            assert!(watch.elapsed().duration().as_secs() < 60, "never learned again");
-            std::thread::yield_now();
-        }
-        training.clear();
-        assert!(about(true).is_none());
-    }
-
-    #[test]
-    fn every_kind_of_problem_has_a_finite_number_for_each_axis() {
-        for text in [
-            "matmul:f64:3x0x1x5",
-            "elementwise.add:f32:64x32,32",
-            "reduce.sum:f32:64x1024:axis1",
-            "transpose:f32:8x512x64:0.2.1",
-            "custom.family:5x7",
-        ] {
-            let problem: Problem = text.parse().unwrap();
-            let (at, axes) = (describe(&problem), axes(&problem));
-            assert_eq!(at.len(), axes.names.len(), "{text}");
-            assert!(axes.near > 0 && at.iter().all(|value| value.is_finite()), "{text}");
-            assert_eq!(wanted(&[problem, problem]).len(), 2, "{text}");
-        }
-    }
-}
+mod tests;

@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex};
 use trimtab_core::{LaunchError, Nanos};
 use trimtab_tune::Stopwatch;
 
+/// Pipelines kept before those nobody uses are dropped. Programs that are prepared hold theirs, and there are 1,024 of them at most.
+const MAX_PIPELINES: usize = 4_096;
+
 /// A pipeline and the layout its bind groups have.
 #[derive(Debug)]
 pub(crate) struct Built {
@@ -59,7 +62,7 @@ impl Pipelines {
             writes: step.bindings.iter().map(|binding| binding.writes).collect(),
             has_params: !step.params.is_empty(),
         };
-        let slot = Arc::clone(lock(&self.slots).entry(key.clone()).or_default());
+        let slot = self.slot(&key);
         let mut slot = lock(&slot);
         if let Some(known) = &*slot {
             return Ok((Arc::clone(known), false));
@@ -72,6 +75,20 @@ impl Pipelines {
         self.built.fetch_add(1, Ordering::Relaxed);
         *slot = Some(Arc::clone(&new));
         Ok((new, true))
+    }
+
+    /// Where the pipeline of a key is or will be. With too many, those go that no prepared program and nobody else holds.
+    fn slot(&self, key: &Key) -> Slot {
+        let mut slots = lock(&self.slots);
+        if slots.len() >= MAX_PIPELINES && !slots.contains_key(key) {
+            let is_used = |slot: &mut Slot| match Arc::get_mut(slot).map(Mutex::get_mut) {
+                Some(Ok(Some(built))) => Arc::strong_count(built) > 1,
+                Some(_) => false,
+                None => true,
+            };
+            slots.retain(|_, slot| is_used(slot));
+        }
+        Arc::clone(slots.entry(key.clone()).or_default())
     }
 
     /// What the quickest build took, once there was one.

@@ -23,6 +23,8 @@ use trimtab_wisdom::{FactKey, Outcome, Stats};
 /// How many times as long as expected timed calls take that may have become slower, and how many in a row are looked into.
 const SLOWER: u64 = 8;
 const LATE: u32 = 3;
+/// Problems of one choice whose fastest option calls find out.
+const MAX_TRYING: usize = 4_096;
 
 /// An answer that came from another thread.
 struct Answered<R>(Answer<R>);
@@ -269,7 +271,12 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
 
     /// Lets calls find out which option is the fastest.
     fn try_live(&self, problem: &Problem, trials: Trials) {
-        if self.device.trials().insert(*problem, trials).is_none() {
+        let mut all = self.device.trials();
+        // With too many, one of them is forgotten for this one: it is planned anew when it is called.
+        let other =
+            all.keys().next().copied().filter(|_| all.len() >= MAX_TRYING && !all.contains_key(problem));
+        let is_room = other.is_some_and(|other| all.remove(&other).is_some());
+        if all.insert(*problem, trials).is_none() && !is_room {
             self.device.trying.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -11,6 +11,9 @@ use trimtab_plan::{Plan, Planner};
 
 /// Tenants of a room before those that are gone are first looked for.
 const FEW_TENANTS: usize = 64;
+/// Of the memory there may be, at least one part in so many is freed at a time: looking for who goes first takes as long as there are
+/// tenants, and must not be done for each of many small ones.
+const FREED_PARTS: u64 = 64;
 
 /// What was moved between the processor's memory and devices, what had to make memory, and how often expressions were
 /// evaluated and placed, since the runtime was built.
@@ -247,8 +250,9 @@ impl DeviceMemory {
         }
     }
 
-    /// Drops copies until that many bytes are free or no more can go; gives the bytes that were freed.
+    /// Drops copies until that many bytes are free, and a small part of the memory, or no more can go; gives the bytes that were freed.
     fn evict(&self, bytes: u64) -> u64 {
+        let bytes = bytes.max(self.max.unwrap_or(0) / FREED_PARTS);
         let mut all: Vec<(u64, Arc<Replicas>)> = self
             .tenants()
             .into_iter()

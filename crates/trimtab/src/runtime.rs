@@ -299,6 +299,12 @@ impl Runtime {
         inputs: &[Slice<'_>],
         mut out: SliceMut<'_>,
     ) -> Result<(), Error> {
+        if let Some(plan) = self.shared.planner.beyond(problem, self.terms) {
+            return match self.launch_once(&plan, problem, inputs, &mut out, false) {
+                Ok(()) => Ok(()),
+                Err(error) => self.recover(problem, plan, error, inputs, out),
+            };
+        }
         let plan = self.plan(problem)?;
         match self.launch_first(&plan, problem, inputs, &mut out) {
             Ok(()) => {
@@ -319,7 +325,8 @@ impl Runtime {
     ) -> Result<(), LaunchError> {
         let launch = || self.launch_once(plan, problem, inputs, out, false);
         self.shared.planner.first_launch(problem, plan, launch)?;
-        match self.is_new(plan) {
+        // A plan that found no place in the table has no number under which it would be known to be new.
+        match self.is_new(plan) || plan.number() == 0 {
             true => self.first_look(plan, problem, inputs, &out.view()),
             false => Ok(()),
         }

@@ -35,9 +35,14 @@ pub fn cost(graph: &Graph, moves: &Moves, device: &[usize]) -> Option<f64> {
 /// What moving one value to everywhere it is used takes.
 pub(super) fn moving(graph: &Graph, moves: &Moves, device: &[usize], at: usize) -> f64 {
     let node = &graph.nodes[at];
-    let home = home(graph, device, at);
     let needed =
         node.users.iter().fold(Set::from(node.is_sink), |set, &user| set | 1 << device[user as usize]);
+    moving_to(graph, moves, home(graph, device, at), needed, at)
+}
+
+/// The same for a value that is needed on these devices.
+pub(super) fn moving_to(graph: &Graph, moves: &Moves, home: Set, needed: Set, at: usize) -> f64 {
+    let node = &graph.nodes[at];
     let missing = needed & !home;
     if missing == 0 {
         return 0.0;
@@ -49,6 +54,42 @@ pub(super) fn moving(graph: &Graph, moves: &Moves, device: &[usize], at: usize) 
         far &= far - 1;
     }
     sum
+}
+
+/// By value and device: how many operations there use it. What one operation's place changes is then found without going through
+/// everybody who uses the same values.
+pub(super) struct Needs {
+    devices: usize,
+    counts: Vec<u32>,
+}
+
+impl Needs {
+    pub(super) fn new(graph: &Graph, device: &[usize]) -> Needs {
+        let mut needs = Needs { devices: graph.devices, counts: vec![0; graph.nodes.len() * graph.devices] };
+        for at in graph.operations() {
+            for &value in &graph.nodes[at].operands {
+                needs.counts[value as usize * graph.devices + device[at]] += 1;
+            }
+        }
+        needs
+    }
+
+    /// An operation runs elsewhere from now on.
+    pub(super) fn moved(&mut self, graph: &Graph, at: usize, from: usize, to: usize) {
+        for &value in &graph.nodes[at].operands {
+            let first = value as usize * self.devices;
+            self.counts[first + from] -= 1;
+            self.counts[first + to] += 1;
+        }
+    }
+
+    /// What moving one value to everywhere it is used takes, as [`moving`].
+    pub(super) fn moving(&self, graph: &Graph, moves: &Moves, device: &[usize], at: usize) -> f64 {
+        let used = &self.counts[at * self.devices..][..self.devices];
+        let sink = Set::from(graph.nodes[at].is_sink);
+        let needed = used.iter().enumerate().fold(sink, |set, (on, &count)| set | Set::from(count > 0) << on);
+        moving_to(graph, moves, home(graph, device, at), needed, at)
+    }
 }
 
 /// Where a value lies before it is moved.

@@ -4,7 +4,7 @@
 //! devices nothing is left to agree on, and the cut is the answer. With more, an operation that several devices want is made dearer
 //! on all of them until they agree or the bound stops rising: any such price gives a bound, and good ones a tight one.
 
-use super::cost::moving;
+use super::cost::Needs;
 use super::cut::{Cut, Side, cut};
 use super::{Graph, MemoryLeft, Moves};
 
@@ -168,20 +168,21 @@ impl<'a> Relaxation<'a> {
     /// Moves single operations for as long as that makes it cheaper.
     pub(super) fn improve(&self, device: &mut [usize]) {
         let graph = self.graph;
+        let mut needs = Needs::new(graph, device);
         for _ in 0..graph.devices + 2 {
             let mut changed = false;
             for at in graph.operations().filter(|&at| self.only[at].is_none()) {
                 let here = device[at];
-                let before = self.around(device, at);
+                let before = self.around(device, &needs, at);
                 let (mut least, mut to) = (before - SAME * before.abs(), here);
                 for other in (0..graph.devices).filter(|&other| other != here) {
-                    device[at] = other;
-                    let after = self.around(device, at);
+                    self.relocate(device, &mut needs, at, other);
+                    let after = self.around(device, &needs, at);
                     if after < least {
                         (least, to) = (after, other);
                     }
                 }
-                device[at] = to;
+                self.relocate(device, &mut needs, at, to);
                 changed |= to != here;
             }
             if !changed {
@@ -190,14 +191,18 @@ impl<'a> Relaxation<'a> {
         }
     }
 
+    /// Lets one operation run elsewhere.
+    pub(super) fn relocate(&self, device: &mut [usize], needs: &mut Needs, at: usize, to: usize) {
+        needs.moved(self.graph, at, device[at], to);
+        device[at] = to;
+    }
+
     /// The part of the cost that depends on where one operation runs.
-    pub(super) fn around(&self, device: &[usize], at: usize) -> f64 {
+    pub(super) fn around(&self, device: &[usize], needs: &Needs, at: usize) -> f64 {
         let node = &self.graph.nodes[at];
-        let own =
-            node.costs[device[at]].unwrap_or(f64::INFINITY) + moving(self.graph, self.moves, device, at);
-        node.operands
-            .iter()
-            .fold(own, |sum, &value| sum + moving(self.graph, self.moves, device, value as usize))
+        let moving = |value: usize| needs.moving(self.graph, self.moves, device, value);
+        let own = node.costs[device[at]].unwrap_or(f64::INFINITY) + moving(at);
+        node.operands.iter().fold(own, |sum, &value| sum + moving(value as usize))
     }
 
     /// Lets the host and each device in turn divide what lies on either of them anew, exactly.

@@ -1,6 +1,6 @@
 //! Small graphs to the end, large ones within memory as well as can be: what to do when cuts alone do not decide.
 
-use super::cost::copies;
+use super::cost::{Needs, copies};
 use super::relax::{Best, Relaxation, SAME};
 use super::{cost, cost::peaks};
 
@@ -10,6 +10,10 @@ const MOST_BOUNDS: usize = 20_000;
 const ROUNDS: usize = 24;
 /// How closely the least price that fits is found, in halvings.
 const HALVINGS: usize = 8;
+/// Looks at the memory of a whole placement times nodes while single operations are moved: large graphs get fewer.
+const LOOK_NODES: usize = 4_000_000;
+/// Such looks at least.
+const FEWEST_LOOKS: usize = 16;
 
 impl Relaxation<'_> {
     /// Fixes operations one after the other where the bound does not rule it out. Returns whether nothing was left out.
@@ -136,14 +140,22 @@ impl Relaxation<'_> {
 
     /// Moves single operations where that is cheaper and fits; one pass, because memory is looked at as a whole.
     fn refine(&self, best: &mut Best) {
+        let mut needs = Needs::new(self.graph, &best.device);
+        let mut looks = (LOOK_NODES / self.graph.len().max(1)).max(FEWEST_LOOKS);
         for at in self.graph.operations() {
             for other in 0..self.graph.devices {
-                let (here, before) = (best.device[at], self.around(&best.device, at));
-                best.device[at] = other;
-                let cheaper = self.around(&best.device, at) < before - SAME * before;
-                if !cheaper || !self.room.fits(self.graph, self.moves, &best.device) {
-                    best.device[at] = here;
+                let (here, before) = (best.device[at], self.around(&best.device, &needs, at));
+                self.relocate(&mut best.device, &mut needs, at, other);
+                let cheaper = self.around(&best.device, &needs, at) < before - SAME * before;
+                if cheaper {
+                    looks = looks.saturating_sub(1);
                 }
+                if !cheaper || !self.room.fits(self.graph, self.moves, &best.device) {
+                    self.relocate(&mut best.device, &mut needs, at, here);
+                }
+            }
+            if looks == 0 {
+                break;
             }
         }
         best.ns = cost(self.graph, self.moves, &best.device).unwrap_or(best.ns);

@@ -91,12 +91,12 @@ impl Maker<'_> {
 
     /// What the operations of a piece would take one by one where it runs.
     fn apart(&mut self, piece: &Piece, device: usize) -> Option<Nanos> {
-        let groups = self.groups;
-        let group = groups.iter().find(|group| group.ways.iter().flatten().any(|other| other == piece))?;
-        let way = group.ways.iter().find(|way| way.contains(piece))?;
         if piece.operations < 2 {
             return None;
         }
+        let groups = self.groups;
+        let group = groups.get(*self.owners.get(piece.out as usize)? as usize)?;
+        let way = group.ways.iter().find(|way| way.contains(piece))?;
         // What other launches of the same way compute is not this piece's.
         let others: Vec<At> = way.iter().filter(|other| *other != piece).map(|other| other.out).collect();
         let own: Vec<Piece> =

@@ -2,7 +2,7 @@
 
 use super::node::{Axes, Made, Node};
 use crate::error::Error;
-use crate::tensor::{AnyTensor, Dims, MAX_TENSOR_RANK};
+use crate::tensor::{AnyTensor, Dims, MAX_TENSOR_RANK, ViewKey};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -132,6 +132,8 @@ pub(super) fn flatten(root: &Arc<Node>) -> Result<Flattened, Error> {
         inputs: Vec::new(),
         numbers: Vec::new(),
         known: FxHashMap::default(),
+        views: FxHashMap::default(),
+        by_bits: FxHashMap::default(),
     };
     root.dtype.hash(&mut list.hasher);
     // Only nodes that several others may use are remembered: most are not.
@@ -195,6 +197,9 @@ struct List {
     numbers: Vec<f64>,
     /// All values, once they are more than a few.
     known: FxHashMap<Value, At>,
+    /// All inputs and all numbers, once they are more than a few.
+    views: FxHashMap<ViewKey, usize>,
+    by_bits: FxHashMap<u64, usize>,
 }
 
 impl List {
@@ -210,8 +215,9 @@ impl List {
             let at = values.len() as At;
             values.push(value);
             if values.len() > FEW {
+                // By slices: skipping those that are known one by one would take as long as there are.
                 let missing = self.known.len();
-                self.known.extend(values.iter().copied().zip(0..).skip(missing));
+                self.known.extend(values[missing..].iter().copied().zip(missing as At..));
             }
             at
         })
@@ -239,9 +245,16 @@ impl List {
 
     fn dense(&mut self, tensor: &AnyTensor) -> At {
         let inputs = &mut self.inputs;
-        let known = inputs.iter().position(|other| other.is_same_view(tensor));
+        let known = match inputs.len() <= FEW {
+            true => inputs.iter().position(|other| other.is_same_view(tensor)),
+            false => self.views.get(&tensor.view_key()).copied(),
+        };
         let number = known.unwrap_or_else(|| {
             inputs.push(tensor.clone());
+            if inputs.len() > FEW {
+                let missing = self.views.len();
+                self.views.extend(inputs[missing..].iter().map(AnyTensor::view_key).zip(missing..));
+            }
             inputs.len() - 1
         });
         self.push(Op::Input(number as u32), tensor.dims())
@@ -256,9 +269,16 @@ impl List {
 
     fn number(&mut self, number: f64) -> At {
         let numbers = &mut self.numbers;
-        let known = numbers.iter().position(|other| other.to_bits() == number.to_bits());
+        let known = match numbers.len() <= FEW {
+            true => numbers.iter().position(|other| other.to_bits() == number.to_bits()),
+            false => self.by_bits.get(&number.to_bits()).copied(),
+        };
         let place = known.unwrap_or_else(|| {
             numbers.push(number);
+            if numbers.len() > FEW {
+                let missing = self.by_bits.len();
+                self.by_bits.extend(numbers[missing..].iter().map(|number| number.to_bits()).zip(missing..));
+            }
             numbers.len() - 1
         });
         self.push(Op::Number(place as u32), Dims::default())

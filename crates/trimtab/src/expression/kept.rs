@@ -10,6 +10,8 @@ use trimtab_plan::TermsId;
 
 /// Schedules kept; the oldest go first.
 const MAX_SCHEDULES: usize = 512;
+/// Values of the expressions they are for, all together: a value takes about 1 KB. An expression with more is scheduled each time.
+const MAX_VALUES: usize = 1 << 17;
 /// Places for schedules found last, a power of two. Those in different places are found without waiting for each other.
 const PLACES: usize = 64;
 
@@ -67,6 +69,12 @@ impl Recent {
         let mut place = self.at(hash).write().unwrap_or_else(PoisonError::into_inner);
         *place = schedule.map(|schedule| (hash, Arc::clone(schedule)));
     }
+
+    /// Lets go of one that is not kept any more.
+    fn drop_one(&self, hash: u64, schedule: &Arc<Schedule>) {
+        let mut place = self.at(hash).write().unwrap_or_else(PoisonError::into_inner);
+        place.take_if(|(_, other)| Arc::ptr_eq(other, schedule));
+    }
 }
 
 #[derive(Default)]
@@ -76,6 +84,8 @@ struct ByHash {
     /// The last division of an expression, by terms and hash, wherever its inputs were.
     divisions: FxHashMap<(TermsId, u64), Division>,
     order: VecDeque<(u64, Arc<Schedule>)>,
+    /// Values of all of them.
+    values: usize,
 }
 
 impl Schedules {
@@ -94,9 +104,7 @@ impl Schedules {
     /// Forgets one that did not work.
     pub(crate) fn forget(&self, schedule: &Arc<Schedule>) {
         let hash = schedule.key.hash();
-        let mut kept = self.kept();
-        kept.drop_one(hash, schedule);
-        kept.order.retain(|(_, other)| !Arc::ptr_eq(other, schedule));
+        self.kept().drop_one(hash, schedule);
         self.recent.put(hash, None);
     }
 
@@ -129,13 +137,17 @@ impl Schedules {
         let older = kept.schedules.get(&hash).and_then(|all| all.iter().find(|other| other.key == *key));
         if let Some(older) = older.cloned() {
             kept.drop_one(hash, &older);
-            kept.order.retain(|(_, other)| !Arc::ptr_eq(other, &older));
         }
-        while kept.order.len() >= MAX_SCHEDULES {
-            let Some((hash, oldest)) = kept.order.pop_front() else { break };
+        if schedule.values() > MAX_VALUES {
+            return;
+        }
+        while kept.order.len() >= MAX_SCHEDULES || kept.values + schedule.values() > MAX_VALUES {
+            let Some((hash, oldest)) = kept.order.front().cloned() else { break };
             kept.drop_one(hash, &oldest);
             kept.divisions.remove(&(oldest.key.terms, oldest.key.flat.hash));
+            self.recent.drop_one(hash, &oldest);
         }
+        kept.values += schedule.values();
         kept.divisions.insert((key.terms, key.flat.hash), division);
         kept.schedules.entry(hash).or_default().push(Arc::clone(schedule));
         kept.order.push_back((hash, Arc::clone(schedule)));
@@ -145,6 +157,10 @@ impl Schedules {
 
 impl ByHash {
     fn drop_one(&mut self, hash: u64, schedule: &Arc<Schedule>) {
+        if let Some(at) = self.order.iter().position(|(_, other)| Arc::ptr_eq(other, schedule)) {
+            self.order.remove(at);
+            self.values -= schedule.values();
+        }
         if let Some(all) = self.schedules.get_mut(&hash) {
             all.retain(|other| !Arc::ptr_eq(other, schedule));
             if all.is_empty() {

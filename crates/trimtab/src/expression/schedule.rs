@@ -87,6 +87,11 @@ struct Made {
 }
 
 impl Schedule {
+    /// Values of the expression: what it takes to keep it.
+    pub(crate) fn values(&self) -> usize {
+        self.key.flat.values.len()
+    }
+
     /// Whether anything runs on another device than the processor.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.steps.iter().any(|step| step.device != HOST)
@@ -214,7 +219,8 @@ impl Runtime {
                 None => rule_out_by_transfer(&mut costs, device, flat, &groups, resident),
             }
         }
-        let mut maker = Maker { flat, groups: &groups, resident, costs, previous };
+        let owners = owners(flat, &groups);
+        let mut maker = Maker { flat, groups: &groups, resident, costs, previous, owners };
         let mut choice = maker.choose()?;
         let mut looked_aside = patience < Patience::Measure;
         let (watch, budget) = (Stopwatch::start(), self.planner().settings().budget);
@@ -291,12 +297,24 @@ fn cheapest(costs: &mut Costs<'_>, flat: &Flat, group: &Group, device: usize) ->
     ways.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
+/// By value: the group that computes it. No value is inside two.
+fn owners(flat: &Flat, groups: &[Group]) -> Vec<u32> {
+    let mut owners = vec![u32::MAX; flat.values.len()];
+    for (number, group) in groups.iter().enumerate() {
+        let made = group.ways.iter().flatten().map(|piece| piece.out as usize);
+        made.for_each(|out| owners[out] = number as u32);
+    }
+    owners
+}
+
 pub(super) struct Maker<'a> {
     pub flat: &'a Flat,
     pub groups: &'a [Group],
     resident: &'a [u64],
     pub costs: Costs<'a>,
     previous: Option<Division>,
+    /// By value: the group that computes it, in one of its ways.
+    pub owners: Vec<u32>,
 }
 
 impl Maker<'_> {
@@ -310,13 +328,18 @@ impl Maker<'_> {
     fn close(&mut self, choice: &Choice) -> Vec<(Piece, usize)> {
         let mut close = Vec::new();
         let groups = self.groups;
+        // By the value a piece computes: no value is computed twice.
+        let chosen: FxHashMap<At, &(Piece, usize)> =
+            choice.pieces.iter().map(|chosen| (chosen.0.out, chosen)).collect();
+        let placed = |piece: &Piece| {
+            chosen.get(&piece.out).filter(|(chosen, _)| chosen == piece).map(|(_, device)| *device)
+        };
         for group in groups {
-            let taken = group.ways.iter().position(|way| {
-                way.iter().all(|piece| choice.pieces.iter().any(|(chosen, _)| chosen == piece))
-            });
-            let last = taken.and_then(|way| group.ways[way].last());
-            let device =
-                choice.pieces.iter().find(|(piece, _)| Some(piece) == last).map(|(_, device)| *device);
+            if close.len() >= MOST_ASIDE {
+                break;
+            }
+            let taken = group.ways.iter().position(|way| way.iter().all(|piece| placed(piece).is_some()));
+            let device = taken.and_then(|way| placed(group.ways[way].last()?));
             let (Some(taken), Some(device)) = (taken, device) else { continue };
             let Some(ns) = way_ns(&mut self.costs, self.flat, &group.ways[taken], device) else { continue };
             for way in (0..group.ways.len()).filter(|&way| way != taken) {

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use trimtab_core::DType;
 use trimtab_operands::{Data, Element, Slice, by_dtype};
 
+/// What tells views apart: whose elements, and in which shape, strides and from where on.
+pub(crate) type ViewKey = (*const Storage, Dims<usize>, Dims<isize>, usize);
+
 /// Numbers with a shape, of a type that is known when the program runs. What is inside a [`Tensor`], which is this with the type known
 /// to the compiler; converting either way copies nothing.
 ///
@@ -267,6 +270,11 @@ impl AnyTensor {
     pub(crate) fn is_same_view(&self, other: &AnyTensor) -> bool {
         Arc::ptr_eq(&self.data, &other.data)
             && (self.shape, self.strides, self.offset) == (other.shape, other.strides, other.offset)
+    }
+
+    /// Equal for those and only those that show the same elements in the same way, for as long as they live.
+    pub(crate) fn view_key(&self) -> ViewKey {
+        (Arc::as_ptr(&self.data), self.shape, self.strides, self.offset)
     }
 
     /// A row-major tensor of elements that are on a device only.

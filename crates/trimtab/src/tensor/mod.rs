@@ -4,6 +4,7 @@ mod any;
 mod dims;
 
 pub use any::AnyTensor;
+pub(crate) use any::ViewKey;
 pub use dims::MAX_TENSOR_RANK;
 pub(crate) use dims::{Dims, allocate, allocate_result, dims, element_count, names_each_once};
 
