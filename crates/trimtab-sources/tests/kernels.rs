@@ -95,7 +95,8 @@ fn an_edit_of_code_the_blocked_product_runs_changes_its_version() {
         ("float.rs", "&[512, 256, 128]", "&[512, 256]"),
         ("product.rs", "MIN_FLOPS_PER_THREAD: u64 = 250_000", "MIN_FLOPS_PER_THREAD: u64 = 250_001"),
         ("scratch.rs", "32 << 20", "32 << 21"),
-        ("../../pool.rs", "SPINS_BEFORE_SLEEP: u32 = 4_000", "SPINS_BEFORE_SLEEP: u32 = 4_001"),
+        ("../../sync.rs", "SPINS_BEFORE_SLEEP: u32 = 4_000", "SPINS_BEFORE_SLEEP: u32 = 4_001"),
+        ("../../pool/board.rs", "POLLS_BEFORE_YIELD: u32 = 1_024", "POLLS_BEFORE_YIELD: u32 = 1_025"),
         ("../../args.rs", "found == lens", "found != lens"),
         ("../../disjoint.rs", "saturating_add(chunk)", "saturating_add(chunk + 1)"),
     ];

@@ -18,9 +18,17 @@ pub(crate) struct Built {
     pub layout: wgpu::BindGroupLayout,
 }
 
+/// Who wrote a program. A user's is built with wgpu's checks: nobody has tested that it stays within its buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Author {
+    Ours,
+    Users,
+}
+
 /// What makes two pipelines different.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
+    author: Author,
     text: String,
     constants: Vec<(&'static str, u64)>,
     writes: Vec<bool>,
@@ -55,8 +63,14 @@ pub fn full_text(text: &str, needs: Needs, for_browser: bool) -> String {
 
 impl Pipelines {
     /// The pipeline of a step, built now if need be, and whether it was.
-    pub(crate) fn get(&self, open: &Open, step: &Dispatch) -> Result<(Arc<Built>, bool), LaunchError> {
+    pub(crate) fn get(
+        &self,
+        open: &Open,
+        step: &Dispatch,
+        author: Author,
+    ) -> Result<(Arc<Built>, bool), LaunchError> {
         let key = Key {
+            author,
             text: full_text(&step.text, step.needs, false),
             constants: step.constants.iter().map(|(name, value)| (*name, value.to_bits())).collect(),
             writes: step.bindings.iter().map(|binding| binding.writes).collect(),
@@ -68,7 +82,7 @@ impl Pipelines {
             return Ok((Arc::clone(known), false));
         }
         let watch = Stopwatch::start();
-        let new = Arc::new(open.caught(|| build(open, &key.text, step))?);
+        let new = Arc::new(open.caught(|| build(open, &key.text, step, author))?);
         let took = watch.elapsed().0.max(1);
         let shorter = |known: u64| (known == 0 || took < known).then_some(took);
         let _ = self.quickest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
@@ -115,7 +129,7 @@ impl Pipelines {
     }
 }
 
-fn build(open: &Open, text: &str, step: &Dispatch) -> Built {
+fn build(open: &Open, text: &str, step: &Dispatch, author: Author) -> Built {
     let device = &open.device;
     let entry = |binding: u32, ty: wgpu::BufferBindingType| wgpu::BindGroupLayoutEntry {
         binding,
@@ -139,10 +153,14 @@ fn build(open: &Open, text: &str, step: &Dispatch) -> Built {
     });
     let descriptor =
         wgpu::ShaderModuleDescriptor { label: None, source: wgpu::ShaderSource::Wgsl(text.into()) };
-    // SAFETY: the text comes from the device's own kernels, which keep their indices within the bindings and end their
-    // loops; guard bands and conformance tests check it. With wgpu's checks a barrier kernel took up to 100 times as long.
-    let module =
-        unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) };
+    let module = match author {
+        // SAFETY: the text comes from the device's own kernels, which keep their indices within the bindings and end their
+        // loops; guard bands and conformance tests check it. With wgpu's checks a barrier kernel took up to 100 times as long.
+        Author::Ours => unsafe {
+            device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
+        },
+        Author::Users => device.create_shader_module(descriptor),
+    };
     let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: None,
         layout: Some(&pipeline_layout),
@@ -150,7 +168,7 @@ fn build(open: &Open, text: &str, step: &Dispatch) -> Built {
         entry_point: Some("main"),
         compilation_options: wgpu::PipelineCompilationOptions {
             constants: &step.constants,
-            zero_initialize_workgroup_memory: false,
+            zero_initialize_workgroup_memory: author == Author::Users,
         },
         cache: open.cache.as_ref(),
     });

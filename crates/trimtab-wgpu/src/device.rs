@@ -1,6 +1,7 @@
 //! A GPU as a device: what the planner asks, and the launch the facade makes.
 
 use crate::bench::{GpuBench, building_takes_longer, preparation};
+use crate::build::Author;
 use crate::engine::{Engine, engines};
 use crate::kernels::{self, Kernels};
 use crate::memory::{BufferUse, GpuBuffer, MemoryUse};
@@ -13,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock};
 use trimtab_core::{
     AnyKernel, Bench, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, KernelTable,
-    LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, Work,
+    LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, VariantClass, Work,
 };
 use trimtab_operands::{
     Batch, Buffer, Executor, HostLaunch, Launch, Reference, Slice, SliceMut, Wait, operand_name,
@@ -202,7 +203,9 @@ impl GpuDevice {
         let writer = Writer { adapter, program: &mut program };
         self.kernels.launch(kernel, problem, point, writer).map_err(launch)?;
         self.engine.open().map_err(|error| Refused { kind: FailureKind::Untried, error })?;
-        let prepared = self.engine.prepare(&program);
+        let is_users = self.kernels.info(kernel).is_none_or(|info| info.class == VariantClass::Custom);
+        let author = if is_users { Author::Users } else { Author::Ours };
+        let prepared = self.engine.prepare(&program, author);
         let lost = self.engine.refusal().is_some();
         let kind = if lost { FailureKind::Untried } else { FailureKind::Compile };
         let prepared = Arc::new(prepared.map_err(|error| Refused { kind, error })?);

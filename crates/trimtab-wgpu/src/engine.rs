@@ -1,6 +1,6 @@
 //! One adapter, opened when first needed and shared by every runtime of the process: its buffers, pipelines and measurements.
 
-use crate::build::Pipelines;
+use crate::build::{Author, Pipelines};
 use crate::memory::{BufferUse, GpuBuffer, Memory};
 use crate::open::{Open, lock};
 use crate::prepare::{Buffers, Prepared};
@@ -159,8 +159,8 @@ impl Engine {
     }
 
     /// Builds a program.
-    pub(crate) fn prepare(&self, program: &Program) -> Result<Prepared, LaunchError> {
-        Prepared::new(self.open()?, &self.pipelines, self.told()?, program)
+    pub(crate) fn prepare(&self, program: &Program, author: Author) -> Result<Prepared, LaunchError> {
+        Prepared::new(self.open()?, &self.pipelines, self.told()?, program, author)
     }
 
     /// Waits until nothing runs; a little for a kernel that was given up.
@@ -283,11 +283,26 @@ mod tests {
             params: vec![],
         };
         let program = Program { steps: vec![step], scratch: vec![] };
-        Prepared::new(&open, &pipelines, engine.told().unwrap(), &program).unwrap();
+        Prepared::new(&open, &pipelines, engine.told().unwrap(), &program, Author::Ours).unwrap();
         assert_eq!(pipelines.built(), 1);
         let data = pipelines.data(&open);
         assert_eq!(pipelines.data(&open), None, "nothing new was built");
         data
+    }
+
+    #[test]
+    fn what_a_user_wrote_is_built_apart_from_the_same_text_of_ours_and_is_the_only_kind_with_checks() {
+        let (engines, problems) = engines();
+        assert!(!engines.is_empty(), "an adapter is needed: {problems:?}");
+        for engine in engines {
+            let (open, pipelines) = (engine.open().unwrap(), Pipelines::default());
+            for (author, built) in
+                [(Author::Ours, 1), (Author::Users, 2), (Author::Ours, 2), (Author::Users, 2)]
+            {
+                Prepared::new(open, &pipelines, engine.told().unwrap(), &counts(64), author).unwrap();
+                assert_eq!(pipelines.built(), built, "{author:?}");
+            }
+        }
     }
 
     #[test]
@@ -346,7 +361,7 @@ mod tests {
                 TransferPath::Staged => vec![TransferPath::Staged],
             };
             for words in [1u32, 1000, CHUNK_BYTES as u32 / 4, CHUNK_BYTES as u32 / 4 + 1] {
-                let prepared = Arc::new(engine.prepare(&counts(words)).unwrap());
+                let prepared = Arc::new(engine.prepare(&counts(words), Author::Ours).unwrap());
                 for &path in &paths {
                     for (start, status) in [(8u32, 0), (7, STATUS_OVERFLOW)] {
                         let data: Vec<u32> = (start..start + words).collect();
@@ -371,7 +386,7 @@ mod tests {
     #[test]
     fn a_batch_by_the_processors_clock_grows_until_its_time_says_something() {
         for engine in &engines().0 {
-            let prepared = engine.prepare(&counts(64)).unwrap();
+            let prepared = engine.prepare(&counts(64), Author::Ours).unwrap();
             let [from, to] = [0, 1].map(|_| engine.take(BufferUse::Storage, 256).unwrap());
             let own = engine.own(&prepared).unwrap();
             let groups = prepared.bind(engine.open().unwrap(), &own.with(&[&from], &to)).unwrap();

@@ -75,8 +75,9 @@ impl Open {
             let make = |data: Option<&[u8]>| {
                 let label = Some("trimtab");
                 let descriptor = wgpu::PipelineCacheDescriptor { label, data, fallback: true };
-                // SAFETY: the data is what `get_data` gave on this machine; wgpu checks its header (adapter, driver, version,
-                // length) and starts afresh where that does not fit.
+                // SAFETY: the data is what `get_data` gave on this machine: wisdom hands it out only with the checksum it was
+                // kept with, from a file that this process' user or root owns and nobody else may write to. wgpu checks its
+                // header (adapter, driver, version, length) and starts afresh where that does not fit.
                 open.caught(|| unsafe { open.device.create_pipeline_cache(&descriptor) })
             };
             open.cache = make(built.as_deref()).or_else(|_| make(None)).ok();

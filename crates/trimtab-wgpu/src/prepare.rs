@@ -1,6 +1,6 @@
 //! A program made ready to run: pipelines built, parameters on the device, bind groups kept for the buffers it last met.
 
-use crate::build::{Built, Pipelines};
+use crate::build::{Author, Built, Pipelines};
 use crate::memory::GpuBuffer;
 use crate::open::{Open, lock};
 use crate::program::{BindTarget, Binding, MAX_SCRATCH, PARAMS_BINDING, Program, binding_number};
@@ -52,6 +52,7 @@ impl Prepared {
         pipelines: &Pipelines,
         adapter: &AdapterFacts,
         program: &Program,
+        author: Author,
     ) -> Result<Prepared, LaunchError> {
         program.check(adapter)?;
         let watch = Stopwatch::start();
@@ -59,7 +60,7 @@ impl Prepared {
         let alignment = u64::from(open.device.limits().min_uniform_buffer_offset_alignment.max(4));
         let (mut words, mut built_any) = (Vec::<u32>::new(), false);
         for step in &program.steps {
-            let (built, is_new) = pipelines.get(open, step)?;
+            let (built, is_new) = pipelines.get(open, step, author)?;
             built_any |= is_new;
             let first = (4 * words.len() as u64).next_multiple_of(alignment);
             let params = (!step.params.is_empty()).then(|| {

@@ -54,6 +54,22 @@ fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) grou
 }
 ";
 
+/// Reads and writes far behind its buffers.
+const OUTSIDE: &str = "
+override workgroup: u32 = 64u;
+@group(0) @binding(0) var<storage, read> lhs: array<f32>;
+@group(0) @binding(1) var<storage, read_write> out: array<f32>;
+@group(0) @binding(4) var<uniform> params: array<vec4<u32>, 1>;
+@compute @workgroup_size(workgroup)
+fn main(@builtin(local_invocation_index) local: u32) {
+    let far = local * 1000003u + 500000000u;
+    out[far] = lhs[far + 77u];
+    if (local < params[0].x) {
+        out[local] = -lhs[local];
+    }
+}
+";
+
 fn kernels() -> Vec<Simple> {
     vec![
         Simple::new("good", NEGATES),
@@ -61,6 +77,7 @@ fn kernels() -> Vec<Simple> {
         Simple { workgroup_bytes: 1 << 30, ..Simple::new("greedy", NEGATES) },
         Simple { workgroup: 1 << 20, ..Simple::new("wide", NEGATES) },
         Simple::new("lazy", WRITES_NOTHING),
+        Simple::new("outside", OUTSIDE),
         Simple { groups: Some(HANGING_GROUPS), ..Simple::new("hangs", HANGS) },
     ]
 }
@@ -113,6 +130,21 @@ fn a_kernel_that_writes_nothing_is_wrong_even_where_the_right_result_lay_before(
         let failure = bench.run(find(&device, "lazy"), &POINT, 1, SECOND).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Wrong, "{failure}");
         bench.run(find(&device, "good"), &POINT, 3, SECOND).unwrap();
+    }
+}
+
+#[test]
+fn a_users_kernel_that_reaches_behind_its_buffers_costs_nobody_else_anything() {
+    let _alone = alone();
+    for device in devices(&kernels()) {
+        let problem = problem("elementwise.neg:f32:50");
+        let mut bench = device.bench(&problem, SECOND).unwrap();
+        // Where indices are cut to the end of a buffer, its own result may be wrong.
+        if let Err(failure) = bench.run(find(&device, "outside"), &POINT, 1, SECOND) {
+            assert_eq!(failure.kind, FailureKind::Wrong, "{failure}");
+        }
+        bench.run(find(&device, "good"), &POINT, 1, SECOND).unwrap();
+        works(&device);
     }
 }
 

@@ -3,6 +3,7 @@
 mod kept;
 mod transfers;
 
+use crate::build::Author;
 use crate::engine::{Engine, LONGEST_LAUNCH, Trouble};
 use crate::memory::{BufferUse, GpuBuffer};
 use crate::open::lock;
@@ -85,7 +86,7 @@ struct Beds<'a> {
 
 impl Beds<'_> {
     fn ready(&self, program: &Program) -> Result<(Prepared, Arc<[wgpu::BindGroup]>), Trouble> {
-        let prepared = self.engine.prepare(program)?;
+        let prepared = self.engine.prepare(program, Author::Ours)?;
         let own = self.engine.own(&prepared)?;
         let groups = prepared.bind(self.engine.open()?, &own.with(&[&self.from], &self.to))?;
         Ok((prepared, groups))
