@@ -21,6 +21,7 @@ pub mod conformance;
 mod directory;
 mod exchange;
 mod fact;
+pub mod files;
 mod line;
 mod memory;
 mod names;
