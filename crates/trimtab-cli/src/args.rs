@@ -217,9 +217,12 @@ pub enum Recording {
         /// Where recordings are kept
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
-        /// The recording's name [default: what the file says, or kernel and device]
+        /// The recording's name [default: what the file says, or kernel and device, numbered where there is one]
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
+        /// Put it in the place of a recording of the same name
+        #[arg(long)]
+        replace: bool,
         /// The kernel that was measured: recordings of one kernel help each other [default: what the file says]
         #[arg(long, value_name = "KERNEL")]
         kernel: Option<String>,

@@ -4,12 +4,13 @@ use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
-use trimtab::core::{Nanos, Operation, Problem};
+use trimtab::core::{Nanos, Operation, Problem, is_steering};
 
 /// Widest a cell of free text gets before it is cut, so that one long reason does not push a table apart.
 const WIDEST_TEXT: usize = 72;
 
-/// Standard output, as text or JSON lines. A closed pipe is an error here, never a panic.
+/// Standard output, as text or JSON lines. A closed pipe is an error here, never a panic. Text passes through [`printable`] on its way: names
+/// come from files and libraries, and must not steer a terminal.
 pub struct Output {
     json: bool,
 }
@@ -23,16 +24,24 @@ impl Output {
         self.json
     }
 
-    /// Writes a line of text.
+    /// Writes one line of text.
     pub fn line(&self, text: impl AsRef<str>) -> Result<()> {
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", text.as_ref())?;
+        writeln!(out, "{}", printable(text.as_ref()))?;
         Ok(())
+    }
+
+    /// Writes an empty line and a line of text.
+    pub fn apart(&self, text: impl AsRef<str>) -> Result<()> {
+        self.line("")?;
+        self.line(text)
     }
 
     /// Writes an object as one line of JSON.
     pub fn object(&self, object: &impl Serialize) -> Result<()> {
-        self.line(serde_json::to_string(object)?)
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", printable_json(&serde_json::to_string(object)?))?;
+        Ok(())
     }
 
     /// Writes an object as one line of JSON, or as text.
@@ -42,12 +51,16 @@ impl Output {
 
     /// Writes a table.
     pub fn table(&self, table: &Table) -> Result<()> {
-        self.line(table.to_text())
+        table.to_text().lines().try_for_each(|line| self.line(line))
     }
 
     /// Writes a table and an empty line behind it, or nothing where it has no rows.
     pub fn table_if_any(&self, table: &Table) -> Result<()> {
-        if table.is_empty() { Ok(()) } else { self.line(table.to_text() + "\n") }
+        if table.is_empty() {
+            return Ok(());
+        }
+        self.table(table)?;
+        self.line("")
     }
 }
 
@@ -153,12 +166,25 @@ impl<T> Listing<'_, T> {
     }
 }
 
-/// The text without control characters: names come from files and libraries, and must not steer a terminal.
+/// The text without control characters.
 pub fn printable(text: &str) -> String {
-    if !text.chars().any(char::is_control) {
-        return text.to_string();
+    trimtab::core::printable(text).into_owned()
+}
+
+/// JSON with such characters as JSON writes them. They stand in texts only: what serde writes has none elsewhere.
+pub fn printable_json(json: &str) -> String {
+    if !json.contains(is_steering) {
+        return json.to_string();
     }
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+    let mut shown = String::with_capacity(json.len() + 8);
+    for c in json.chars() {
+        match is_steering(c) {
+            // None of them is above sixteen bits.
+            true => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => shown.push(c),
+        }
+    }
+    shown
 }
 
 fn short(text: &str, limit: usize) -> String {
@@ -268,6 +294,14 @@ mod tests {
             percent(0.004),
         ];
         assert_eq!(shown, ["3.25 ns", "31.4 ns", "31.4 µs", "1.85×", "0.003×", "12.3×", "2 %", "0.4 %"]);
+    }
+
+    #[test]
+    fn json_stays_json_and_says_the_same() {
+        let name = "\x1b[31m\u{9b}2J\u{7f}\u{202e}\n";
+        let json = printable_json(&serde_json::to_string(&[name]).unwrap());
+        assert!(json.is_ascii() && !json.contains(char::is_control), "{json}");
+        assert_eq!(serde_json::from_str::<[String; 1]>(&json).unwrap(), [name]);
     }
 
     #[test]

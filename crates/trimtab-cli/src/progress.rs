@@ -1,6 +1,6 @@
 //! The progress bar: on standard error, only on a terminal, and drawn between measurements, never during one.
 
-use crate::output::time;
+use crate::output::{printable, time};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use trimtab::core::Problem;
@@ -34,7 +34,7 @@ impl Bar {
     /// Shows what is going on.
     pub fn say(&self, text: impl FnOnce() -> String) {
         if !self.0.is_hidden() {
-            self.0.set_message(text());
+            self.0.set_message(printable(&text()));
         }
     }
 

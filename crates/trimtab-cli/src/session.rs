@@ -2,7 +2,7 @@
 
 use crate::args::{Global, Named};
 use crate::failure::bad_input;
-use crate::output::Output;
+use crate::output::{Output, printable};
 use anyhow::Result;
 use std::cell::Cell;
 use std::io::Write;
@@ -107,7 +107,7 @@ fn build(mut builder: Builder, global: &Global) -> Result<Runtime> {
 
 /// Says something on standard error that does not stop the command.
 pub fn warn(message: &str) {
-    let _ = writeln!(std::io::stderr(), "warning: {message}");
+    let _ = writeln!(std::io::stderr(), "warning: {}", printable(message));
 }
 
 /// The spellings of off, the same as in the environment.

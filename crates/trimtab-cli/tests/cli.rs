@@ -88,7 +88,7 @@ fn wrong_options_exit_with_2_and_say_what_to_give() {
         (vec!["tune", "--tune", "off", "--strategy", "hill"], "leave out --tune off"),
         (vec!["tune", "--op", "convolve"], "matmul, elementwise, reduce, transpose"),
         (vec!["wisdom", "forget"], "--all"),
-        (vec!["wisdom", "import", "/dev/null"], "trimtab wisdom export"),
+        (vec!["wisdom", "import", "/dev/null"], "not a regular file"),
         (vec!["explain", "custom.sort:9"], "Choice::explain"),
         (vec!["run", "custom.sort:9"], "program"),
         (vec![], "Usage"),

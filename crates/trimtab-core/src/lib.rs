@@ -11,6 +11,7 @@ mod estimate;
 mod kernel;
 mod measurement;
 mod named;
+mod printable;
 mod problem;
 mod random_numbers;
 mod space;
@@ -27,6 +28,7 @@ pub use dtype::DType;
 pub use estimate::{Basis, Estimate, Work};
 pub use kernel::{Context, Decline, KernelVersion, LaunchError, Variant, VariantClass};
 pub use measurement::{Failure, FailureKind, Interference, Sample};
+pub use printable::{is_steering, printable};
 pub use problem::{
     BinaryOp, Channels, Conv, Custom, Elementwise, ElementwiseOp, Fused, InputLens, Lookup, MAX_INPUTS,
     MAX_NAME_BYTES, MAX_NUMBERS, MAX_RANK, MAX_SIZES, MAX_SPACE, MAX_STEPS, MAX_WAITING, Matmul, Moves,

@@ -4,11 +4,21 @@
 
 use std::fmt;
 
+/// Parentheses nested deeper than this are refused rather than overflowing the stack.
+const MAX_DEPTH: u32 = 64;
+/// The most operators of a constraint, and expressions in its lists: it is evaluated for every point. Numbers in a list are not counted.
+pub const MAX_TERMS: u32 = 4096;
+/// The longest text of a constraint; a list of all legal points may be that long.
+pub const MAX_CONSTRAINT_BYTES: usize = 16 << 20;
+/// What is quoted of a constraint that cannot be read.
+const QUOTED: usize = 120;
+
 /// A constraint as it was written, and ready to be evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     text: String,
     root: Node,
+    terms: u32,
 }
 
 /// Why a constraint could not be read.
@@ -68,6 +78,8 @@ enum Node {
     Not(Box<Node>),
     Negate(Box<Node>),
     Pair(Operator, Box<Node>, Box<Node>),
+    /// Operands with operators between them, from left to right: as long as it may be, it is no deeper than one of them.
+    Row(Box<Node>, Vec<(Operator, Node)>),
     /// `a < b <= c`: every neighbouring pair holds.
     Chain(Box<Node>, Vec<(Operator, Node)>),
     /// `a in (b, c)`, or its opposite.
@@ -83,18 +95,27 @@ impl Expression {
         axes: &[String],
         fixed: &[(String, f64)],
     ) -> Result<Expression, ExpressionError> {
-        let mut parser = Parser { text, at: 0, axes, fixed, depth: 0 };
+        let mut parser = Parser { text, at: 0, axes, fixed, depth: 0, terms: 0 };
+        if text.len() > MAX_CONSTRAINT_BYTES {
+            return parser
+                .wrong(format!("it has {} bytes, at most {MAX_CONSTRAINT_BYTES} are read", text.len()));
+        }
         let root = parser.either()?;
         parser.skip_spaces();
         if parser.at < text.len() {
             return parser.wrong("something follows the end of the expression");
         }
-        Ok(Expression { text: text.to_string(), root })
+        Ok(Expression { text: text.to_string(), root, terms: parser.terms })
     }
 
     /// Whether it holds for these values of the axes.
     pub fn holds(&self, values: &[u32]) -> bool {
         truth(self.root.value(values))
+    }
+
+    /// How much there is to evaluate: its operators, and one.
+    pub fn terms(&self) -> u32 {
+        self.terms + 1
     }
 
     /// As it was written.
@@ -126,6 +147,9 @@ impl Node {
             Node::Not(inner) => number(!truth(inner.value(values))),
             Node::Negate(inner) => -inner.value(values),
             Node::Pair(operator, left, right) => pair(*operator, left.value(values), || right.value(values)),
+            Node::Row(first, rest) => rest.iter().fold(first.value(values), |left, (operator, right)| {
+                pair(*operator, left, || right.value(values))
+            }),
             Node::Chain(first, rest) => {
                 let mut left = first.value(values);
                 for (comparison, next) in rest {
@@ -186,22 +210,35 @@ fn power(base: f64, exponent: f64) -> f64 {
     if exponent < 0.0 { 1.0 / product } else { product }
 }
 
-/// Parentheses nested deeper than this are refused rather than overflowing the stack.
-const MAX_DEPTH: u32 = 64;
-
 struct Parser<'a> {
     text: &'a str,
     at: usize,
     axes: &'a [String],
     fixed: &'a [(String, f64)],
     depth: u32,
+    terms: u32,
 }
 
 type Parsed = Result<Node, ExpressionError>;
 
 impl Parser<'_> {
     fn wrong<T>(&self, reason: impl Into<String>) -> Result<T, ExpressionError> {
-        Err(ExpressionError { text: self.text.to_string(), at: self.at, reason: reason.into() })
+        let mut text: String = self.text.chars().take(QUOTED).collect();
+        if text.len() < self.text.len() {
+            text.push('…');
+        }
+        Err(ExpressionError { text, at: self.at, reason: reason.into() })
+    }
+
+    /// So much more is to be evaluated.
+    fn count(&mut self, terms: usize) -> Result<(), ExpressionError> {
+        self.terms = self.terms.saturating_add(u32::try_from(terms).unwrap_or(u32::MAX));
+        match self.terms > MAX_TERMS {
+            true => self.wrong(format!(
+                "it has more than {MAX_TERMS} terms; say it in several constraints, or list values as `a in (1, 2, …)`"
+            )),
+            false => Ok(()),
+        }
     }
 
     fn rest(&self) -> &str {
@@ -232,11 +269,13 @@ impl Parser<'_> {
 
     /// Operands with such signs between them, from left to right.
     fn pairs(&mut self, signs: &Signs, operand: fn(&mut Self) -> Parsed) -> Parsed {
-        let mut left = operand(self)?;
+        let first = operand(self)?;
+        let mut rest = Vec::new();
         while let Some(operator) = self.operator(signs) {
-            left = Node::Pair(operator, Box::new(left), Box::new(operand(self)?));
+            self.count(1)?;
+            rest.push((operator, operand(self)?));
         }
-        Ok(left)
+        Ok(if rest.is_empty() { first } else { Node::Row(Box::new(first), rest) })
     }
 
     /// Something within something else, to a depth.
@@ -271,11 +310,13 @@ impl Parser<'_> {
                     numbers.sort_unstable_by(f64::total_cmp);
                     return Ok(Node::Among(Box::new(first), numbers, wanted));
                 }
+                self.count(list.len())?;
                 return Ok(Node::In(Box::new(first), list, wanted));
             }
         }
         let mut rest = Vec::new();
         while let Some(comparison) = self.operator(COMPARISONS) {
+            self.count(1)?;
             rest.push((comparison, self.sum()?));
         }
         Ok(if rest.is_empty() { first } else { Node::Chain(Box::new(first), rest) })
@@ -350,9 +391,11 @@ impl Parser<'_> {
             _ => return self.wrong(format!("`{token}` is no axis of the space")),
         };
         self.at += end;
-        let mut items = self.list()?.into_iter();
+        let items = self.list()?;
+        self.count(items.len())?;
+        let mut items = items.into_iter();
         let Some(first) = items.next() else { return self.wrong(format!("`{token}` of nothing")) };
-        Ok(items.fold(first, |left, right| Node::Pair(operator, Box::new(left), Box::new(right))))
+        Ok(Node::Row(Box::new(first), items.map(|item| (operator, item)).collect()))
     }
 }
 
@@ -413,5 +456,36 @@ mod tests {
         let deep = format!("{}a{}", "(".repeat(100), ")".repeat(100));
         assert!(parse(&deep).unwrap_err().to_string().contains("nested deeper"));
         assert!(parse(&format!("{}a", "-".repeat(100_000))).is_err());
+    }
+
+    #[test]
+    fn a_constraint_of_any_length_is_read_or_refused_and_never_overflows_the_stack() {
+        for sign in [" + ", " - ", " * ", " and ", " or ", " == ", " < ", " % "] {
+            let row = |terms: usize| vec!["a"; terms].join(sign);
+            let error = parse(&row(200_000)).unwrap_err().to_string();
+            assert!(
+                error.contains("more than 4096 terms") && error.contains("several constraints"),
+                "{error}"
+            );
+            assert!(error.len() < 500, "the text is not quoted whole: {} bytes", error.len());
+            let longest = parse(&row(MAX_TERMS as usize)).unwrap();
+            assert_eq!(longest.terms(), MAX_TERMS);
+            // Evaluated, compared, copied and dropped.
+            assert_eq!(longest.clone(), longest);
+            longest.holds(&[1, 1]);
+        }
+        for nested in ["min(", "max(", "not ", "-", "(", "a in (", "a ** "] {
+            let deep = nested.repeat(200_000) + "a";
+            assert!(parse(&deep).unwrap_err().to_string().contains("nested deeper"), "{nested}");
+        }
+        let listed = |items: usize, item: &str| format!("({})", vec![item; items].join(", "));
+        for wide in ["min", "max", "a in "] {
+            let error = parse(&format!("{wide}{}", listed(200_000, "b"))).unwrap_err().to_string();
+            assert!(error.contains("more than 4096 terms"), "{error}");
+        }
+        // Lists of numbers are looked up, not walked.
+        assert!(parse(&format!("a in {}", listed(200_000, "6"))).unwrap().holds(&[6, 4]));
+        let error = parse(&" ".repeat(MAX_CONSTRAINT_BYTES + 1)).unwrap_err().to_string();
+        assert!(error.contains("at most 16777216 are read"), "{error}");
     }
 }

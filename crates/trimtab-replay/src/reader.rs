@@ -1,14 +1,21 @@
 //! Reads recordings from a directory: `index.json`, and per space compressed tables of points and of repeats.
 //!
-//! The one module here that touches files.
+//! The one module here that touches files. They may be anybody's: every read has a limit.
 
 use crate::recording::{Axis, Completeness, Outcome, Recording, Row, Timing};
 use crate::{Expression, ExpressionError};
 use flate2::read::GzDecoder;
 use serde_json::Value;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use trimtab_core::{FailureKind, MAX_AXES, MAX_SIZES, Point};
+use trimtab_wisdom::files;
+
+/// The largest index that is read.
+pub const MAX_INDEX_BYTES: u64 = 64 << 20;
+/// The most bytes of a table, packed or not.
+pub const MAX_TABLE_BYTES: u64 = 256 << 20;
+/// The most rows of a recording: each takes about 120 bytes of memory.
+pub const MAX_ROWS: usize = 4_000_000;
 
 /// Why a recording could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +62,8 @@ fn wrong(path: &Path, line: usize, reason: impl Into<String>) -> ReadError {
 
 pub(crate) fn read_index(directory: &Path) -> Result<(PathBuf, Vec<Value>), ReadError> {
     let path = directory.join("index.json");
-    let bytes = std::fs::read(&path).map_err(|source| ReadError::File { path: path.clone(), source })?;
+    let bytes = files::read(&path, MAX_INDEX_BYTES)
+        .map_err(|source| ReadError::File { path: path.clone(), source })?;
     match serde_json::from_slice(&bytes) {
         Ok(Value::Array(entries)) => Ok((path, entries)),
         Ok(_) => Err(wrong(&path, 0, "a list of spaces expected")),
@@ -69,13 +77,18 @@ fn text(entry: &Value, key: &str, path: &Path) -> Result<String, ReadError> {
 }
 
 fn table(directory: &Path, file: &str) -> Result<(PathBuf, String), ReadError> {
+    let is_inside = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+    if !is_inside || file.is_empty() {
+        let reason = format!("the table `{file}` is not in this directory; name one beside the index");
+        return Err(wrong(&directory.join("index.json"), 0, reason));
+    }
     let beside = directory.join("spaces").join(file);
     let path = if beside.exists() { beside } else { directory.join(file) };
     let failed = |source| ReadError::File { path: path.clone(), source };
-    let mut content = String::new();
-    GzDecoder::new(std::fs::File::open(&path).map_err(failed)?)
-        .read_to_string(&mut content)
-        .map_err(failed)?;
+    let packed = files::open(&path).map_err(failed)?;
+    let bytes = files::read_at_most(GzDecoder::new(packed), MAX_TABLE_BYTES).map_err(failed)?;
+    let content =
+        String::from_utf8(bytes).map_err(|error| failed(std::io::Error::other(error.utf8_error())))?;
     Ok((path, content))
 }
 
@@ -174,6 +187,9 @@ fn read_rows(path: &Path, content: &str, header: &[&str], status: usize) -> Resu
         let cells: Vec<&str> = content.split(',').collect();
         if cells.len() != header.len() {
             return Err(wrong(path, line + 1, format!("{} cells, {} columns", cells.len(), header.len())));
+        }
+        if rows.len() == MAX_ROWS {
+            return Err(wrong(path, line + 1, format!("more than {MAX_ROWS} rows; keep a sample of them")));
         }
         let mut values = [0u32; MAX_AXES];
         for (value, cell) in values.iter_mut().zip(&cells[..status]) {

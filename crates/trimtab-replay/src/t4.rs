@@ -10,11 +10,13 @@ use crate::writer::written_constraints;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use trimtab_core::{FailureKind, MAX_AXES, MAX_SIZES, Point};
+use trimtab_wisdom::files;
 
 /// The version of the schema that is written.
 const VERSION: &str = "1.0.0";
+/// The most bytes of T4 results that are read, unpacked.
+pub const MAX_T4_BYTES: u64 = 128 << 20;
 /// How a compressed file begins.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -50,16 +52,21 @@ pub struct Imported {
     pub recording: Recording,
     /// Results left out.
     pub illegal: usize,
+    /// Whether the caller or the file named the recording; else its name is made of kernel and device, and others may have the same.
+    pub is_named: bool,
 }
 
 /// Reads T4 results, compressed or not. Fields nobody here knows are passed over.
 pub fn read_t4(bytes: &[u8], names: &T4Names) -> Result<Imported, T4Error> {
-    let mut unpacked = Vec::new();
-    if bytes.starts_with(&GZIP) {
-        let failed = |error| T4Error::Text(format!("cannot be decompressed: {error}"));
-        GzDecoder::new(bytes).read_to_end(&mut unpacked).map_err(failed)?;
-    }
-    let bytes = if bytes.starts_with(&GZIP) { unpacked.as_slice() } else { bytes };
+    let unpacked;
+    let bytes = match bytes.starts_with(&GZIP) {
+        true => {
+            let failed = |error| T4Error::Text(format!("cannot be decompressed: {error}"));
+            unpacked = files::read_at_most(GzDecoder::new(bytes), MAX_T4_BYTES).map_err(failed)?;
+            unpacked.as_slice()
+        }
+        false => bytes,
+    };
     let value: Value =
         serde_json::from_slice(bytes).map_err(|error| T4Error::Text(format!("not JSON: {error}")))?;
     let results = value.get("results").and_then(Value::as_array);
@@ -102,7 +109,8 @@ pub fn read_t4(bytes: &[u8], names: &T4Names) -> Result<Imported, T4Error> {
         return Err(T4Error::Text("no result can be used: the list is empty".to_string()));
     }
     let recording = assemble(&metadata, names, axis_names, rows)?;
-    Ok(Imported { recording: recording.with_repeats(&repeats), illegal })
+    let is_named = names.name.is_some() || metadata.get("space").is_some_and(Value::is_string);
+    Ok(Imported { recording: recording.with_repeats(&repeats), illegal, is_named })
 }
 
 /// Writes a recording as T4 results.

@@ -7,6 +7,7 @@ use crate::recording::{Completeness, Outcome, Recording};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -25,19 +26,67 @@ pub enum WriteError {
     /// The recording cannot be said in the format.
     #[error("{name} cannot be written as a recording: {reason}")]
     Unfit { name: String, reason: String },
+    /// There is one of that name, which would be lost.
+    #[error("there is a recording {name} in {directory} already")]
+    Exists { name: String, directory: PathBuf },
 }
+
+/// What becomes of a recording that has the name of one that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SameName {
+    /// It takes the other's place.
+    Replaces,
+    /// It is not written, and that is an error.
+    IsRefused,
+    /// It gets a number behind its name: `conv__card_2`.
+    IsNumbered,
+}
+
+/// The most recordings of one name that are numbered.
+const MAX_NUMBERED: u32 = 10_000;
 
 /// Columns that stand behind the axes; no axis may have such a name.
 const COLUMNS: [&str; 8] =
     ["status", "time_ms", "min_ms", "median_ms", "std_ms", "n", "compile_ms", "failure"];
 
-/// Legal points are counted for the index up to so many combinations; beyond, only where every one has a row.
-const COUNTED: u64 = 10_000_000;
+/// Legal points are counted for the index up to so many combinations, times what their constraints evaluate; beyond, only where every
+/// one has a row.
+const COUNTED: u64 = 100_000_000;
 
 /// Adds recordings to a directory, which is made if it does not exist. Recordings of the same name are replaced, all
 /// others are kept as they are.
 pub fn write_recordings(directory: &Path, recordings: &[Recording]) -> Result<(), WriteError> {
-    for recording in recordings {
+    let mut recordings: Vec<Cow<'_, Recording>> = recordings.iter().map(Cow::Borrowed).collect();
+    write(directory, &mut recordings, SameName::Replaces)
+}
+
+/// Adds a recording in the same way and gives back the name it got: what becomes of one of the same name is the caller's to say.
+pub fn add_recording(directory: &Path, recording: &Recording, same: SameName) -> Result<String, WriteError> {
+    let mut one = [Cow::Borrowed(recording)];
+    write(directory, &mut one, same)?;
+    let [written] = one;
+    Ok(written.into_owned().name)
+}
+
+/// The name a recording gets among those that are there.
+fn name_among(entries: &[Value], name: &str, directory: &Path, same: SameName) -> Result<String, WriteError> {
+    // Names are files' names, and some systems do not tell capitals apart.
+    let is_there = |name: &str| {
+        let is_its = |known: &Value| {
+            known.get("space").and_then(Value::as_str).is_some_and(|known| known.eq_ignore_ascii_case(name))
+        };
+        entries.iter().any(is_its)
+    };
+    if same == SameName::Replaces || !is_there(name) {
+        return Ok(name.to_string());
+    }
+    let mut numbered = (2..=MAX_NUMBERED).map(|number| format!("{name}_{number}"));
+    let free = numbered.find(|name| !is_there(name)).filter(|_| same == SameName::IsNumbered);
+    free.ok_or_else(|| WriteError::Exists { name: name.to_string(), directory: directory.to_path_buf() })
+}
+
+fn write(directory: &Path, recordings: &mut [Cow<'_, Recording>], same: SameName) -> Result<(), WriteError> {
+    for recording in &*recordings {
         check(recording)?;
     }
     let spaces = directory.join("spaces");
@@ -47,6 +96,10 @@ pub fn write_recordings(directory: &Path, recordings: &[Recording]) -> Result<()
     let index = directory.join("index.json");
     let mut entries = if index.exists() { read_index(directory)?.1 } else { Vec::new() };
     for recording in recordings {
+        let name = name_among(&entries, &recording.name, directory, same)?;
+        if name != recording.name {
+            recording.to_mut().name = name;
+        }
         let (csv, reps) = (format!("{}.csv.gz", recording.name), format!("{}.reps.csv.gz", recording.name));
         let reps = (!recording.repeats.is_empty()).then_some(reps);
         write_table(&spaces.join(&csv), &rows(recording))?;
@@ -246,7 +299,10 @@ fn entry(recording: &Recording, csv: &str, reps: Option<&str>) -> Value {
 
 /// What can be worked out from the rows, for people and other programs that read the index alone.
 fn summarise(recording: &Recording, object: &mut Value) {
-    let countable = recording.combinations().is_some_and(|combinations| combinations <= COUNTED);
+    let countable = recording.combinations().is_some_and(|combinations| {
+        let terms: u64 = recording.constraints.iter().map(|one| u64::from(one.terms())).sum();
+        combinations.saturating_mul(terms.max(1)) <= COUNTED
+    });
     let feasible = match recording.completeness {
         Completeness::Everything => Some(recording.rows.len() as u64),
         Completeness::Sample => countable.then(|| recording.count_legal()),

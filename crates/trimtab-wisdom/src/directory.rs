@@ -2,7 +2,8 @@
 //! listed here, never what a line says.
 
 use crate::blob::MAX_STORED;
-use crate::private::{self, open};
+use crate::files::open;
+use crate::private;
 use crate::segment::MAX_LISTED;
 use crate::store::{Old, Part, Store, Writer, aside_name};
 use crate::view::new_origin;

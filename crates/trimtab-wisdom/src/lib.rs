@@ -21,6 +21,7 @@ pub mod conformance;
 mod directory;
 mod exchange;
 mod fact;
+pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 mod line;

@@ -14,24 +14,6 @@ pub(crate) fn make(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-/// Opens a file for reading; an error if it is no regular file, because a pipe would be waited for and a device read for ever.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    // What is there may become a pipe between looking and opening.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    #[cfg(not(unix))]
-    is_regular(&fs::metadata(path)?)?;
-    let file = options.open(path)?;
-    is_regular(&file.metadata()?)?;
-    Ok(file)
-}
-
-fn is_regular(found: &fs::Metadata) -> io::Result<()> {
-    if found.is_file() { Ok(()) } else { Err(io::Error::other("it is not a regular file")) }
-}
-
 #[cfg(unix)]
 pub(crate) use unix::{for_new, tighten, trusted};
 

@@ -8,12 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use trimtab_core::DType;
 use trimtab_operands::{Element, Slice, SliceMut, f16};
+use trimtab_wisdom::files;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// What data starts at a multiple of.
 const ALIGNMENT: usize = 64;
 /// The longest header anybody writes for a tensor.
 const LONGEST_HEADER: usize = 1 << 16;
+/// The largest file that is loaded; what memory there is decides long before.
+const MAX_FILE_BYTES: u64 = 1 << 38;
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 16;
 
@@ -69,10 +72,12 @@ impl AnyTensor {
 /// Reads a tensor; of that element type, if one is asked for.
 fn load(path: &Path, asked: Option<DType>) -> Result<AnyTensor, Error> {
     let wrong = |reason: String| wrong(path, reason);
-    let mut file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let mut file = files::open(path).map_err(|error| wrong(error.to_string()))?;
     let known = file.metadata().map_err(|error| wrong(error.to_string()))?;
-    if !known.is_file() {
-        return Err(wrong("it is not a file".to_string()));
+    if known.len() > MAX_FILE_BYTES {
+        let reason =
+            format!("it has {} bytes, and at most {MAX_FILE_BYTES} are loaded; split it", known.len());
+        return Err(wrong(reason));
     }
     let (header, start) = Header::read(&mut file).map_err(wrong)?;
     let (mut shape, found) = (header.shape, header.dtype);

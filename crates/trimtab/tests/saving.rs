@@ -96,6 +96,21 @@ fn what_cannot_be_read_is_said_before_memory_is_asked_for() {
         std::fs::write(&path, bytes).unwrap();
         message(Tensor::<f32>::load(&path), &["other.npy", reason]);
     }
-    message(Tensor::<f32>::load(dir), &["not a file"]);
+    message(Tensor::<f32>::load(dir), &["not a regular file"]);
     message(Tensor::<f32>::load(dir.join("none.npy")), &["none.npy", "No such file"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_devices_and_files_without_end_are_refused_and_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe.npy");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [pipe.as_path(), Path::new("/dev/zero")] {
+        message(Tensor::<f32>::load(path), &["not a regular file"]);
+    }
+    // It takes no room, and is larger than any memory.
+    let large = file(dir.path(), "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", &[]);
+    std::fs::File::options().write(true).open(&large).unwrap().set_len(1 << 40).unwrap();
+    message(Tensor::<f32>::load(&large), &["1099511627776 bytes", "at most 274877906944", "split it"]);
 }

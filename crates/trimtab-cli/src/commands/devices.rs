@@ -73,7 +73,7 @@ pub fn run(session: &Session) -> Result<ExitCode> {
     }
     for reason in session.runtime.unusable() {
         let object = json!({ "usable": false, "kind": "gpu", "reason": reason });
-        session.out.either(&object, || session.out.line(format!("\n{}", printable(reason))))?;
+        session.out.either(&object, || session.out.apart(reason))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -201,12 +201,12 @@ fn show(session: &Session, device: &dyn Device) -> Result<()> {
         None => {
             fields(host_facts(facts))?;
             fields(notes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect())?;
-            out.line("\nState now")?;
+            out.apart("State now")?;
             fields(state_words(&device.state()))?;
             host_speeds(&device.rates())
         }
     };
-    out.line("\nMeasured just now")?;
+    out.apart("Measured just now")?;
     fields(speeds)?;
     out.line("")?;
     kernels(session, device)?;
@@ -215,8 +215,8 @@ fn show(session: &Session, device: &dyn Device) -> Result<()> {
     }
     let found: Vec<String> = blas(device).map(|info| printable(&info.version.0)).collect();
     match found.is_empty() {
-        true => out.line("\nNo BLAS library in use; TRIMTAB_BLAS=/path/to/libopenblas.so adds one."),
-        false => out.line(format!("\nBLAS found: {}", found.join("; "))),
+        true => out.apart("No BLAS library in use; TRIMTAB_BLAS=/path/to/libopenblas.so adds one."),
+        false => out.apart(format!("BLAS found: {}", found.join("; "))),
     }
 }
 

@@ -2,16 +2,17 @@
 
 use crate::args::{Global, Recording as Asked};
 use crate::failure::bad_input;
-use crate::output::{Output, Table, time};
+use crate::output::{Output, Table, printable_json, time};
 use crate::session::warn;
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use trimtab::wisdom::files;
 use trimtab_replay::{
-    Imported, ReadError, Recording, T4Names, list_recordings, read_recordings, read_t4, write_recordings,
-    write_t4,
+    Imported, MAX_T4_BYTES, ReadError, Recording, SameName, T4Names, WriteError, add_recording,
+    list_recordings, read_recordings, read_t4, write_t4,
 };
 
 const NS_PER_MS: f64 = 1e6;
@@ -35,14 +36,14 @@ pub fn run(global: &Global, asked: &Asked) -> Result<ExitCode> {
     let out = Output::new(global.json);
     match asked {
         Asked::List { data } => list(&out, data)?,
-        Asked::Import { file, data, name, kernel, complete } => {
+        Asked::Import { file, data, name, kernel, complete, replace } => {
             let names = T4Names {
                 name: name.clone(),
                 kernel: kernel.clone(),
                 device: global.device.clone(),
                 complete: *complete,
             };
-            import(&out, file, data, &names)?;
+            import(&out, file, data, &names, *replace)?;
         }
         Asked::Export { space, file, data } => export(&out, space, file.as_deref(), data)?,
     }
@@ -104,18 +105,26 @@ fn list(out: &Output, data: &Path) -> Result<()> {
     if table.is_empty() { out.line("no recordings") } else { out.table(&table) }
 }
 
-fn import(out: &Output, file: &Path, data: &Path, names: &T4Names) -> Result<()> {
+fn import(out: &Output, file: &Path, data: &Path, names: &T4Names, replace: bool) -> Result<()> {
     let shown = file.display();
-    let mut bytes = Vec::new();
     let read = match file == Path::new("-") {
-        true => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
-        false => std::fs::read(file).map(|content| bytes = content),
+        true => files::read_at_most(std::io::stdin().lock(), MAX_T4_BYTES),
+        false => files::read(file, MAX_T4_BYTES),
     };
-    read.map_err(|error| bad_input(format!("{shown} cannot be read: {error}")))?;
-    let Imported { recording, illegal } =
+    let bytes = read.map_err(|error| bad_input(format!("{shown} cannot be read: {error}")))?;
+    let Imported { mut recording, illegal, is_named } =
         read_t4(&bytes, names).map_err(|error| bad_input(format!("{shown}: {error}")))?;
-    write_recordings(data, std::slice::from_ref(&recording)).map_err(|error| match error {
-        trimtab_replay::WriteError::Unfit { .. } => bad_input(format!("{error}; name it with --name")),
+    // A name somebody gave stands for one recording; one that we made up must not cost another.
+    let same = match (replace, is_named) {
+        (true, _) => SameName::Replaces,
+        (false, true) => SameName::IsRefused,
+        (false, false) => SameName::IsNumbered,
+    };
+    recording.name = add_recording(data, &recording, same).map_err(|error| match error {
+        WriteError::Unfit { .. } => bad_input(format!("{error}; name it with --name")),
+        WriteError::Exists { .. } => bad_input(format!(
+            "{error}; give this one another name with --name, or put it in its place with --replace"
+        )),
         other => other.into(),
     })?;
     if illegal > 0 {
@@ -141,7 +150,7 @@ fn export(out: &Output, space: &str, file: Option<&Path>, data: &Path) -> Result
     let text = write_t4(&recording).to_string();
     let Some(file) = file.filter(|file| *file != Path::new("-")) else {
         let mut stdout = std::io::stdout().lock();
-        writeln!(stdout, "{text}")?;
+        writeln!(stdout, "{}", printable_json(&text))?;
         return Ok(());
     };
     std::fs::write(file, text + "\n").with_context(|| format!("writing {}", file.display()))?;

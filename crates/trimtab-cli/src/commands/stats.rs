@@ -162,7 +162,7 @@ pub(super) fn show(session: &Session, view: &StatsView) -> Result<()> {
         out.line(format!("{} kernels on problems changed their time and were measured again", view.drifted))?;
     }
     if !view.regret.is_empty() {
-        out.line("\nwhat was chosen against the best that calls tried beside it:")?;
+        out.apart("what was chosen against the best that calls tried beside it:")?;
         out.table(&regrets(view))?;
     }
     if !view.kernels.is_empty() {

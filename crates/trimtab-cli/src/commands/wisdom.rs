@@ -7,12 +7,12 @@ use crate::representative::is_of;
 use crate::session::{Session, warn};
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use trimtab::core::{Bytes, Problem};
 use trimtab::wisdom::{
-    Best, BestChange, Fact, Filter, ImportReport, MAX_IMPORT_BYTES, Outcome, Rejected, Stats,
+    Best, BestChange, Fact, Filter, ImportReport, MAX_IMPORT_BYTES, Outcome, Rejected, Stats, files,
 };
 
 /// Rejected lines told one by one; the count is always told.
@@ -167,15 +167,12 @@ fn export(session: &Session, filter: &Filter, file: Option<&Path>) -> Result<()>
 }
 
 fn read_text(file: &Path) -> Result<String> {
-    // One byte more than is allowed is enough to be told so.
-    let limit = MAX_IMPORT_BYTES as u64 + 1;
-    let mut bytes = Vec::new();
-    let outcome = if is_standard(file) {
-        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(file).and_then(|opened| opened.take(limit).read_to_end(&mut bytes))
+    let most = MAX_IMPORT_BYTES as u64;
+    let bytes = match is_standard(file) {
+        true => files::read_at_most(std::io::stdin().lock(), most),
+        false => files::read(file, most),
     };
-    outcome.with_context(|| format!("{} could not be read", file.display()))?;
+    let bytes = bytes.map_err(|error| bad_input(format!("{} could not be read: {error}", file.display())))?;
     // Lines that are not text are rejected one by one by the import.
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))

@@ -11,12 +11,16 @@ use trimtab::Runtime;
 use trimtab::core::{Bytes, Device, DeviceKind, Flops, Work};
 use trimtab::plan::calibration::{DeviceTimes, Origin};
 use trimtab::plan::{Class, IMPLAUSIBLE, least_ns};
+use trimtab::wisdom::files;
 
 /// An entry as it should be, for messages.
 const EXAMPLE: &str = r#"{"category": "elementwise", "input_shapes": [[1024, 1024], [1024, 1024]], "mean_time_us": 85.2, "device": "gpu0"}"#;
 
 /// Calibrations are of f32.
 const F32_BYTES: u64 = 4;
+
+/// The largest file that is read.
+const MAX_PROFILE_BYTES: u64 = 64 << 20;
 
 /// One entry of a file.
 #[derive(Debug, PartialEq)]
@@ -31,11 +35,14 @@ pub struct Sample {
 
 /// The entries of a file; `-` is standard input.
 pub fn read(path: &Path) -> Result<Vec<Sample>> {
-    let text = match path.to_str() {
-        Some("-") => std::io::read_to_string(std::io::stdin()).context("standard input"),
-        _ => std::fs::read_to_string(path).with_context(|| path.display().to_string()),
+    let bytes = match path.to_str() {
+        Some("-") => {
+            files::read_at_most(std::io::stdin().lock(), MAX_PROFILE_BYTES).context("standard input")
+        }
+        _ => files::read(path, MAX_PROFILE_BYTES).with_context(|| path.display().to_string()),
     };
-    let text = text.map_err(|error| bad_input(format!("{error:#}")))?;
+    let bytes = bytes.map_err(|error| bad_input(format!("{error:#}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| bad_input(format!("{} is not text", path.display())))?;
     parse(&text).map_err(|why| bad_input(format!("{}: {why}", path.display())))
 }
 

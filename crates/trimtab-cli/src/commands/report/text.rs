@@ -12,7 +12,10 @@ use trimtab::core::{Bytes, Nanos};
 
 pub(super) fn show(session: &Session, view: &View) -> Result<()> {
     let out = &session.out;
-    let heading = |text: &str| out.line(format!("\n{text}\n{}", "═".repeat(text.chars().count())));
+    let heading = |text: &str| {
+        out.apart(text)?;
+        out.line("═".repeat(text.chars().count()))
+    };
     out.line(format!("trimtab {} report, {}", view.version, date(view.made_ms)))?;
     for line in standing(view) {
         out.line(line)?;

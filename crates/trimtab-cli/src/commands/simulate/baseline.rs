@@ -3,6 +3,8 @@
 use serde::Serialize;
 use std::path::Path;
 use trimtab::tune::median;
+use trimtab::wisdom::files;
+use trimtab_replay::MAX_TABLE_BYTES;
 
 /// Strategies that learn from other devices are compared with warm searches only.
 const WARM: &str = "transfer";
@@ -39,8 +41,8 @@ impl Baseline {
         if !path.exists() {
             return Ok(None);
         }
-        let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-        Baseline::parse(&text).map(Some)
+        let bytes = files::read(&path, MAX_TABLE_BYTES).map_err(|error| error.to_string())?;
+        Baseline::parse(&String::from_utf8_lossy(&bytes)).map(Some)
     }
 
     fn parse(text: &str) -> Result<Baseline, String> {
