@@ -80,6 +80,9 @@ atomics! {
     AtomicUsize of usize { fetch_add }
 }
 
+/// As long as the longest level of a model.
+pub(crate) const MAX_PROBES: usize = 4;
+
 /// One lock is enough for one problem.
 pub(crate) const PARTS: usize = 1;
 

@@ -71,10 +71,9 @@ fn shrink(problem: &Problem, cap: u64, cut: fn(u64, u64) -> u64) -> Option<Probl
         Problem::Conv(p) => {
             // Every axis counts many times over: a third of the doublings each.
             let cap = cap / 4;
-            let small = p.shrunk(|size| cut(size, cap));
-            Some(if small.flops() < p.flops() { small.into() } else { *problem })
+            Some(p.shrunk(few, |size| cut(size, cap)).into())
         }
-        Problem::Pool(p) => Some(p.shrunk(|size| cut(size, cap / 2)).into()),
+        Problem::Pool(p) => Some(p.shrunk(few, |size| cut(size, cap / 2)).into()),
         Problem::Rows(p) => {
             let long = if p.inner == 1 { cap.saturating_mul(cap) } else { cap };
             let shape = [cut(p.outer, 2 * few), cut(p.len, long), cut(p.inner, cap)];

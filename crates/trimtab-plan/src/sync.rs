@@ -8,3 +8,5 @@ pub(crate) use std::thread::Thread;
 
 /// Parts of the plans beyond the table, each with a lock of its own; a power of two.
 pub(crate) const PARTS: usize = 64;
+/// Longest chain of the table that is looked through. At half load the longest chain stays far below.
+pub(crate) const MAX_PROBES: usize = 64;

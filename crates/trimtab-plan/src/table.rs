@@ -8,7 +8,7 @@
 
 use crate::overflow::Overflow;
 use crate::plan::Plan;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, MAX_PROBES, Mutex, OnceLock, Ordering};
 use trimtab_core::{Lookup, Problem};
 
 /// Slots of the first level, 90 KB: enough for most programs. A slot is found without following a pointer: one that is
@@ -20,8 +20,6 @@ const SECOND: usize = 8_192;
 const THIRD: usize = 131_072;
 /// The largest number a plan can have.
 pub const MAX_NUMBER: usize = FIRST + SECOND + THIRD;
-/// Longest chain looked through. At half load the longest chain stays far below.
-const MAX_PROBES: usize = 64;
 
 /// The plan of a slot is in force.
 const IN_FORCE: u32 = 0;

@@ -207,8 +207,7 @@ fn a_rule_that_sends_everything_to_a_device_that_hangs_gives_way() {
         for size in [70_000, 80_000, 70_000] {
             assert!(is_right(&rt, size), "{size}");
         }
-        let told = rt.explain(&"elementwise.neg:f32:80000".parse().unwrap()).unwrap().notes().join("; ");
-        assert!(told.contains("no device there can run it"), "{told}");
+        assert!(known.most.load(Ordering::Relaxed) > 0, "it never hung");
         known.set(Where::Nowhere);
     }
 }

@@ -166,13 +166,13 @@ impl Conv {
         self.out_len().saturating_mul(self.depth()).saturating_mul(2)
     }
 
-    /// The same for fewer operands, channels and elements: `cut` says how many of so many stay.
-    pub fn shrunk(&self, cut: impl Fn(u64) -> u64) -> Conv {
+    /// The same for so many operands at most, and fewer channels and elements: `cut` says how many of so many stay.
+    pub fn shrunk(&self, batch: u64, cut: impl Fn(u64) -> u64) -> Conv {
         let fewer = |size: u32| cut(size.into()).clamp(u64::from(size > 0), size.into()) as u32;
         let (of_group, to_group) = (fewer(self.group_inputs() as u32), fewer(self.group_outputs() as u32));
         let groups = fewer(self.groups);
         Conv {
-            batch: fewer(self.batch).min(2),
+            batch: u64::from(self.batch).min(batch) as u32,
             groups,
             inputs: of_group * groups,
             outputs: to_group * groups,

@@ -122,11 +122,11 @@ impl Pool {
         self.out_len().saturating_mul(super::product(&self.window.kernels()))
     }
 
-    /// The same for fewer operands, channels and elements: `cut` says how many of so many stay.
-    pub fn shrunk(&self, cut: impl Fn(u64) -> u64) -> Pool {
+    /// The same for so many operands at most, and fewer channels and elements: `cut` says how many of so many stay.
+    pub fn shrunk(&self, batch: u64, cut: impl Fn(u64) -> u64) -> Pool {
         let fewer = |size: u32| cut(size.into()).clamp(u64::from(size > 0), size.into()) as u32;
         Pool {
-            batch: fewer(self.batch).min(2),
+            batch: u64::from(self.batch).min(batch) as u32,
             count: fewer(self.count),
             window: self.window.shrunk(&cut),
             ..*self
