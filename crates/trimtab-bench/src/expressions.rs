@@ -23,7 +23,8 @@ const GPU_PRODUCTS: usize = 8;
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     printer.line(&deciding()?);
     printer.line(&small()?);
-    printer.line(&crate::large::line()?);
+    printer.line(&crate::large::line(Some("cpu"))?);
+    printer.line(&crate::large::line(None)?);
     match on_gpu()? {
         Some(line) => printer.line(&line),
         None => eprintln!("there is no GPU: gpu_expression_vs_launches is left out"),

@@ -67,18 +67,19 @@ fn products(rt: &Runtime, _: &[Tensor<f32>], count: usize) -> Expression<f32> {
     (0..count).fold(rt.lazy(&unit), |value, _| value.matmul(&unit))
 }
 
-/// One line: for each shape and size milliseconds of a new expression, of one that is known, and how many times more each operation
+/// One line, on one device or all there are: for each shape and size milliseconds of a new expression, of one that is known, and how many times more each operation
 /// takes in the largest than in the smallest: one where time grows as size does, eight where it grows as its square.
-pub(crate) fn line() -> Result<Value> {
+pub(crate) fn line(on: Option<&str>) -> Result<Value> {
     let leaves: Vec<Tensor<f32>> =
         (0..=SIZES[3]).map(|at| Tensor::from(vec![(at % 7) as f32; ELEMENTS])).collect();
-    let mut line = Map::new();
+    let mut line = Map::from_iter([("devices".to_string(), json!(on.unwrap_or("all")))]);
     for (name, build) in SHAPES {
         let mut each = [[f64::INFINITY; 2]; SIZES.len()];
         for _ in 0..ROUNDS {
             for (count, best) in SIZES.into_iter().zip(&mut each) {
                 let rt = Runtime::builder().ignore_environment().wisdom_in_memory().no_blas();
-                let rt = rt.device("cpu").patience(Patience::Estimate).build()?;
+                let rt = on.into_iter().fold(rt, |rt, device| rt.device(device));
+                let rt = rt.patience(Patience::Estimate).build()?;
                 for best in best {
                     let stopwatch = Stopwatch::start();
                     let value = build(&rt, &leaves, count);

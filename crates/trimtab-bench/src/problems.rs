@@ -16,8 +16,8 @@ const PLANS: [usize; 4] = [CALLED, 16_384, 65_536, 131_072];
 /// Problems that are called, whatever the number of plans: those planned last.
 const CALLED: usize = 4_096;
 /// Warm calls of each, in rounds; the least counts.
-const CALLS: usize = 400_000;
-const ROUNDS: usize = 5;
+const CALLS: usize = 100_000;
+const ROUNDS: usize = 20;
 
 const OPERATIONS: [BinaryOp; 6] =
     [BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Div, BinaryOp::Min, BinaryOp::Max];
@@ -72,7 +72,8 @@ fn builder() -> Builder {
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let measured = printer.options.shapes.unwrap_or(MEASURED);
     printer.line(&growth("off", builder().patience(Patience::Off).build()?, PROBLEMS)?);
-    printer.line(&growth("default", builder().build()?, measured)?);
+    let dir = tempfile::tempdir()?;
+    printer.line(&growth("default", builder().wisdom_dir(dir.path()).build()?, measured)?);
     printer.line(&warm()?);
     Ok(())
 }
@@ -116,38 +117,41 @@ fn warm() -> Result<Value> {
     let mut random = RandomNumbers::new(7);
     let order: Vec<usize> = (0..CALLS).map(|_| random.below(CALLED)).collect();
     let mut operands = Operands::new(CALLED);
-    let mut line = serde_json::Map::new();
-    let mut below = None;
-    for plans in PLANS {
-        let rt = builder().patience(Patience::Off).build()?;
-        for number in CALLED..plans {
-            rt.plan(&Case::new(number)?.problem.into())?;
-        }
-        for case in &cases {
-            operands.call(&rt, case)?;
-        }
-        let terms = Default::default();
-        let (mut found, mut called) = (f64::INFINITY, f64::INFINITY);
-        for _ in 0..ROUNDS {
+    let runtimes: Vec<Runtime> = PLANS.into_iter().map(|plans| planned(plans, &cases)).collect::<Result<_>>()?;
+    let (mut found, mut called) = ([f64::INFINITY; PLANS.len()], [f64::INFINITY; PLANS.len()]);
+    for _ in 0..ROUNDS {
+        for (nth, rt) in runtimes.iter().enumerate() {
+            let (planner, terms) = (rt.planner(), Default::default());
             let stopwatch = Stopwatch::start();
             for &at in &order {
                 let problem = &cases[at].problem;
-                let known = rt.planner().for_call(problem, terms).map(|(_, plan)| *plan);
-                std::hint::black_box(known.or_else(|| rt.planner().beyond(&(*problem).into(), terms)));
+                let known = planner.for_call(problem, terms).map(|(_, plan)| *plan);
+                std::hint::black_box(known.or_else(|| planner.beyond(&(*problem).into(), terms)));
             }
-            found = f64::min(found, stopwatch.elapsed().0 as f64 / CALLS as f64);
+            found[nth] = found[nth].min(stopwatch.elapsed().0 as f64 / CALLS as f64);
             let stopwatch = Stopwatch::start();
             for &at in &order {
-                operands.call(&rt, &cases[at])?;
+                operands.call(rt, &cases[at])?;
             }
-            called = f64::min(called, stopwatch.elapsed().0 as f64 / CALLS as f64);
-        }
-        line.insert(format!("find_{plans}_ns"), json!(found));
-        line.insert(format!("call_{plans}_ns"), json!(called));
-        match below {
-            None => below = Some(called),
-            Some(below) => drop(line.insert(format!("call_{plans}_vs_{CALLED}"), json!(called / below))),
+            called[nth] = called[nth].min(stopwatch.elapsed().0 as f64 / CALLS as f64);
         }
     }
+    let mut line = serde_json::Map::new();
+    for (nth, plans) in PLANS.into_iter().enumerate() {
+        line.insert(format!("find_{plans}_ns"), json!(found[nth]));
+        line.insert(format!("call_{plans}_ns"), json!(called[nth]));
+        line.insert(format!("call_{plans}_vs_{CALLED}"), json!(called[nth] / called[0]));
+    }
     Ok(line.into())
+}
+
+/// A runtime that made so many plans, those that are called last.
+fn planned(plans: usize, called: &[Case]) -> Result<Runtime> {
+    let rt = builder().patience(Patience::Off).build()?;
+    for number in CALLED..plans {
+        rt.plan(&Case::new(number)?.problem.into())?;
+    }
+    let mut operands = Operands::new(CALLED);
+    called.iter().try_for_each(|case| operands.call(&rt, case))?;
+    Ok(rt)
 }

@@ -86,21 +86,21 @@ fn large_expressions_are_not_all_kept() {
     let x = Tensor::from(vec![1.0f32; 4]);
     let chain = |count: usize| (0..count).fold(rt.lazy(&x), |value, _| value.abs());
     let placed = || rt.activity().placed;
-    chain(100_000).eval().unwrap();
+    chain(200_000).eval().unwrap();
     let before = placed();
-    chain(100_000).eval().unwrap();
-    assert_eq!(placed(), before, "one of a hundred thousand is kept");
+    chain(200_000).eval().unwrap();
+    assert_eq!(placed(), before, "one of two hundred thousand is kept");
     // Two of them are more than are kept together: the older goes.
-    chain(90_000).eval().unwrap();
+    chain(150_000).eval().unwrap();
     let before = placed();
-    chain(90_000).eval().unwrap();
+    chain(150_000).eval().unwrap();
     assert_eq!(placed(), before);
-    chain(100_000).eval().unwrap();
+    chain(200_000).eval().unwrap();
     assert_eq!(placed(), before + 1);
     // One that is larger than all that may be kept pushes out nobody.
     let before = placed();
-    (0..2).for_each(|_| drop(chain(140_000).eval().unwrap()));
-    chain(100_000).eval().unwrap();
+    (0..2).for_each(|_| drop(chain(270_000).eval().unwrap()));
+    chain(200_000).eval().unwrap();
     assert_eq!(placed(), before + 2);
 }
 

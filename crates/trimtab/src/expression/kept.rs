@@ -11,7 +11,7 @@ use trimtab_plan::TermsId;
 /// Schedules kept; the oldest go first.
 const MAX_SCHEDULES: usize = 512;
 /// Values of the expressions they are for, all together: a value takes about 1 KB. An expression with more is scheduled each time.
-const MAX_VALUES: usize = 1 << 17;
+const MAX_VALUES: usize = 1 << 18;
 /// Places for schedules found last, a power of two. Those in different places are found without waiting for each other.
 const PLACES: usize = 64;
 
