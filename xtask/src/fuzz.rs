@@ -2,6 +2,8 @@
 //!
 //! Built by the stable compiler: the coverage is LLVM's own pass, libFuzzer comes with the crate `libfuzzer-sys`.
 
+mod corpus;
+
 use crate::needs::{self, CPP};
 use anyhow::{Context, Result, bail};
 use std::collections::VecDeque;
@@ -21,7 +23,7 @@ inputs in fuzz/corpus, two at a time. Needs a C++ compiler. What is found is wri
   --seconds N     how long each target runs; 20 unless said
   --target NAME   only this one; may be given several times
   --input FILE    runs one target once, with that input: what a crash asks for
-  --merge         afterwards keeps the fewest inputs that reach as much, at most 60 a target, as the new fuzz/corpus
+  --merge         afterwards makes the new fuzz/corpus of at most 60 inputs a target: those that reach most
   --json          figures as a line of JSON a target
   --list          names the targets
   --no-install    installs nothing
@@ -39,8 +41,6 @@ const MAX_INPUT_BYTES: usize = 4096;
 const MEMORY_MIB: usize = 1024;
 /// The longest one input may take; beyond, it is reported.
 const INPUT_SECONDS: usize = 10;
-/// The most inputs of a target that are kept in the repository.
-const MAX_CORPUS: usize = 60;
 /// Lines of a target's output that are shown when it fails.
 const SHOWN: usize = 40;
 
@@ -88,7 +88,7 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     }
     let figures = run_all(root, &built, &chosen, options.seconds.unwrap_or(SECONDS), options.json)?;
     if options.merge {
-        chosen.iter().try_for_each(|target| merge(root, &built, target))?;
+        chosen.iter().try_for_each(|target| corpus::merge(root, &built, target))?;
     }
     verdict(&figures)
 }
@@ -251,8 +251,6 @@ fn run_one(root: &Path, built: &Path, target: &str, seconds: u64) -> Result<Figu
         std::fs::remove_dir_all(&new)?;
     }
     std::fs::create_dir_all(&new)?;
-    let files = found.join("files");
-    std::fs::create_dir_all(&files)?;
     let mut command = target_command(root, built, target);
     command.arg(format!("-max_total_time={seconds}")).arg("-print_final_stats=1");
     command
@@ -261,7 +259,8 @@ fn run_one(root: &Path, built: &Path, target: &str, seconds: u64) -> Result<Figu
         .args(corpus.exists().then_some(&corpus));
     // Files that targets write belong in memory, where there is such a place.
     let memory = Path::new("/dev/shm").join(format!("trimtab-fuzz-{}-{target}", std::process::id()));
-    let files = if std::fs::create_dir(&memory).is_ok() { memory } else { files };
+    let files = if std::fs::create_dir(&memory).is_ok() { memory } else { found.join("files") };
+    std::fs::create_dir_all(&files)?;
     // The message is what is shown; `--input` shows where it came from.
     command.env("RUST_BACKTRACE", "0");
     let mut child = command.env("TMPDIR", &files).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
@@ -289,39 +288,6 @@ fn run_one(root: &Path, built: &Path, target: &str, seconds: u64) -> Result<Figu
         });
     }
     Ok(figures)
-}
-
-/// The fewest inputs that reach what all reach become the corpus.
-fn merge(root: &Path, built: &Path, target: &str) -> Result<()> {
-    let (found, corpus) = (root.join("fuzz/found").join(target), root.join("fuzz/corpus").join(target));
-    let least = found.join("least");
-    if least.exists() {
-        std::fs::remove_dir_all(&least)?;
-    }
-    std::fs::create_dir_all(&least)?;
-    let mut command = target_command(root, built, target);
-    command.arg("-set_cover_merge=1").arg(&least).arg(&corpus).arg(found.join("new"));
-    if !command.stdout(Stdio::null()).stderr(Stdio::null()).status()?.success() {
-        bail!("the inputs of {target} could not be merged");
-    }
-    let mut files: Vec<(u64, PathBuf)> = Vec::new();
-    for entry in std::fs::read_dir(&least)? {
-        let entry = entry?;
-        files.push((entry.metadata()?.len(), entry.path()));
-    }
-    files.sort();
-    let before = std::fs::read_dir(&corpus).map_or(0, Iterator::count);
-    // Short ones are kept first: they are quick to run, and to read.
-    files.truncate(MAX_CORPUS);
-    if corpus.exists() {
-        std::fs::remove_dir_all(&corpus)?;
-    }
-    std::fs::create_dir_all(&corpus)?;
-    for (_, file) in &files {
-        std::fs::copy(file, corpus.join(file.file_name().context("a file has a name")?))?;
-    }
-    eprintln!("{target}: {} inputs instead of {before}", files.len());
-    Ok(())
 }
 
 /// An error with the command for each target that failed.
@@ -421,7 +387,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         for target in targets(root).unwrap() {
             let inputs = std::fs::read_dir(root.join("fuzz/corpus").join(&target)).map_or(0, Iterator::count);
-            assert!((1..=MAX_CORPUS).contains(&inputs), "{target}: {inputs}");
+            assert!((1..=corpus::MAX_CORPUS).contains(&inputs), "{target}: {inputs}");
         }
     }
 }

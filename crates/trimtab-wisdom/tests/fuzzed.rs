@@ -1,4 +1,5 @@
 //! What fuzz targets found, as segments: what they say, an export of them says too.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::sync::Arc;
 use trimtab_wisdom::{Fact, Filter, Memory, Store, Verdict, Wisdom};
