@@ -10,9 +10,10 @@ usage: cargo xtask sanitize [--tool asan|valgrind]
 
 Runs tests of unsafe code under a tool that sees what it does to memory. Not part of `cargo xtask test`: it takes many minutes.
 
-  --tool asan       (default) AddressSanitizer over trimtab-cpu's unit tests, conformance, guard_pages and recipes. Needs the sanitizer's runtime in the toolchain (librustc-*_rt.asan.a, part of
-                    rust-std for x86_64-unknown-linux-gnu and few others); the flag is unstable and asked for with
-                    RUSTC_BOOTSTRAP=1. Builds into target/sanitize.
+  --tool asan       (default) AddressSanitizer over trimtab-cpu's unit tests, conformance, guard_pages and recipes.
+                    Needs the sanitizer's runtime in the toolchain (librustc-*_rt.asan.a, part of rust-std for
+                    x86_64-unknown-linux-gnu and few others); the flag is unstable and asked for with RUSTC_BOOTSTRAP=1.
+                    Builds into target/sanitize.
   --tool valgrind   memcheck over the matmul kernels (those of a CBLAS library among them, where there is one) and the pool.
                     Needs valgrind on the PATH. It has no AVX-512: kernels take their AVX2 forms. Threads run in turns.
 
