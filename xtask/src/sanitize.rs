@@ -10,10 +10,10 @@ usage: cargo xtask sanitize [--tool asan|valgrind]
 
 Runs tests of unsafe code under a tool that sees what it does to memory. Not part of `cargo xtask test`: it takes many minutes.
 
-  --tool asan       (default) AddressSanitizer over trimtab-cpu's unit tests, conformance, guard_pages and recipes, and over
-                    trimtab's tests without GPUs. Needs the sanitizer's runtime in the toolchain (librustc-*_rt.asan.a, part of
-                    rust-std for x86_64-unknown-linux-gnu and few others); the flag is unstable and asked for with
-                    RUSTC_BOOTSTRAP=1. Builds into target/sanitize.
+  --tool asan       (default) AddressSanitizer over trimtab-cpu's unit tests, conformance, guard_pages and recipes.
+                    Needs the sanitizer's runtime in the toolchain (librustc-*_rt.asan.a, part of rust-std for
+                    x86_64-unknown-linux-gnu and few others); the flag is unstable and asked for with RUSTC_BOOTSTRAP=1.
+                    Builds into target/sanitize.
   --tool valgrind   memcheck over the matmul kernels (those of a CBLAS library among them, where there is one) and the pool.
                     Needs valgrind on the PATH. It has no AVX-512: kernels take their AVX2 forms. Threads run in turns.
 
@@ -29,20 +29,17 @@ const ASAN_OPTIONS: &str = "detect_leaks=0:abort_on_error=1:handle_segv=0:handle
                             handle_abort=0:handle_sigill=0:detect_stack_use_after_return=1:strict_init_order=1";
 
 /// What runs under the sanitizer.
-const WITH_ASAN: [&[&str]; 2] = [
-    &[
-        "--package",
-        "trimtab-cpu",
-        "--lib",
-        "--test",
-        "conformance",
-        "--test",
-        "guard_pages",
-        "--test",
-        "recipes",
-    ],
-    &["--package", "trimtab", "--no-default-features", "--lib", "--tests"],
-];
+const WITH_ASAN: [&[&str]; 1] = [&[
+    "--package",
+    "trimtab-cpu",
+    "--lib",
+    "--test",
+    "conformance",
+    "--test",
+    "guard_pages",
+    "--test",
+    "recipes",
+]];
 
 /// What runs under valgrind, some fifty times slower: tests by a part of their names. Those of large products take too long.
 const WITH_VALGRIND: [&[&str]; 1] = [&[
