@@ -117,7 +117,8 @@ fn warm() -> Result<Value> {
     let mut random = RandomNumbers::new(7);
     let order: Vec<usize> = (0..CALLS).map(|_| random.below(CALLED)).collect();
     let mut operands = Operands::new(CALLED);
-    let runtimes: Vec<Runtime> = PLANS.into_iter().map(|plans| planned(plans, &cases)).collect::<Result<_>>()?;
+    let runtimes: Vec<Runtime> =
+        PLANS.into_iter().map(|plans| planned(plans, &cases)).collect::<Result<_>>()?;
     let (mut found, mut called) = ([f64::INFINITY; PLANS.len()], [f64::INFINITY; PLANS.len()]);
     for _ in 0..ROUNDS {
         for (nth, rt) in runtimes.iter().enumerate() {
