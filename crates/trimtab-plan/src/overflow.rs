@@ -14,12 +14,12 @@ type Plans = FxHashMap<(Problem, TermsId), Plan>;
 /// When the newer half is full it becomes the older one, and what was in that is forgotten; whoever is asked for moves to the newer.
 /// So what is asked for again and again stays, in constant time, without a list of who was asked for when.
 #[derive(Default)]
-struct Part {
+struct Shard {
     newer: Plans,
     older: Plans,
 }
 
-impl Part {
+impl Shard {
     fn put(&mut self, key: (Problem, TermsId), plan: Plan) {
         if self.newer.len() >= MAX_IN_HALF && !self.newer.contains_key(&key) {
             self.older = std::mem::take(&mut self.newer);
@@ -31,7 +31,7 @@ impl Part {
 
 /// See the module.
 pub(crate) struct Overflow {
-    parts: Box<[RwLock<Part>]>,
+    parts: Box<[RwLock<Shard>]>,
     /// Whether anything was ever put here: until then a miss takes no lock.
     used: AtomicBool,
 }
@@ -39,14 +39,14 @@ pub(crate) struct Overflow {
 impl Overflow {
     pub(crate) fn new() -> Overflow {
         Overflow {
-            parts: (0..PARTS).map(|_| RwLock::new(Part::default())).collect(),
+            parts: (0..PARTS).map(|_| RwLock::new(Shard::default())).collect(),
             used: AtomicBool::new(false),
         }
     }
 
     /// The part of a problem: the highest bits, which no level of the table begins its chains by.
-    fn part(&self, mixed: u64) -> &RwLock<Part> {
-        &self.parts[(mixed >> 58) as usize % PARTS]
+    fn part(&self, mixed: u64) -> &RwLock<Shard> {
+        &self.parts[(mixed >> 58) as usize & (self.parts.len() - 1)]
     }
 
     /// The plan of a problem; `mixed` is the hash of both.

@@ -114,7 +114,7 @@ fn convolve<T: Float>(p: &Conv, level: Level, config: DirectConfig, given: Given
                     .find(|&some| some <= left.min(config.channels as usize))
                     .unwrap_or(1);
                 let output = group * p.group_outputs() + channel;
-                let rows = Rows { p, room, weights, out: &whole, batch, output, rows: own.clone() };
+                let rows = Strip { p, room, weights, out: &whole, batch, output, rows: own.clone() };
                 match together {
                     8 => level.vectorize(Block::<T, 8>(rows)),
                     4 => level.vectorize(Block::<T, 4>(rows)),
@@ -150,8 +150,8 @@ fn pad<T: Float>(p: &Conv, from: &[T], to: &mut [T]) {
     }
 }
 
-/// Rows of some channels of the result.
-struct Rows<'a, T> {
+/// Strip of some channels of the result.
+struct Strip<'a, T> {
     p: &'a Conv,
     room: &'a [T],
     weights: &'a [T],
@@ -162,13 +162,13 @@ struct Rows<'a, T> {
 }
 
 /// So many channels of the result together.
-struct Block<'a, T, const N: usize>(Rows<'a, T>);
+struct Block<'a, T, const N: usize>(Strip<'a, T>);
 
 impl<T: Float, const N: usize> Task for Block<'_, T, N> {
     type Out = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Rows { p, room, weights, out: whole, batch, output, rows } = self.0;
+        let Strip { p, room, weights, out: whole, batch, output, rows } = self.0;
         let (out, kernel, wide) = (p.window.out(), p.window.kernel(), padded(p));
         let (stride, dilation) = (p.window.stride(), p.window.dilation());
         let (lanes, depth) = (<T::V<S> as Vector<T>>::LANES, p.depth() as usize);

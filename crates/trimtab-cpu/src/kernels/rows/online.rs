@@ -1,7 +1,7 @@
 //! Contiguous rows with vectors, in blocks that stay in the nearest cache: what is needed of all elements is known after reading
 //! them once (an online softmax, a merged variance). Softmax computes each function twice and writes each result once.
 
-use super::row::Row;
+use super::row::OfRow;
 use super::twopass::{OneRow, declines, each_row, threads};
 use super::{Float, counted, given};
 use crate::args::{Args, Cpu, Launched};
@@ -77,8 +77,8 @@ impl<T: Float> Task for Blocks<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let OneRow { op, row: elements, scale, shift, epsilon, out } = self.row;
-        let row = Row { simd, elements };
-        let blocks = || elements.chunks(self.block).map(|elements| Row { simd, elements });
+        let row = OfRow { simd, elements };
+        let blocks = || elements.chunks(self.block).map(|elements| OfRow { simd, elements });
         let (count, of) = (elements.len() as f64, <T as Element>::from_f64);
         match op {
             RowsOp::Softmax | RowsOp::LogSoftmax | RowsOp::LogSumExp => {

@@ -10,7 +10,7 @@ const RUN: usize = 16;
 
 /// A row, read with vectors.
 #[derive(Clone, Copy)]
-pub(super) struct Row<'a, T: Float, S: Simd> {
+pub(super) struct OfRow<'a, T: Float, S: Simd> {
     pub(super) simd: S,
     pub(super) elements: &'a [T],
 }
@@ -24,7 +24,7 @@ fn lanes_of<T: Float, S: Simd>(vector: T::V<S>) -> [T; MAX_LANES] {
     lanes
 }
 
-impl<'a, T: Float, S: Simd> Row<'a, T, S> {
+impl<'a, T: Float, S: Simd> OfRow<'a, T, S> {
     const LANES: usize = <T::V<S> as Vector<T>>::LANES;
 
     #[inline(always)]
@@ -180,10 +180,10 @@ impl<'a, T: Float, S: Simd> Row<'a, T, S> {
                         |at, x| {
                             let mut value = x.sub(less).mul(by);
                             if let Some(scale) = scale {
-                                value = value.mul(Row { simd: self.simd, elements: scale }.load(at, 1.0));
+                                value = value.mul(OfRow { simd: self.simd, elements: scale }.load(at, 1.0));
                             }
                             if let Some(shift) = shift {
-                                value = value.add(Row { simd: self.simd, elements: shift }.load(at, 0.0));
+                                value = value.add(OfRow { simd: self.simd, elements: shift }.load(at, 0.0));
                             }
                             value
                         },

@@ -1,6 +1,6 @@
 //! Contiguous rows with vectors, pass by pass: what is needed of all elements first, then the results. Each function is computed once.
 
-use super::row::{Row, multiply};
+use super::row::{OfRow, multiply};
 use super::{Float, Given, counted, given};
 use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::thread_counts;
@@ -109,7 +109,7 @@ impl<T: Float> Task for OneRow<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let OneRow { op, row, scale, shift, epsilon, out } = self;
-        let (row, count) = (Row { simd, elements: row }, row.len() as f64);
+        let (row, count) = (OfRow { simd, elements: row }, row.len() as f64);
         let mean = || row.total() / count;
         let of = <T as trimtab_operands::Element>::from_f64;
         match op {
