@@ -15,6 +15,8 @@ mod board;
 #[path = "../../crates/trimtab-plan/src/feedback.rs"]
 #[expect(dead_code, reason = "a model uses a part of a piece")]
 mod feedback;
+#[path = "../../crates/trimtab-cpu/src/blas/one_thread.rs"]
+mod one_thread;
 #[path = "../../crates/trimtab-plan/src/overflow.rs"]
 mod overflow;
 #[path = "../../crates/trimtab-plan/src/plan.rs"]
@@ -24,6 +26,7 @@ mod plan;
 #[expect(dead_code, reason = "a model uses a part of a piece")]
 mod table;
 
+pub mod of_blas;
 pub mod of_feedback;
 pub mod of_pool;
 pub mod of_table;

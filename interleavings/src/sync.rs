@@ -75,7 +75,7 @@ macro_rules! atomics {
 }
 atomics! {
     AtomicBool of bool {}
-    AtomicU32 of u32 { fetch_add }
+    AtomicU32 of u32 { fetch_add fetch_sub }
     AtomicU64 of u64 { fetch_add fetch_sub fetch_or }
     AtomicUsize of usize { fetch_add }
 }

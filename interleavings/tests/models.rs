@@ -1,6 +1,6 @@
 //! Every model in every order of events. How many orders there were is printed with `--nocapture`.
 
-use trimtab_interleavings::{explore, of_feedback, of_pool, of_table};
+use trimtab_interleavings::{explore, of_blas, of_feedback, of_pool, of_table};
 
 /// Fewer orders than this, and the threads of a model never met.
 const FEWEST: u64 = 3;
@@ -22,6 +22,8 @@ macro_rules! models {
 }
 
 models! {
+    of_blas, 3: two_callers_of_a_library;
+    of_blas, 2: three_callers_of_a_library;
     of_pool, 3: a_sleeper_is_woken a_caller_that_leaves_early those_not_wanted_stay_away;
     // With three these take minutes.
     of_pool, 2: jobs_one_after_the_other two_callers_at_once;

@@ -9,6 +9,7 @@ mod needs;
 mod sanitize;
 mod test;
 mod tidy;
+mod tune_anything;
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -23,11 +24,14 @@ usage: cargo xtask COMMAND
   dependencies    licences, sources and requirements of everything that is built, against deny.toml
   browser-check [FILE]
                   the page of `trimtab report`, or that file, in a browser of this machine; fails where there is none
-  bench NAME…     figures of one run: overhead, matmul, bandwidth, fusion, expressions, placement, offload, cold, reload, search, gpu, gpu-start,
+  bench NAME…     figures of one run: overhead, matmul, narrow, operations, bandwidth, fusion, expressions, placement, offload, cold, reload, search, gpu, gpu-start,
                   underload, regret, online, recorded, or all  [--json] [--no-install]
                   regret and online take --csv FILE (m,n,k,<variant>… in nanoseconds), --shapes N, --save FILE;
-                  underload takes --shapes N;
+                  underload takes --shapes N; operations takes --shapes N and --operation NAME;
                   recorded takes --data DIR, and finds TRIMTAB_DATA and ../shared/data by itself
+  bench tune-anything
+                  the examples of examples/tune against Kernel Tuner and Optuna (from PyPI, in a virtual environment of its own), and what a
+                  point costs against hyperfine  [--seeds N] [--evals N] [--only NAME] [--json]; --help explains
   chaos           faults on purpose, then processes killed at random moments: what callers got, and what was left of wisdom
                   [--faults N] [--kills N] [--seed S] [--json]
   fuzz            every parser fed with inputs that libFuzzer makes up; `cargo xtask fuzz --help` explains
@@ -50,6 +54,7 @@ fn main() -> Result<()> {
         ["dependencies"] => dependencies::check(root),
         ["browser-check"] => browser::check(root, None),
         ["browser-check", file] => browser::check(root, Some(file)),
+        ["bench", "tune-anything", options @ ..] => tune_anything::run(root, options),
         ["bench", names @ ..] => {
             let may_install = !names.contains(&"--no-install");
             if names.iter().any(|name| ON_GPUS.contains(name)) {

@@ -29,6 +29,30 @@ pub const OPENBLAS: Need = Need {
     is_there: || linked("libopenblas.so"),
 };
 
+/// Found at run time like a BLAS.
+pub const FFTW: Need = Need {
+    what: "FFTW",
+    packages: "libfftw3-single3 libfftw3-double3",
+    without: "the kernel of transforms around FFTW",
+    is_there: || linked("libfftw3f.so.3") && linked("libfftw3.so.3"),
+};
+
+/// Kernels in OpenCL C run on any OpenCL; PoCL computes on the processor.
+pub const OPENCL: Need = Need {
+    what: "an OpenCL driver",
+    packages: "pocl-opencl-icd ocl-icd-libopencl1",
+    without: "users' kernels in OpenCL C",
+    is_there: opencl,
+};
+
+/// What the cost of a point is compared with.
+pub const HYPERFINE: Need = Need {
+    what: "hyperfine",
+    packages: "hyperfine",
+    without: "the comparison of what a point costs (bench tune-anything)",
+    is_there: || Command::new("hyperfine").arg("--version").output().is_ok(),
+};
+
 /// libFuzzer is built from its sources, in C++.
 pub const CPP: Need = Need {
     what: "a C++ compiler",
@@ -50,6 +74,11 @@ fn linked(library: &str) -> bool {
 
 fn cpp() -> bool {
     Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn opencl() -> bool {
+    let drivers = std::fs::read_dir("/etc/OpenCL/vendors").map_or(0, Iterator::count);
+    !cfg!(target_os = "linux") || (drivers > 0 && linked("libOpenCL.so.1"))
 }
 
 fn vulkan() -> bool {

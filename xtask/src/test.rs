@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything a change must pass, how long each step took, and what did not run.
 
-use crate::needs::{self, CPP, OPENBLAS, VULKAN};
+use crate::needs::{self, CPP, FFTW, OPENBLAS, OPENCL, VULKAN};
 use crate::{cargo, dependencies, fuzz, tidy};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,8 @@ usage: cargo xtask test [--no-install] [--require-all]
 Format, tidy rules, dependencies, lints, all tests and doc tests, and 20 s of every fuzz target; each step's time is printed at the end.
 
 Some tests need what is not part of the project. Where it is missing, Debian's packages are named with their size, and
-installed with apt-get: Mesa's Vulkan driver for GPU kernels, OpenBLAS for the kernels around a CBLAS, g++ for libFuzzer.
+installed with apt-get: Mesa's Vulkan driver for GPU kernels, OpenBLAS for the kernels around a CBLAS, FFTW for the one around it,
+PoCL for users' kernels in OpenCL C, g++ for libFuzzer.
 
   --no-install    installs nothing: what cannot run is left out and listed at the end in lines that start with `not run:`
   --require-all   fails where a driver or library is missing in the end, installed or not
@@ -66,7 +67,7 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     })?;
     step("tidy", &mut || tidy::check(root))?;
     step("dependencies", &mut || dependencies::check(root))?;
-    let missing = needs::missing(vec![VULKAN, OPENBLAS, CPP], may_install);
+    let missing = needs::missing(vec![VULKAN, OPENBLAS, FFTW, OPENCL, CPP], may_install);
     let clippy =
         ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"];
     step("lints", &mut || cargo(root, &clippy))?;

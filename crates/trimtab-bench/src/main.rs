@@ -14,10 +14,13 @@ mod fusion;
 mod fusion_gpu;
 mod gpu;
 mod gpu_start;
+mod judge;
 mod large;
 mod matmul;
+mod narrow;
 mod offload;
 mod online;
+mod operations;
 mod overhead;
 mod placement;
 mod problems;
@@ -52,6 +55,8 @@ pub(crate) struct Options {
     pub(crate) save: Option<PathBuf>,
     /// `--shapes N`: how many shapes to measure.
     pub(crate) shapes: Option<usize>,
+    /// `--operation NAME`: which operation to measure.
+    pub(crate) operation: Option<String>,
     /// `--data DIR`: where published recordings are, instead of `TRIMTAB_DATA` or beside the checkout.
     pub(crate) data: Option<PathBuf>,
 }
@@ -79,9 +84,15 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 17] = [
+const BENCHES: [(&str, &str, Bench); 19] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
+    ("narrow", "products of f16 and bf16, and under a tolerance, against those of f32", narrow::run),
+    (
+        "operations",
+        "every operation: the tuned choice against the best rival and the best single kernel  [--operation NAME] [--shapes N]",
+        operations::run,
+    ),
     ("bandwidth", "add and sum of 64 Mi f32 against a copy", bandwidth::run),
     ("fusion", "several operations as one against one by one, and against a single one", fusion::run),
     (
@@ -161,6 +172,7 @@ fn parse(words: Vec<String>) -> Result<(Vec<String>, Printer)> {
             "--json" => printer.json = true,
             "--csv" => printer.options.csv = Some(value()?.into()),
             "--data" => printer.options.data = Some(value()?.into()),
+            "--operation" => printer.options.operation = Some(value()?),
             "--save" => printer.options.save = Some(value()?.into()),
             "--shapes" => {
                 let count = value()?;

@@ -1,6 +1,7 @@
 //! The tuned choice against every rival, size by size: f32 from 1 to 2048, skinny ones included.
 
 use crate::Printer;
+use crate::judge::{judge, round};
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -64,21 +65,17 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
     let mut rivals: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (m, n, k) in SIZES {
         let problem: Problem = format!("matmul:f32:{m}x{n}x{k}").parse()?;
-        rt.tune(&problem, &request, &mut |_| ())?;
-        let result = rt.compare(&problem, &rules, COMPARE_BUDGET, false, &mut |_| ())?;
-        let time = |row: &(trimtab::plan::Rival, trimtab::tune::Raced)| row.1.min().unwrap_or(f64::INFINITY);
-        let best = result.rows.first().map_or(f64::NAN, time);
-        let chosen = result.chosen.and_then(|index| result.rows.get(index));
-        let vs_best = best / chosen.map_or(f64::INFINITY, time);
-        ratios.push(vs_best);
+        let verdict = judge(&rt, &problem, &request, &rules, COMPARE_BUDGET)?;
+        ratios.push(verdict.vs_best);
         let mut ns = Map::new();
-        for row in &result.rows {
-            ns.insert(row.0.name.to_string(), json!(round(time(row))));
-            rivals.entry(row.0.name.to_string()).or_default().push(best / time(row));
+        for (name, time) in &verdict.timed {
+            ns.insert(name.clone(), json!(round(*time)));
+            rivals.entry(name.clone()).or_default().push(verdict.best / time);
         }
-        let (kernel, point) = chosen.map_or(("", ""), |row| (&row.0.name, &row.0.point_name));
+        let (kernel, point) = verdict.chosen;
         printer.line(&json!({
-            "problem": problem.to_string(), "ns": Value::Object(ns), "chosen": kernel, "point": point, "vs_best": vs_best,
+            "problem": problem.to_string(), "ns": Value::Object(ns), "chosen": kernel, "point": point,
+            "vs_best": verdict.vs_best,
         }));
     }
     // A rival used alone must take every problem; one that declines some cannot stand alone.
@@ -95,8 +92,4 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
         "best_single_rival_vs_best": single_mean,
     }));
     Ok(())
-}
-
-fn round(ns: f64) -> f64 {
-    (ns * 10.0).round() / 10.0
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use trimtab::core::{Device, Nanos, Patience, Problem, Terms};
 use trimtab::cpu::{Slice, SliceMut};
 use trimtab::operands::{Data, Operands};
-use trimtab::plan::calibration::{Calibration, Ladder, measure};
+use trimtab::plan::calibration::{Calibration, Ladder, contested, measure};
 use trimtab::plan::{Class, Planner, Settings, TermsId, TuneRequest};
 use trimtab::tune::Rules;
 use trimtab::wisdom::Wisdom;
@@ -42,7 +42,12 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
 
 /// Problems of a class by growing size, four for each doubling of the side or of the elements.
 fn sizes(class: Class, largest: (u32, u32)) -> Vec<Problem> {
-    let powers = if class == Class::Matmul { 3..=largest.1 } else { 6..=largest.0 };
+    let powers = match class {
+        Class::Matmul => 3..=largest.1,
+        // By the side of the space, of 32 channels.
+        Class::Conv => 2..=largest.1 - 2,
+        _ => 6..=largest.0,
+    };
     let grown = powers.flat_map(|power| [4, 5, 6, 7].map(|quarters| (quarters << power) / 4));
     let text = |size: u64| match class {
         Class::Unary => format!("elementwise.exp:f32:{size}"),
@@ -50,6 +55,13 @@ fn sizes(class: Class, largest: (u32, u32)) -> Vec<Problem> {
         Class::Reduction => format!("reduce.sum:f32:{size}"),
         Class::Transpose => format!("transpose:f32:{}x16", size / 16),
         Class::Matmul => format!("matmul:f32:{size}x{size}x{size}"),
+        Class::Conv => format!("conv:f32:1x32x{size}x{size},32x32x3x3:pad1"),
+        Class::Pool => format!("pool.max:f32:1x{}x4x4:window3x3,stride2,pad1", size / 16),
+        Class::Rows => format!("rows.softmax:f32:{}x16:axis1", size / 16),
+        Class::Scan => format!("scan.sum:f32:{}x16:axis1", size / 16),
+        Class::Sort => format!("sort:f32:{}x16:axis1", size / 16),
+        Class::Fft => format!("fft.forward:complex64:{}x16", size / 16),
+        Class::Index => format!("gather:f32:{0}x16:axis0,count{0},i32", size / 16),
     };
     grown.filter_map(|size| text(size).parse().ok()).collect()
 }
@@ -101,15 +113,17 @@ fn here(printer: &Printer) -> Result<f64> {
     }
     let estimating = new().patience(Patience::Estimate).build()?;
     let pinned = [new().device("cpu").build()?, new().device("gpu0").build()?];
+    // Only what both have kernels for.
+    let classes = contested(&free.devices()[..2]);
     let times = new()
         .build()?
-        .measure_calibration(Ladder { quick: true, rounds: 3, classes: &Class::ALL }, &mut |_, _| ());
+        .measure_calibration(Ladder { quick: true, rounds: 3, classes: &classes }, &mut |_, _| ());
     let calibration = estimating.calibration_with(&times);
     estimating.commit_calibration(calibration).map_err(anyhow::Error::msg)?;
     let names: Vec<&str> = free.devices().iter().take(2).map(|device| device.facts().name.as_str()).collect();
     let pair = names.join(" + ");
     let mut worst = 0.0f64;
-    for problem in Class::ALL.into_iter().flat_map(|class| sizes(class, LARGEST_HERE)) {
+    for problem in classes.into_iter().flat_map(|class| sizes(class, LARGEST_HERE)) {
         let times = calls(&pinned, &problem)?;
         for (how, runtime) in [("measured", &free), ("calibrated", &estimating)] {
             let chosen = usize::from(runtime.plan(&problem)?.device);

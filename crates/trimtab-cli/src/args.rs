@@ -1,11 +1,15 @@
 //! What the command line looks like. Reads words; what they mean is the commands' business.
 
+pub mod study;
+
 use clap::{Args, Parser, Subcommand};
-use std::path::PathBuf;
-use trimtab::core::{Nanos, Problem, ProblemError};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use trimtab::core::{Constraints, Nanos, Problem, ProblemError, Terms, Tolerance};
 use trimtab::cpu::Isolation;
 use trimtab::plan::{KernelRules, StrategyName, TuneMode};
 use trimtab::{VARIABLES, parse_duration};
+use trimtab_kernelfile::Language;
 
 /// The longest search that is simulated.
 const MOST_EVALUATIONS: usize = 100_000;
@@ -33,6 +37,9 @@ pub struct Global {
     /// Most threads a kernel may use
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(trimtab::cpu::MAX_THREADS)))]
     pub threads: Option<u32>,
+    /// How far a product or convolution may be off, as a share of what is added up for an element: opens kernels that cut operands short (1e-2) or round more often (1e-4)
+    #[arg(long, global = true, value_name = "SHARE", value_parser = tolerance)]
+    pub tolerance: Option<Tolerance>,
     /// Where measurements are kept, or off
     #[arg(long, global = true, value_name = "DIR")]
     pub wisdom_dir: Option<PathBuf>,
@@ -96,6 +103,24 @@ pub enum Command {
     /// Compute a problem on generated data, check the result, show plan and time
     #[command(after_help = help(include_str!("help/run.txt")))]
     Run(Run),
+    /// Find the best settings of any command by running it
+    #[command(name = "tune-command", after_help = help(include_str!("help/tune-command.txt")))]
+    TuneAny(Box<study::TuneCommand>),
+    /// Find the best settings of a kernel in a file: WGSL, OpenCL C, C, C++, Rust
+    #[command(name = "tune-kernel", hide = true, override_usage = "trimtab tune [OPTIONS] --space <FILE> <KERNEL>", after_help = help(include_str!("help/tune-kernel.txt")))]
+    TuneKernel(Box<study::TuneKernel>),
+    /// Runs kernels for a `trimtab tune FILE` that started it
+    #[command(name = "kernel-worker", hide = true)]
+    KernelWorker,
+    /// Let others drive a search: JSON lines on standard input and output
+    #[command(name = "ask-tell", after_help = help(include_str!("help/ask-tell.txt")))]
+    AskTell(study::AskTell),
+    /// Print the best settings a search found, for people, shells, compilers and serving engines
+    #[command(after_help = help(include_str!("help/best.txt")))]
+    Best(study::Best),
+    /// List studies, show what they found, exchange them as T4 results
+    #[command(subcommand)]
+    Study(study::Study),
 }
 
 #[derive(Args, Debug)]
@@ -385,6 +410,14 @@ pub fn problem(text: &str) -> Result<Problem, ProblemError> {
     Problem::parse(text)
 }
 
+/// A tolerance that says something.
+fn tolerance(text: &str) -> Result<Tolerance, String> {
+    let share: f64 = text.trim().parse().map_err(|_| "use a number such as 1e-2".to_string())?;
+    let constraints = Constraints { tolerance: Some(Tolerance(share)), ..Constraints::default() };
+    let checked = Terms { constraints, ..Terms::default() }.check();
+    checked.map(|()| Tolerance(share)).map_err(|wrong| wrong.to_string())
+}
+
 fn mode(text: &str) -> Result<TuneMode, String> {
     text.parse::<TuneMode>().map_err(|error| error.to_string())
 }
@@ -421,6 +454,23 @@ fn evaluations(text: &str) -> Result<usize, String> {
 }
 
 /// A text shown after the options of a command; what it says of problems is the same everywhere.
+/// `trimtab tune FILE` is a command of its own, told by the ending of a file: it has other options than `trimtab tune PROBLEM`.
+pub fn words() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let is_kernel = |word: &OsString| {
+        let text = word.to_string_lossy();
+        !text.starts_with('-') && !text.contains(':') && Language::of(Path::new(word)).is_some()
+    };
+    // `--kernel NAME` may end like a file.
+    let named = |at: usize| words.get(at.wrapping_sub(1)).is_some_and(|before| before == "--kernel");
+    if let Some(tune) = words.iter().position(|word| word == "tune")
+        && words.iter().enumerate().skip(tune).any(|(at, word)| is_kernel(word) && !named(at))
+    {
+        words[tune] = OsString::from("tune-kernel");
+    }
+    words
+}
+
 fn help(text: &str) -> String {
     text.trim_end().replace("{PROBLEMS}", include_str!("help/problems.txt").trim_end())
 }

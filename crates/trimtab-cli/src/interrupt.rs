@@ -22,6 +22,16 @@ pub fn watch(wisdom: &Arc<Wisdom>) {
     });
 }
 
+/// From now on the first Ctrl-C, or being asked to end, sets this; a second one ends at once. For commands without wisdom.
+pub fn set_when_asked(stop: &Arc<AtomicBool>) {
+    let stop = Arc::clone(stop);
+    let _ = ctrlc::set_handler(move || {
+        if stop.swap(true, Ordering::SeqCst) {
+            std::process::exit(INTERRUPTED);
+        }
+    });
+}
+
 /// From now on the first Ctrl-C is only noted: the command looks at [`asked`].
 pub fn end_in_order() {
     IN_ORDER.store(true, Ordering::SeqCst);

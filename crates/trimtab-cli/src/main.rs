@@ -1,4 +1,4 @@
-//! The `trimtab` command: devices, tune, calibrate, explain, bench, report, wisdom, run, record, simulate. Decides nothing itself; the runtime does.
+//! The `trimtab` command: devices, tune, calibrate, explain, bench, report, wisdom, run, record, simulate; tune-command, ask-tell, best and study for what is not ours. Decides nothing itself.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use trimtab::core::is_steering;
 
 fn main() -> ExitCode {
-    let cli = match args::Cli::try_parse() {
+    let cli = match args::Cli::try_parse_from(args::words()) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };

@@ -3,7 +3,7 @@
 use trimtab::core::Problem;
 
 /// Operation and type, with the sizes and layouts of each problem.
-const PROBLEMS: [(&str, &str); 36] = [
+const PROBLEMS: [(&str, &str); 55] = [
     ("matmul:f32", "1x1x1 2x2x2 4x4x4 8x8x8 13x13x13 16x16x16 24x24x24 32x32x32 48x48x48 64x64x64 96x96x96"),
     ("matmul:f32", "100x100x100 128x128x128 192x192x192 256x256x256 384x384x384 512x512x512 768x768x768"),
     ("matmul:f32", "1024x1024x1024 2048x2048x2048"),
@@ -36,11 +36,30 @@ const PROBLEMS: [(&str, &str); 36] = [
     ("rows.softmax:f32", "64x64 128x1000 16x65536 1024x1024:axis0"),
     ("rows.layer_norm:f32", "128x768:scale,shift"),
     ("rows.rms_norm:f32", "32x4096:scale"),
+    ("attention:f32", "8x128x128x64 8x1x1024x64 4x512x512x64:causal"),
     ("scan.sum:f32", "1024 1048576 1024x1024 1024x1024:axis0"),
     ("sort:f32", "100 10000 1000000 1000x100 1000x100:axis0"),
+    ("arg.max:f32", "128x1000"),
+    ("arg.sort:f32", "100000 1000x100"),
+    ("arg.top:f32", "64x10000:count10"),
+    ("cast:f32", "1048576:bf16"),
+    ("fft.forward:complex64", "64 1024 1000x64 100x1024 65536 1048576 1000 1009 512x512:2d 64x64x64:3d"),
+    ("fft.inverse:complex128", "4096 100x1000"),
+    ("fft.real:f32", "1024 100x4096 1048576 480x640:2d"),
+    ("fft.inverse_real:complex64", "1024 100x4096"),
+    ("matmul:bf16", "512x512x512"),
+    ("matmul:i8", "512x512x512"),
+    ("elementwise.add:bf16", "1048576"),
+    ("reduce.sum:u8", "1048576"),
     ("fused.relu(add(mul(a,#0),b)):f32", "256x1024:all,columns"),
     ("fused.tanh(add(mul(a,b),#0)):f32", "1x1048576:all,all"),
     ("fused.mul(sub(a,b),sub(a,b)):f32", "1x4194304:all,all:sum"),
+    ("gather:f32", "30000x768:axis0,count512 1000000:count100000"),
+    ("scatter:f32", "10000x64:axis0,count4096 1000:count100000"),
+    ("mask.lt:f32", "1048576 1024x1024,1024"),
+    ("mask.where:f32", "1048576,1048576,1"),
+    ("concat:f32", "1024x512,1024x512 100000x3,100000x1"),
+    ("put:f32", "1x64x58x58,1x64x56x56:at0x0x1x1,fill 1024x1024,512x512:at256x256"),
     ("fused.exp(sub(a,b)):f32", "512x1024:all,rows:sum.axis1"),
     ("fused.relu(add(@,c)):f32", "256x256x256:n,n,columns"),
 ];
@@ -71,7 +90,7 @@ mod tests {
         let mut seen: Vec<String> = problems().iter().map(Problem::to_string).collect();
         seen.sort();
         seen.dedup();
-        assert_eq!((seen.len(), texts().count()), (111, 111));
+        assert_eq!((seen.len(), texts().count()), (152, 152));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::output::{Output, printable};
 use anyhow::Result;
 use std::cell::Cell;
 use std::io::Write;
+use trimtab::core::Constraints;
 use trimtab::plan::calibration::Calibration;
 use trimtab::wisdom::Filter;
 use trimtab::{Builder, KernelRules, Runtime};
@@ -93,6 +94,9 @@ fn build(mut builder: Builder, global: &Global) -> Result<Runtime> {
     if let Some(threads) = global.threads {
         builder = builder.threads(threads);
     }
+    if global.tolerance.is_some() {
+        builder = builder.constraints(Constraints { tolerance: global.tolerance, ..Constraints::default() });
+    }
     if let Some(mode) = global.tune {
         builder = builder.patience(mode.patience);
         builder = mode.strategy.into_iter().fold(builder, Builder::strategy);
@@ -111,6 +115,6 @@ pub fn warn(message: &str) {
 }
 
 /// The spellings of off, the same as in the environment.
-fn is_off(text: &str) -> bool {
+pub fn is_off(text: &str) -> bool {
     matches!(text.trim().to_ascii_lowercase().as_str(), "off" | "0" | "false" | "no")
 }

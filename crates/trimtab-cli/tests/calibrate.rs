@@ -131,7 +131,7 @@ fn measuring_is_kept_and_not_repeated() {
     let blobs = std::fs::read_dir(wisdom.path().join("blobs")).unwrap().map(|entry| entry.unwrap().path());
     // By what they hold: the name of a file ends with the processor's, and long ones are cut.
     let kept = |path: &PathBuf| {
-        String::from_utf8_lossy(&std::fs::read(path).unwrap()).contains("trimtab calibration 1")
+        String::from_utf8_lossy(&std::fs::read(path).unwrap()).contains("trimtab calibration 2")
     };
     let calibrations = blobs.filter(kept).collect::<Vec<_>>();
     assert!(calibrations.len() >= 2, "{calibrations:?}");

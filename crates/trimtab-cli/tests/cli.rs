@@ -55,7 +55,7 @@ fn a_wrong_problem_says_what_is_right_and_exits_with_2() {
     let outcome = Machine::new().run(&["explain", "gemm:f32:1x1x1"]);
     assert_eq!((outcome.code, outcome.out.as_str()), (Some(2), ""));
     expect![[r#"
-        error: `gemm:f32:1x1x1` is not a problem: `gemm` is not an operation; use one of: matmul, elementwise, reduce, transpose, conv, pool, rows, scan, sort, fused, custom; write for example matmul:f32:512x512x512 (m x n x k), elementwise.add:f32:1024x1024,1024, reduce.sum:f32:64x1024:axis1 or transpose:f32:512x256
+        error: `gemm:f32:1x1x1` is not a problem: `gemm` is not an operation; use one of: matmul, elementwise, reduce, transpose, conv, pool, rows, attention, scan, sort, arg, cast, fft, fused, gather, scatter, mask, concat, put, custom; write for example matmul:f32:512x512x512 (m x n x k), elementwise.add:f32:1024x1024,1024, reduce.sum:f32:64x1024:axis1 or transpose:f32:512x256
     "#]]
     .assert_eq(&outcome.err);
     for command in ["tune", "bench", "run"] {
@@ -135,6 +135,22 @@ fn explain_as_json_has_the_promised_keys() {
     );
     let all = machine.lines(&["explain", SMALL, "--json", "--all"]).remove(0);
     assert!(all["rivals"].as_array().unwrap().len() > rivals.len());
+}
+
+#[test]
+fn explain_says_what_a_tolerance_opens_and_what_it_would() {
+    let (machine, conv) = (Machine::new(), "conv:f32:1x16x20x20,16x16x3x3:pad1");
+    let closed = machine.ok(&["explain", conv]);
+    let kept_out = "cpu.conv.winograd is kept out: may be off by";
+    assert!(closed.contains(kept_out), "{closed}");
+    // What it says, said again, opens it.
+    let rest = &closed[closed.find(kept_out).unwrap() + kept_out.len()..];
+    let least = rest.split_whitespace().next().unwrap();
+    let notes = |args: &[&str]| machine.lines(args).remove(0)["notes"].to_string();
+    let opened = notes(&["explain", conv, "--tolerance", least, "--json"]);
+    assert!(opened.contains("cpu.conv.winograd is opened by the tolerance"), "{opened}");
+    let closed = notes(&["explain", conv, "--tolerance", "1e-9", "--json"]);
+    assert!(closed.contains("tolerance 1e-9"), "{closed}");
 }
 
 #[test]

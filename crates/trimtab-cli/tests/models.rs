@@ -34,9 +34,12 @@ fn an_unknown_model_is_an_error_that_lists_the_known_ones() {
 #[test]
 fn every_kind_is_judged_on_what_was_tuned_and_drawn() {
     let wisdom = Machine::new();
+    // Twice as many as are needed: a problem of whose rivals the race dropped all that others know is not judged.
     let sizes = ["2x3x4", "4x4x4", "5x6x7", "8x8x8", "9x4x16", "16x16x16", "3x20x5", "24x24x24", "32x8x8"];
-    let problems = sizes.map(|sizes| format!("matmul:f32:{sizes}"));
-    let mut args = vec!["tune", "--budget", "3s", "--json"];
+    let longer = ["12x12x12", "7x31x9", "20x6x40", "28x28x28", "1x64x64", "40x24x8", "10x50x10", "36x36x36"];
+    let problems: Vec<String> =
+        sizes.iter().chain(&longer).map(|sizes| format!("matmul:f32:{sizes}")).collect();
+    let mut args = vec!["tune", "--budget", "5s", "--json"];
     args.extend(problems.iter().map(String::as_str));
     let tuned = wisdom.lines(&args);
     assert!(tuned.iter().all(|tuned| tuned.as_object().unwrap().contains_key("expected_loss")), "{tuned:?}");
@@ -50,7 +53,10 @@ fn every_kind_is_judged_on_what_was_tuned_and_drawn() {
     for judged in &judged {
         let number = |key: &str| judged[key].as_f64().unwrap();
         assert!(number("geomean") >= 1.0 && number("p95") >= 1.0, "{judged}");
-        assert!((0.0..=1.0).contains(&number("accuracy")) && number("problems") == 9.0, "{judged}");
+        assert!(
+            (0.0..=1.0).contains(&number("accuracy")) && (8.0..=17.0).contains(&number("problems")),
+            "{judged}"
+        );
         assert!(number("predict_ns") > 0.0 && judged["used"] == false, "{judged}");
     }
     let svg = std::fs::read_to_string(drawn).unwrap();

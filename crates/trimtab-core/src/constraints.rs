@@ -14,6 +14,41 @@ pub struct Constraints {
     /// Longest time a call may take; rivals expected to take longer are excluded, and a call with less time than a race
     /// may cost measures nothing.
     pub latency_max: Option<Nanos>,
+    /// Opens kernels that are less accurate than the element type allows, up to this. Without it none of them answers.
+    pub tolerance: Option<Tolerance>,
+}
+
+/// How far an element of a product or a convolution may be off, as a share of the sizes of the terms that were added up for it:
+/// `|found − exact| ≤ tolerance · Σ|aᵢ·bᵢ|`. Terms that cancel leave a small result with the error of large terms.
+///
+/// f32 has 1.2e-7 of a term; operands cut to bf16 7.8e-3. Compared and hashed by its bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Tolerance(pub f64);
+
+impl PartialEq for Tolerance {
+    fn eq(&self, other: &Tolerance) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+impl Eq for Tolerance {}
+impl Hash for Tolerance {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.to_bits().hash(state);
+    }
+}
+
+/// Terms that say nothing, or the opposite of what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrongTerms {
+    /// Weights by which nothing is best.
+    #[error(
+        "the weights time {}, memory {}, energy {} do not say what is best; use numbers from 0 up, at least one of them above 0",
+        .0.time, .0.memory, .0.energy
+    )]
+    Weights(Objective),
+    /// A tolerance that no error keeps, or every error.
+    #[error("a tolerance of {} says nothing; use a number above 0 and below 1, such as 1e-2", .0.0)]
+    Tolerance(Tolerance),
 }
 
 impl Constraints {
@@ -25,6 +60,19 @@ impl Constraints {
         if let Some(max) = self.threads_max.filter(|&max| work.threads > max) {
             return Some(format!("uses {} threads, limit {max}", work.threads));
         }
+        if work.error > 0.0 {
+            // Rounded up: said again as a tolerance, it opens the kernel.
+            let digits = 10f64.powi(1 - work.error.log10().floor() as i32);
+            let least = (work.error * digits).ceil() / digits;
+            let error = format!("may be off by {least:.1e} of what is added up");
+            match self.tolerance {
+                None => return Some(format!("{error}; a tolerance of that opens it")),
+                Some(Tolerance(most)) if work.error > most => {
+                    return Some(format!("{error}, tolerance {most:e}"));
+                }
+                Some(_) => (),
+            }
+        }
         match (self.latency_max, time) {
             (Some(max), Some(time)) if time > max => Some(format!("expected to take {time}, limit {max}")),
             _ => None,
@@ -35,7 +83,7 @@ impl Constraints {
 /// What "best" means: a weighted sum of log2 quantities. The default is time alone.
 ///
 /// A weight says how many doublings of time one doubling of that quantity is worth. Weights are numbers from 0 up, at least one of
-/// them above 0: see [`Objective::check`].
+/// them above 0: see [`Terms::check`].
 #[derive(Clone, Copy, Debug)]
 pub struct Objective {
     /// Weight of time.
@@ -52,16 +100,6 @@ impl Default for Objective {
     }
 }
 
-/// Weights that say nothing, or the opposite of what is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error(
-    "the weights time {}, memory {}, energy {} do not say what is best; use numbers from 0 up, at least one of them above 0",
-    .0.time, .0.memory, .0.energy
-)]
-pub struct WrongWeights(pub Objective);
-
-impl Eq for WrongWeights {}
-
 impl Objective {
     /// The score in log2 units; smaller is better. Scores with and without energy do not compare.
     pub fn score(&self, time_ns: f64, scratch: Bytes, energy_uj: Option<f64>) -> f64 {
@@ -75,13 +113,6 @@ impl Objective {
             None if self.time == 0.0 && self.memory == 0.0 => self.energy * time,
             None => rest,
         }
-    }
-
-    /// Whether the weights say what is best: numbers from 0 up, at least one of them above 0.
-    pub fn check(&self) -> Result<(), WrongWeights> {
-        let weights = [self.time, self.memory, self.energy];
-        let usable = weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0);
-        if usable && weights.iter().any(|weight| *weight > 0.0) { Ok(()) } else { Err(WrongWeights(*self)) }
     }
 
     fn bits(&self) -> [u64; 3] {
@@ -111,14 +142,32 @@ pub struct Terms {
     pub objective: Objective,
 }
 
+impl Terms {
+    /// Whether they say what is wanted: weights are numbers from 0 up, at least one of them above 0; a tolerance lies between 0 and 1.
+    pub fn check(&self) -> Result<(), WrongTerms> {
+        let weights = [self.objective.time, self.objective.memory, self.objective.energy];
+        let usable = weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0);
+        if !usable || weights.iter().all(|weight| *weight == 0.0) {
+            return Err(WrongTerms::Weights(self.objective));
+        }
+        match self.constraints.tolerance {
+            Some(tolerance) if !(tolerance.0 > 0.0 && tolerance.0 < 1.0) => {
+                Err(WrongTerms::Tolerance(tolerance))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Terms {
     /// Stable text, the key in wisdom; `default` when nothing is asked.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
-        let Constraints { memory_max, threads_max, latency_max } = self.constraints;
+        let Constraints { memory_max, threads_max, latency_max, tolerance } = self.constraints;
         parts.extend(memory_max.map(|max| format!("memory<={}", max.0)));
         parts.extend(threads_max.map(|max| format!("threads<={max}")));
         parts.extend(latency_max.map(|max| format!("latency_ns<={}", max.0)));
+        parts.extend(tolerance.map(|most| format!("tolerance<={:e}", most.0)));
         if self.objective != Objective::default() {
             let Objective { time, memory, energy } = self.objective;
             parts.push(format!("weights={time}/{memory}/{energy}"));
@@ -181,6 +230,7 @@ mod tests {
             memory_max: Some(Bytes(1024)),
             threads_max: Some(1),
             latency_max: Some(Nanos(1000)),
+            ..Constraints::default()
         };
         let work = Work { scratch: Bytes(2048), threads: 2, ..Work::default() };
         assert_eq!(limits.excludes(&work, None).unwrap(), "needs 2.00 KiB of scratch memory, limit 1.00 KiB");
@@ -192,6 +242,24 @@ mod tests {
     }
 
     #[test]
+    fn a_tolerance_opens_what_keeps_it_and_nothing_else() {
+        let rough = Work { error: 7.8e-3, ..Work::default() };
+        let with = |most| Constraints { tolerance: Some(Tolerance(most)), ..Constraints::default() };
+        let told = Constraints::default().excludes(&rough, None).unwrap();
+        assert_eq!(told, "may be off by 7.8e-3 of what is added up; a tolerance of that opens it");
+        let told = with(1e-3).excludes(&rough, None).unwrap();
+        assert_eq!(told, "may be off by 7.8e-3 of what is added up, tolerance 1e-3");
+        assert_eq!(with(1e-2).excludes(&rough, None), None);
+        assert_eq!(with(1e-9).excludes(&Work::default(), None), None);
+        let terms = |most| Terms { constraints: with(most), ..Terms::default() };
+        for wrong in [0.0, -1e-3, 1.0, f64::NAN, f64::INFINITY] {
+            let error = terms(wrong).check().unwrap_err().to_string();
+            assert!(error.contains("above 0 and below 1"), "{error}");
+        }
+        assert_eq!(terms(1e-2).check(), Ok(()));
+    }
+
+    #[test]
     fn weights_are_the_same_if_their_bits_are() {
         let odd = Objective { energy: f64::NAN, ..Objective::default() };
         assert_eq!(odd, odd);
@@ -200,8 +268,11 @@ mod tests {
 
     #[test]
     fn weights_that_say_nothing_are_refused_in_words() {
-        let of = |time, memory, energy| Objective { time, memory, energy };
-        for right in [Objective::default(), of(0.0, 0.0, 1.0), of(0.5, 2.0, 0.0)] {
+        let of = |time, memory, energy| Terms {
+            objective: Objective { time, memory, energy },
+            ..Terms::default()
+        };
+        for right in [Terms::default(), of(0.0, 0.0, 1.0), of(0.5, 2.0, 0.0)] {
             assert_eq!(right.check(), Ok(()));
         }
         let nan = f64::NAN;
@@ -227,9 +298,13 @@ mod tests {
     fn terms_have_stable_text() {
         assert_eq!(Terms::default().to_string(), "default");
         let terms = Terms {
-            constraints: Constraints { threads_max: Some(1), ..Constraints::default() },
+            constraints: Constraints {
+                threads_max: Some(1),
+                tolerance: Some(Tolerance(0.01)),
+                ..Constraints::default()
+            },
             objective: Objective { memory: 0.25, ..Objective::default() },
         };
-        assert_eq!(terms.to_string(), "threads<=1,weights=1/0.25/0");
+        assert_eq!(terms.to_string(), "threads<=1,tolerance<=1e-2,weights=1/0.25/0");
     }
 }

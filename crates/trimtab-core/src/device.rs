@@ -235,15 +235,13 @@ pub struct Transfers {
 impl Transfers {
     /// Time around the kernel when every operand is uploaded and the result is downloaded.
     pub fn transfer_overhead(&self, problem: &Problem) -> Nanos {
-        let size = problem.dtype().map_or(0, crate::DType::size) as f64;
-        let time = |latency: Nanos, len: u64, bytes_per_s: f64| {
-            let moving = if bytes_per_s > 0.0 { len as f64 * size / bytes_per_s * 1e9 } else { 0.0 };
-            if len == 0 { 0.0 } else { latency.0 as f64 + moving }
+        let time = |latency: Nanos, bytes: u64, bytes_per_s: f64| {
+            let moving = if bytes_per_s > 0.0 { bytes as f64 / bytes_per_s * 1e9 } else { 0.0 };
+            if bytes == 0 { 0.0 } else { latency.0 as f64 + moving }
         };
-        let lens = problem.input_lens();
-        let up: f64 =
-            lens.as_slice().iter().map(|&len| time(self.upload_latency, len, self.upload_bytes_per_s)).sum();
-        let down = time(self.download_latency, problem.out_len(), self.download_bytes_per_s);
+        let uploads = problem.input_bytes();
+        let up: f64 = uploads.map(|bytes| time(self.upload_latency, bytes, self.upload_bytes_per_s)).sum();
+        let down = time(self.download_latency, problem.out_bytes(), self.download_bytes_per_s);
         Nanos(((up + down) as u64).saturating_add(self.submit.0))
     }
 }

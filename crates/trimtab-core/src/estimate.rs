@@ -77,4 +77,8 @@ pub struct Work {
     pub barriers: u64,
     /// On a GPU: invocations that run independently of each other; zero where that is not what limits a device.
     pub invocations: u64,
+    /// How far an element may be off beyond what its type's rounding explains, as a share of the sizes of the terms added up for it;
+    /// zero for kernels that compute as the type does. Only a caller's [`Tolerance`](crate::Tolerance) lets others answer, and their
+    /// results are checked against this.
+    pub error: f64,
 }

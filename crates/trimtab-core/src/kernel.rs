@@ -1,6 +1,6 @@
 //! What a kernel author writes: a variant of one operation, typed by the context of its device.
 
-use crate::{Config, DeviceFacts, Failure, TypedProblem, Work};
+use crate::{Config, DType, DeviceFacts, Failure, TypedProblem, Work};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -132,6 +132,11 @@ pub trait Variant<C: Context>: Send + Sync + 'static {
     fn version(&self) -> KernelVersion;
     /// What sort of implementation this is.
     fn class(&self) -> VariantClass;
+    /// Whether it computes with elements of that type. Only asked of our own kernels of the processor; others decline what they do
+    /// not take.
+    fn takes(&self, dtype: DType) -> bool {
+        matches!(dtype, DType::F32 | DType::F64 | DType::I32)
+    }
     /// Why it does not take this problem on this device, or `None`.
     fn declines(&self, problem: &Self::Problem, device: &DeviceFacts) -> Option<Decline>;
     /// The settings worth considering, the default first; never empty for a problem that is not declined.

@@ -19,7 +19,7 @@ mod state;
 mod table;
 mod units;
 
-pub use constraints::{Constraints, Objective, Patience, Terms, UnknownPatience, WrongWeights};
+pub use constraints::{Constraints, Objective, Patience, Terms, Tolerance, UnknownPatience, WrongTerms};
 pub use device::{
     AdapterClass, AdapterFacts, Bench, Cache, Device, DeviceFacts, DeviceKind, Fingerprint, Habits, KernelId,
     KernelInfo, Rates, Transfers,
@@ -30,10 +30,11 @@ pub use kernel::{Context, Decline, KernelVersion, LaunchError, Variant, VariantC
 pub use measurement::{Failure, FailureKind, Interference, Sample};
 pub use printable::{is_steering, printable};
 pub use problem::{
-    BinaryOp, Channels, Conv, Custom, Elementwise, ElementwiseOp, Fused, InputLens, Lookup, MAX_INPUTS,
-    MAX_NAME_BYTES, MAX_NUMBERS, MAX_RANK, MAX_SIZES, MAX_SPACE, MAX_STEPS, MAX_WAITING, Matmul, Moves,
-    Operand, Operation, Over, Pool, PoolOp, Problem, ProblemError, Product, Reduce, ReduceOp, Rows, RowsOp,
-    Scan, ScanOp, Sort, Step, Transpose, TypedProblem, UnaryOp, Varies, Window,
+    Arg, ArgOp, Attention, BinaryOp, Cast, Channels, Concat, Conv, Custom, Elementwise, ElementwiseOp, Fft,
+    FftOp, Fused, Gather, InputLens, Lookup, MAX_FFT_RANK, MAX_INPUTS, MAX_NAME_BYTES, MAX_NUMBERS,
+    MAX_PARTS, MAX_PUT_RANK, MAX_RANK, MAX_SIZES, MAX_SPACE, MAX_STEPS, MAX_WAITING, Mask, MaskOp, Matmul,
+    Moves, Operand, Operation, Over, Pool, PoolOp, Problem, ProblemError, Product, Put, Reduce, ReduceOp,
+    Rows, RowsOp, Scan, ScanOp, Scatter, Sort, Step, Transpose, TypedProblem, UnaryOp, Varies, Window,
 };
 pub use random_numbers::RandomNumbers;
 pub use space::{Config, MAX_AXES, Point, Space};

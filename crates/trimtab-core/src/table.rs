@@ -1,7 +1,7 @@
 //! The one place where a kernel's types are erased, and the table of kernels every device keeps.
 
 use crate::{
-    Config, Context, Decline, DeviceFacts, KernelId, KernelInfo, LaunchError, Point, Problem, Space,
+    Config, Context, DType, Decline, DeviceFacts, KernelId, KernelInfo, LaunchError, Point, Problem, Space,
     TypedProblem, Variant, VariantClass, Work,
 };
 use std::any::Any;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub trait AnyKernel<C: Context>: Send + Sync {
     /// Its description.
     fn info(&self) -> KernelInfo;
+    /// Whether it computes with elements of that type, see [`Variant::takes`].
+    fn takes(&self, dtype: DType) -> bool;
     /// Why it does not take a problem.
     fn declines(&self, problem: &Problem, device: &DeviceFacts) -> Option<Decline>;
     /// Its legal settings; none if it declines.
@@ -38,6 +40,10 @@ impl<C: Context, V: Variant<C>> AnyKernel<C> for Erased<V> {
             operation: V::Problem::OPERATION,
             class: self.0.class(),
         }
+    }
+
+    fn takes(&self, dtype: DType) -> bool {
+        self.0.takes(dtype)
     }
 
     fn declines(&self, problem: &Problem, device: &DeviceFacts) -> Option<Decline> {

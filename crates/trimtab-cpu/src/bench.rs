@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trimtab_core::{AnyKernel, Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
-use trimtab_operands::{Data, Exam, Numbers, Operands, Slice, making_takes, small_stand_ins};
+use trimtab_operands::{
+    Data, Exam, Numbers, Operands, Slice, allowed, making_takes, small_stand_ins, tolerance,
+};
 use trimtab_tune::{Sandbox, Stopwatch, ThreadClock, ThreadId, keep_off_this_core};
 
 /// Batches shorter than this are not asked for their energy: the counters step about once a millisecond.
@@ -69,11 +71,18 @@ impl<'a> CpuBench<'a> {
         };
         self.try_out(kernel, point, stand_in, timeout)?;
         let (stand_in, point) = (*stand_in, *point);
+        let within = self.within(kernel, &stand_in, &point);
         self.on_bed(kernel, timeout, ready, move |kernel, Bed { small, pool, .. }| {
             let exams = small.iter_mut().find(|(problem, _)| *problem == stand_in);
             let mut exams = exams.into_iter().flat_map(|(_, exams)| exams);
-            exams.try_for_each(|exam| examine(kernel, &point, exam, pool))
+            exams.try_for_each(|exam| examine(kernel, &point, within, exam, pool))
         })
+    }
+
+    /// What a kernel that states an error of its own is held to.
+    fn within(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Option<f64> {
+        let work = self.device.work(kernel, problem, point);
+        (work.error > 0.0).then(|| allowed(tolerance(problem), &work))
     }
 
     /// Runs a kernel in a child process, if it is to be tried out there first: at the size at which it first runs here, that of a small
@@ -150,7 +159,7 @@ impl Bench for CpuBench<'_> {
         let expected_ns = known.map_or(0.0, |at| self.checked[at].2 * f64::from(iterations));
         let threads = device.work(kernel, &problem, &point).threads;
         let watched = (Nanos(expected_ns as u64), threads);
-        let energy_root = device.energy_root().cloned();
+        let (energy_root, within) = (device.energy_root().cloned(), self.within(kernel, &problem, &point));
         let ready = |bed: &mut Bed| {
             if bed.timed.is_none() {
                 bed.timed = Some(Exam::new(device, &problem)?);
@@ -162,9 +171,11 @@ impl Bench for CpuBench<'_> {
                 return Err(Failure::new(FailureKind::Untried, "there are no operands"));
             };
             if is_new {
-                examine(kernel, &point, exam, pool)?;
+                examine(kernel, &point, within, exam, pool)?;
             }
-            batch(kernel, &point, iterations, watched, energy_root, exam, pool)
+            let sample = batch(kernel, &point, iterations, watched, energy_root, exam, pool)?;
+            exam.check_again(within)?;
+            Ok(sample)
         })?;
         match known {
             Some(at) => self.checked[at].2 = sample.ns(),
@@ -194,10 +205,16 @@ fn launch(
 }
 
 /// Runs a kernel once and compares what it wrote.
-fn examine(kernel: &dyn AnyKernel<Cpu>, point: &Point, exam: &mut Exam, pool: &Pool) -> Result<(), Failure> {
+fn examine(
+    kernel: &dyn AnyKernel<Cpu>,
+    point: &Point,
+    within: Option<f64>,
+    exam: &mut Exam,
+    pool: &Pool,
+) -> Result<(), Failure> {
     exam.operands.out.poison();
     launch(kernel, point, exam, pool, 1)?;
-    exam.check(None)
+    exam.check(within)
 }
 
 fn batch(
@@ -228,7 +245,6 @@ fn batch(
     let energy_uj = energy_uj.filter(|_| elapsed >= ENERGY_BATCH);
     let interference = watch.seen();
     let elapsed = interference.and(kept).map_or(elapsed, |kept| elapsed.saturating_sub(kept));
-    exam.check_again(None)?;
     Ok(Sample { elapsed, iterations, interference, energy_uj, compiled_in: None })
 }
 

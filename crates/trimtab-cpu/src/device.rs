@@ -3,6 +3,7 @@
 use crate::args::{Args, Cpu};
 use crate::bench::CpuBench;
 use crate::blas;
+use crate::fftw::Fftw;
 use crate::isolate::Isolation;
 use crate::kernels::{self, Kernels};
 use crate::pool::Pool;
@@ -34,7 +35,7 @@ pub struct CpuOptions {
     /// Most threads kernels may use; `None` for all the process may use.
     pub threads: Option<u32>,
     /// BLAS libraries to try before those in the usual places.
-    /// `None` looks for no library at all.
+    /// `None` looks for no library at all, FFTW included.
     pub blas: Option<Vec<PathBuf>>,
     /// Kernels the user brings; they compete like ours.
     pub kernels: Kernels,
@@ -99,11 +100,12 @@ impl CpuDevice {
     pub fn new(options: CpuOptions) -> CpuDevice {
         let root = PathBuf::from("/");
         let facts = probe::facts(&root, None);
+        let fftw = options.blas.as_ref().and_then(|_| Fftw::find());
         let (libraries, problems) = options.blas.map_or_else(Default::default, |paths| blas::find(&paths));
         let counts_energy = root.join(ENERGY_COUNTERS).exists() && probe::energy_uj(&root).is_some();
         let energy_root = counts_energy.then(|| root.clone());
         CpuDevice {
-            kernels: kernels::table(libraries, options.kernels),
+            kernels: kernels::table(libraries, fftw, options.kernels),
             pool: Pool::new(options.threads.map_or(facts.threads, |cap| cap.min(facts.threads))),
             facts,
             rates: OnceLock::new(),
@@ -199,17 +201,21 @@ impl CpuDevice {
         &self.root
     }
 
-    /// Whether the problem is of f16 and the kernel is one of ours that is not a reference: none of them has f16.
-    fn has_no_halves(&self, kernel: KernelId, problem: &Problem) -> bool {
+    /// Whether a kernel of ours, other than a reference, does not compute with the problem's elements.
+    fn lacks_type(&self, kernel: KernelId, problem: &Problem) -> bool {
         let ours = self.kernels.info(kernel).is_some_and(|info| info.class != VariantClass::Reference);
-        problem.dtype() == Some(DType::F16) && ours && !self.kernels.is_users(kernel)
+        let takes = |dtype| self.kernels.get(kernel).is_none_or(|kernel| kernel.takes(dtype));
+        ours && !self.kernels.is_users(kernel) && !problem.dtype().is_none_or(takes)
     }
 }
 
 impl Drop for CpuDevice {
     /// Waits for measurements that were given up while a library ran: libraries tear down when the process ends, and
-    /// OpenBLAS crashed under a thread that was still inside.
+    /// OpenBLAS crashed under a thread that was still inside. In a forked child there is no such thread.
     fn drop(&mut self) {
+        if !self.pool.is_here() {
+            return;
+        }
         let waited = Stopwatch::start();
         while Arc::strong_count(&self.inside_libraries) > 1 && waited.elapsed() < LIBRARY_PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
@@ -273,14 +279,15 @@ impl Device for CpuDevice {
     }
 
     fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
-        if self.has_no_halves(kernel, problem) {
-            return Some(Decline::because("computes with f32, f64 and i32; f16 is left to the reference"));
+        if self.lacks_type(kernel, problem) {
+            let dtype = problem.dtype().map_or("none", DType::name);
+            return Some(Decline::from(format!("does not compute with {dtype}")));
         }
         self.kernels.declines(kernel, problem, &self.facts)
     }
 
     fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
-        if self.has_no_halves(kernel, problem) {
+        if self.lacks_type(kernel, problem) {
             return Space::default();
         }
         self.kernels.space(kernel, problem, &self.facts)
@@ -331,66 +338,6 @@ impl Device for CpuDevice {
                 Err(Decline::from(format!("operands and reference need {needed}, {free} are free")))
             }
             _ => Ok(Box::new(CpuBench::new(self, *problem))),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::borrow::Cow;
-    use trimtab_core::{DType, KernelVersion, Matmul, Variant, erase};
-
-    trimtab_core::config! {
-        struct NoSettings {}
-    }
-
-    /// A kernel that divides by the number of columns wherever it is asked.
-    struct Divides;
-
-    impl Variant<crate::Cpu> for Divides {
-        type Problem = Matmul;
-        type Config = NoSettings;
-        fn name(&self) -> Cow<'static, str> {
-            "divides".into()
-        }
-        fn version(&self) -> KernelVersion {
-            "1".into()
-        }
-        fn class(&self) -> VariantClass {
-            VariantClass::Custom
-        }
-        fn declines(&self, problem: &Matmul, _: &DeviceFacts) -> Option<Decline> {
-            (problem.m / problem.n > 9).then(|| Decline::because("too tall"))
-        }
-        fn configs(&self, problem: &Matmul, _: &DeviceFacts) -> Vec<NoSettings> {
-            (0..1 / problem.n).map(|_| NoSettings {}).collect()
-        }
-        fn work(&self, problem: &Matmul, _: NoSettings, _: &DeviceFacts) -> Work {
-            Work { threads: (1 / problem.n) as u32, ..Work::default() }
-        }
-        fn launch(&self, _: &Matmul, _: NoSettings, _: Args<'_>) -> Result<(), LaunchError> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_kernel_that_panics_when_asked_declines_and_a_hand_made_problem_is_declined_by_all() {
-        let kernels = vec![erase(Divides)];
-        let device = CpuDevice::new(CpuOptions { threads: Some(1), kernels, ..CpuOptions::default() });
-        let Some(at) = device.kernels().iter().position(|info| info.name == "divides") else {
-            unreachable!("it was given")
-        };
-        let kernel = KernelId(at as u32);
-        let Ok(empty) = Matmul::new(DType::F32, 1, 0, 1) else { unreachable!("sizes may be zero") };
-        let problem = Problem::from(empty);
-        let decline = device.declines(kernel, &problem).map(|decline| decline.to_string());
-        assert!(decline.is_some_and(|reason| reason.contains("divide by zero")));
-        assert!(device.space(kernel, &problem).points().is_empty());
-        assert_eq!(device.work(kernel, &problem, &Point::EMPTY), Work::default());
-        let huge = Problem::from(Matmul { m: u64::MAX, n: 2, k: 2, ..empty });
-        for number in 0..device.kernels().len() as u32 {
-            assert!(device.declines(KernelId(number), &huge).is_some(), "{number}");
         }
     }
 }

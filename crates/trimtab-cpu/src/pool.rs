@@ -6,6 +6,7 @@
 
 mod board;
 
+use crate::process::Process;
 use crate::running::Caller;
 use board::Board;
 use std::any::Any;
@@ -42,6 +43,8 @@ pub struct Pool {
     shared: Arc<Shared>,
     helpers: Vec<Thread>,
     handles: Vec<JoinHandle<()>>,
+    /// Where the helpers are: a forked child has none.
+    process: Process,
 }
 
 impl std::fmt::Debug for Pool {
@@ -75,12 +78,18 @@ impl Pool {
             }
         }
         let helpers = handles.iter().map(|handle| handle.thread().clone()).collect();
-        Pool { shared, helpers, handles }
+        Pool { shared, helpers, handles, process: Process::this() }
     }
 
-    /// Threads this pool can use at once, the caller's included.
+    /// Threads this pool can use at once, the caller's included: that one alone in a forked child.
     pub fn threads(&self) -> u32 {
-        self.helpers.len() as u32 + 1
+        if self.is_here() { self.helpers.len() as u32 + 1 } else { 1 }
+    }
+
+    /// Whether its threads are in this process.
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        self.process.is_this()
     }
 
     /// Times a helper took part so far: whether it did in the last job tells if it is awake.
@@ -103,7 +112,7 @@ impl Pool {
         let helpers =
             (threads.saturating_sub(1) as usize).min(self.helpers.len()).min(tasks.saturating_sub(1));
         let alone = || (0..tasks).for_each(body);
-        if helpers == 0 {
+        if helpers == 0 || !self.is_here() {
             return alone();
         }
         let shared = &*self.shared;
@@ -133,6 +142,10 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        if !self.is_here() {
+            // Nobody is there to be waited for: the standard library panics when it finds out.
+            return self.handles.drain(..).for_each(std::mem::forget);
+        }
         self.shared.board.take_down();
         for handle in self.handles.drain(..) {
             handle.thread().unpark();

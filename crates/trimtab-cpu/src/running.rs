@@ -10,6 +10,7 @@ mod signals;
 #[path = "running/no_signals.rs"]
 mod signals;
 
+use crate::process::Process;
 use signals::Map;
 use std::cell::Cell;
 use std::fs::File;
@@ -42,6 +43,8 @@ pub struct Running {
     map: Map,
     /// Locked while this process lives.
     file: File,
+    /// Who tells: a forked child has the same memory, and writes nothing to it.
+    process: Process,
 }
 
 /// A number for a text in the file.
@@ -83,7 +86,9 @@ impl Inside<'_> {
 impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.running.map.store(self.at, self.before);
+        if self.running.is_here() {
+            self.running.map.store(self.at, self.before);
+        }
     }
 }
 
@@ -109,12 +114,18 @@ impl Running {
         file.write_all(&[0; NUMBER_BYTES])?;
         let map = Map::new(&file)?;
         map.store(KIND, KIND_IS);
-        Ok(Running { map, file })
+        Ok(Running { map, file, process: Process::this() })
+    }
+
+    /// Whether this process made it. A forked child is told of nowhere.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.process.is_this()
     }
 
     /// Writes a text that can be entered; its number is the caller's to choose. Nothing if it is too long or cannot be written.
     pub fn write(&self, number: u32, text: &str) -> Option<Entry> {
-        let entry = Entry::of(number).filter(|_| text.len() < TEXT_BYTES)?;
+        let entry = Entry::of(number).filter(|_| text.len() < TEXT_BYTES && self.is_here())?;
         let room = NUMBER_BYTES + (number as usize - 1) * TEXT_BYTES;
         let mut bytes = text.as_bytes().to_vec();
         bytes.resize(TEXT_BYTES, 0);
@@ -122,10 +133,10 @@ impl Running {
         Some(entry)
     }
 
-    /// This thread runs something now. Nothing if it is one of too many threads.
+    /// This thread runs something now. Nothing if it is one of too many threads, or of a forked child.
     #[inline]
     pub fn enter(&self, Entry(number): Entry) -> Option<Inside<'_>> {
-        let at = line_of(place()?);
+        let at = line_of(place().filter(|_| self.is_here())?);
         let before = self.map.load(at) & u64::from(u32::MAX);
         self.map.store(at, u64::from(number));
         Some(Inside { running: self, at, before })

@@ -71,6 +71,14 @@ pub(crate) trait FloatVector<T: Copy>: Vector<T> {
     fn where_equal(self, other: Self, yes: Self, no: Self) -> Self;
 }
 
+/// Vectors whose lanes change places.
+pub(crate) trait Woven: Copy {
+    /// Lanes of this one and another in turn: the first half of them, and the second.
+    fn weave(self, other: Self) -> (Self, Self);
+    /// Of the lanes of this one and another behind it the first of every two, and the second.
+    fn part(self, other: Self) -> (Self, Self);
+}
+
 /// Work compiled once per instruction set. `run` must be `#[inline(always)]`.
 pub(crate) trait Task {
     /// What it answers.
@@ -82,9 +90,9 @@ pub(crate) trait Task {
 /// An instruction set: the types of its vectors and the way into functions compiled for it.
 pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// Vector of `f32`.
-    type F32: FloatVector<f32, Token = Self>;
+    type F32: FloatVector<f32, Token = Self> + Woven;
     /// Vector of `f64`, half as many lanes.
-    type F64: FloatVector<f64, Token = Self>;
+    type F64: FloatVector<f64, Token = Self> + Woven;
     /// Vector of `i32`.
     type I32: Vector<i32, Token = Self>;
     /// Vector registers there are.
@@ -223,6 +231,19 @@ impl<T: Copy, const N: usize> Array<T, N> {
     }
 }
 
+impl<T: Copy, const N: usize> Woven for Array<T, N> {
+    #[inline(always)]
+    fn weave(self, other: Self) -> (Self, Self) {
+        let lane = |at: usize| if at.is_multiple_of(2) { self.0[at / 2] } else { other.0[at / 2] };
+        (Array(std::array::from_fn(lane)), Array(std::array::from_fn(|at| lane(N + at))))
+    }
+    #[inline(always)]
+    fn part(self, other: Self) -> (Self, Self) {
+        let lane = |at: usize| if at < N { self.0[at] } else { other.0[at - N] };
+        (Array(std::array::from_fn(|at| lane(2 * at))), Array(std::array::from_fn(|at| lane(2 * at + 1))))
+    }
+}
+
 /// Methods that are one expression each.
 macro_rules! methods {
     ($($name:ident($self:ident $(, $arg:ident: $type:ty)*) -> $out:ty = $body:expr;)*) => {
@@ -331,7 +352,9 @@ impl Simd for Portable {
     type F64 = Array<f64, 2>;
     type I32 = Array<i32, 4>;
     const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 16 } else { 32 };
-    #[inline]
+    // As with the others a function of its own: where it may be inlined, every unit that names it is given a copy of all its code, which
+    // was a quarter of the crate's.
+    #[inline(never)]
     fn vectorize<K: Task>(self, task: K) -> K::Out {
         task.run(self)
     }

@@ -10,7 +10,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use trimtab_core::{
     BinaryOp, Bytes, DType, Decline, Device, DeviceFacts, Elementwise, FailureKind, KernelId, KernelInfo,
-    KernelVersion, LaunchError, Nanos, Operation, Problem, ReduceOp, UnaryOp, Variant, VariantClass, Work,
+    KernelVersion, LaunchError, Nanos, Operation, Problem, Reduce, ReduceOp, UnaryOp, Variant, VariantClass,
+    Work,
 };
 use trimtab_cpu::{Args, Cpu, CpuDevice, CpuOptions, erase};
 
@@ -55,6 +56,16 @@ fn every_matmul_kernel_at_every_point_agrees_with_the_reference() {
             problems.extend(batches.iter().map(|shape| format!("matmul:{dtype}:{shape}:{layout}")));
         }
     }
+    for dtype in ["f16", "bf16", "i8"] {
+        for (shape, layout) in shapes.iter().zip(["n,n", "n,t", "t,n", "t,t"].iter().cycle()) {
+            problems.push(format!("matmul:{dtype}:{shape}:{layout}"));
+        }
+        for (shape, layout) in batches.iter().zip(["n,n", "ns,n", "n,ts", "ts,t"].iter().cycle()) {
+            problems.push(format!("matmul:{dtype}:{shape}:{layout}"));
+        }
+        // More terms than are added up at once, and large enough to be checked by sampling.
+        problems.extend(["3x5x2500:t,n", "161x157x163"].map(|shape| format!("matmul:{dtype}:{shape}")));
+    }
     // Large enough for splits over threads and several blocks; checked by sampling.
     problems.extend(["matmul:f32:161x157x163", "matmul:f64:300x40x511:t,n"].map(String::from));
     conform(Operation::Matmul, &problems);
@@ -91,7 +102,7 @@ fn every_elementwise_kernel_at_every_point_agrees_with_the_reference() {
         "257x129,257x1",
     ];
     let mut problems = Vec::new();
-    for dtype in [DType::F32, DType::F64, DType::I32] {
+    for dtype in DType::ALL {
         for op in UnaryOp::ALL {
             // What an element type does not have is refused when the problem is made; see below.
             if Elementwise::unary(op, dtype, &[1]).is_ok() {
@@ -101,6 +112,9 @@ fn every_elementwise_kernel_at_every_point_agrees_with_the_reference() {
         }
         for op in BinaryOp::ALL {
             let name = op.name();
+            if Elementwise::binary(op, dtype, &[1], &[1]).is_err() {
+                continue;
+            }
             problems.extend(binary.iter().map(|sizes| format!("elementwise.{name}:{dtype}:{sizes}")));
         }
     }
@@ -137,9 +151,9 @@ fn every_reduction_kernel_at_every_point_agrees_with_the_reference() {
     ];
     let of_nothing = ["0", "0x3:axis0", "3x0:axis1", "2x0x5:axis1"];
     let mut problems = Vec::new();
-    for dtype in [DType::F32, DType::F64, DType::I32] {
+    for dtype in DType::ALL {
         for op in ReduceOp::ALL {
-            if op == ReduceOp::Mean && !dtype.is_float() {
+            if Reduce::new(op, dtype, &[1], None).is_err() {
                 continue;
             }
             let name = op.name();
@@ -190,7 +204,7 @@ fn every_transpose_kernel_at_every_point_agrees_with_the_reference() {
         &[9, 16, 3, 17],
     ];
     let mut problems = Vec::new();
-    for dtype in [DType::F32, DType::F64, DType::I32] {
+    for dtype in DType::ALL {
         for shape in shapes {
             let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
             for permutation in permutations(shape.len()) {

@@ -100,6 +100,12 @@ impl Described {
                 let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("", 1)];
                 (sizes, (p.input_len() + p.out_len()) as f64, p.op as u32)
             }
+            Problem::Attention(p) => {
+                let sizes =
+                    [("queries", p.queries), ("keys", p.keys), ("depth", p.depth), ("heads", p.batch)];
+                let moved = p.input_lens().iter().map(|&len| len as f64).sum::<f64>() + p.out_len() as f64;
+                (sizes, moved, u32::from(p.causal))
+            }
             Problem::Scan(p) => {
                 let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("", 1)];
                 (sizes, 2.0 * p.len() as f64, 2 * (p.op as u32) + u32::from(p.exclusive))
@@ -108,16 +114,65 @@ impl Described {
                 let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("", 1)];
                 (sizes, 2.0 * p.len() as f64, u32::from(p.descending))
             }
+            Problem::Arg(p) => {
+                let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("count", p.count)];
+                (sizes, (p.input_len() + p.out_len()) as f64, 2 * (p.op as u32) + u32::from(p.descending))
+            }
+            Problem::Cast(p) => (numbered(&[p.len]), 2.0 * p.len as f64, p.to as u32),
+            Problem::Fft(p) => {
+                let last = p.last();
+                let before = p.points() / last.max(1);
+                let factor = largest_factor(last);
+                let sizes = [("batch", p.batch), ("length", last), ("other axes", before), ("prime", factor)];
+                (sizes, (p.input_len() + p.out_len()) as f64, 4 * (p.sizes().len() as u32) + p.op as u32)
+            }
             Problem::Fused(p) => {
                 let depth = p.product().map_or(1, |product| product.depth);
                 let sizes = [("rows", p.outer()), ("columns", p.inner()), ("depth", depth), ("", 1)];
                 let inputs: f64 = (0..p.inputs()).map(|input| p.input_len(input) as f64).sum();
                 (sizes, inputs + p.out_len() as f64, recipe(p))
             }
+            Problem::Gather(p) => {
+                let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("count", p.count)];
+                (sizes, 2.0 * p.along_count() as f64, 2 * (p.index as u32) + u32::from(p.each))
+            }
+            Problem::Scatter(p) => {
+                let sizes = [("outer", p.outer), ("length", p.len), ("inner", p.inner), ("count", p.count)];
+                let moved = 2.0 * p.input_len() as f64 + 3.0 * p.along_count() as f64;
+                (sizes, moved, 2 * (p.index as u32) + u32::from(p.each))
+            }
+            Problem::Mask(p) => {
+                let moved: f64 = (0..p.operands()).map(|place| p.operand_len(place) as f64).sum();
+                // Which operands are repeated along the last axis.
+                let last = p.dims().len() - 1;
+                let kind =
+                    (0..3).fold(p.op as u32, |kind, place| 2 * kind + u32::from(p.varies(place, last)));
+                (numbered(p.dims()), moved + p.out_len() as f64, kind)
+            }
+            Problem::Concat(p) => {
+                let [least, most] =
+                    [u64::min, u64::max].map(|of| p.parts().iter().copied().reduce(of).unwrap_or(0));
+                let sizes = [("rows", p.outer()), ("row", p.row()), ("least", least), ("most", most)];
+                (sizes, 2.0 * p.out_len() as f64, p.parts().len() as u32)
+            }
+            Problem::Put(p) => {
+                let row = p.size().last().copied().unwrap_or(0);
+                let sizes = [("all", p.out_len()), ("block", p.block_len()), ("row", row.into()), ("", 1)];
+                (sizes, 2.0 * p.out_len() as f64, 8 * u32::from(p.fill) + p.dims().len() as u32)
+            }
             Problem::Custom(p) => (numbered(p.sizes()), product(p.sizes()), 0),
         };
         Described { sizes, moved, element_bytes: problem.dtype().map_or(1, |dtype| dtype.size()), kind }
     }
+}
+
+/// The largest prime factor of a length, or what is left beside those below 256: lengths of small factors are faster.
+fn largest_factor(mut len: u64) -> u64 {
+    let mut factor = 2;
+    while factor < 256 && factor < len {
+        if len.is_multiple_of(factor) { len /= factor } else { factor += 1 }
+    }
+    len
 }
 
 /// Sizes without names.
@@ -177,6 +232,12 @@ mod tests {
             "rows.softmax:f32:64x1000",
             "scan.sum:f32:1000",
             "sort:f32:1000",
+            "gather:f32:1000x64:axis0,count300",
+            "scatter:f32:0:count0",
+            "mask.where:f32:0x5,5,1",
+            "concat:f32:0x3,0x4",
+            "put:f32:0x5,0x5:at0x0",
+            "fft.real:f32:0x7x1000:2d",
         ] {
             assert!(of(text, &most).iter().all(|value| value.is_finite()), "{text}");
         }

@@ -4,13 +4,18 @@
 //! smaller problem of the same sort, which the reference can do. Axes that are added up are taken whole.
 
 use crate::check::{Expected, Reference, chance};
+use crate::element::Element;
 use crate::operands::Operands;
-use crate::slice::{Data, Element, Slice};
+use crate::slice::{Data, Slice};
 use trimtab_core::{
-    BinaryOp, DType, Elementwise, ElementwiseOp, Failure, FailureKind, Fused, Matmul, Operand, Over, Problem,
-    Product, RandomNumbers, Reduce, ReduceOp, Rows, Scan, ScanOp, Sort, Step, Transpose, UnaryOp, Varies,
+    Arg, Attention, BinaryOp, Cast, DType, Elementwise, ElementwiseOp, Failure, FailureKind, Fused, Matmul,
+    Operand, Over, Problem, Product, RandomNumbers, Reduce, ReduceOp, Rows, Scan, ScanOp, Sort, Step,
+    Transpose, UnaryOp, Varies,
 };
 
+mod blocks;
+mod index;
+mod spectra;
 mod windows;
 
 /// An element of anything but a product takes about as long as so many terms of one: functions are slow.
@@ -106,6 +111,8 @@ fn gathered<T: Element>(from: &[T], axes: &Axes<'_>) -> Option<Vec<T>> {
 pub struct Audit {
     problem: Problem,
     part: Operands,
+    /// Of a spectrum that is too long to be computed again, which elements the result has.
+    bins: Vec<usize>,
 }
 
 impl Audit {
@@ -120,17 +127,36 @@ impl Audit {
             Problem::Conv(p) => windows::conv(p, inputs, out, most, &mut random),
             Problem::Pool(p) => windows::pool(p, inputs, out, most, &mut random),
             Problem::Rows(p) => rows(p, inputs, out, most, &mut random),
+            Problem::Attention(p) => attention(p, inputs, out, most, &mut random),
             Problem::Scan(p) => {
                 let small =
                     |shape: &[u64]| Scan::new(p.op, p.dtype, shape, 1, p.exclusive).ok().map(Problem::from);
-                lines([p.outer, p.len, p.inner], false, small, inputs, out, most, &mut random)
+                lines([p.outer, p.len, p.inner], p.len, small, inputs, out, most, &mut random)
             }
             Problem::Sort(p) => {
                 let small =
                     |shape: &[u64]| Sort::new(p.dtype, shape, 1, p.descending).ok().map(Problem::from);
-                lines([p.outer, p.len, p.inner], false, small, inputs, out, most, &mut random)
+                lines([p.outer, p.len, p.inner], p.len, small, inputs, out, most, &mut random)
             }
+            Problem::Arg(p) => {
+                let small = |shape: &[u64]| {
+                    Arg::new(p.op, p.dtype, shape, 1, p.descending, p.count).ok().map(Problem::from)
+                };
+                lines([p.outer, p.len, p.inner], p.count, small, inputs, out, most, &mut random)
+            }
+            Problem::Cast(p) => {
+                let taken = Taken::some(p.len, most.elements(1), &mut random);
+                let small = Cast::new(p.dtype, p.to, &[taken.len() as u64]).ok()?;
+                let axes: Axes<'_> = vec![(&taken, p.len)];
+                part(small.into(), inputs, std::slice::from_ref(&axes), out, &axes)
+            }
+            Problem::Fft(p) => spectra::fft(p, inputs, out, most, &mut random),
             Problem::Fused(p) => fused(p, inputs, out, most, &mut random),
+            Problem::Gather(p) => index::gather(p, inputs, out, most, &mut random),
+            Problem::Scatter(p) => index::scatter(p, inputs, out, most, &mut random),
+            Problem::Mask(p) => blocks::mask(p, inputs, out, most, &mut random),
+            Problem::Concat(p) => blocks::concat(p, inputs, out, most, &mut random),
+            Problem::Put(p) => blocks::put(p, inputs, out, most, &mut random),
             Problem::Custom(_) => None,
         }
         .filter(Audit::is_ordinary)
@@ -138,26 +164,37 @@ impl Audit {
 
     /// Whether the part is right: within the tolerance of a device, or of a kernel on the processor without one.
     pub fn check(&self, reference: &dyn Reference, within: Option<f64>) -> Result<(), Failure> {
+        let in_words = |message: String| {
+            let message = format!("in a live call, of which {} was computed again: {message}", self.problem);
+            Failure::new(FailureKind::Wrong, message)
+        };
+        if let (false, Problem::Fft(p)) = (self.bins.is_empty(), &self.problem) {
+            return spectra::check(p, &self.part, &self.bins, within).map_err(in_words);
+        }
         // Where there is nothing to compare with, nothing can be said.
         let Ok(expected) = Expected::new(reference, &self.problem, &self.part) else { return Ok(()) };
         let checked = match within {
             Some(tolerance) => expected.check_within(&self.problem, &self.part.out, tolerance),
             None => expected.check(&self.problem, &self.part.out),
         };
-        checked.map_err(|message| {
-            let message = format!("in a live call, of which {} was computed again: {message}", self.problem);
-            Failure::new(FailureKind::Wrong, message)
-        })
+        checked.map_err(in_words)
     }
 
     /// Whether every kernel that is right must agree about it: numbers as most are. What overflows in one order of summation does
     /// not in another, and functions of large numbers are not the same on all devices.
     fn is_ordinary(&self) -> bool {
         let (least, most): (f64, f64) = match &self.problem {
-            Problem::Transpose(_) | Problem::Sort(_) => return true,
+            Problem::Transpose(_)
+            | Problem::Sort(_)
+            | Problem::Arg(_)
+            | Problem::Cast(_)
+            | Problem::Gather(_)
+            | Problem::Mask(_)
+            | Problem::Concat(_)
+            | Problem::Put(_) => return true,
             Problem::Scan(Scan { op: ScanOp::Prod, .. }) => return false,
             // The ε of a norm is small.
-            Problem::Rows(_) => (1e-14, 1e3),
+            Problem::Rows(_) | Problem::Attention(_) => (1e-14, 1e3),
             Problem::Elementwise(p) => match p.op {
                 ElementwiseOp::Binary(BinaryOp::Pow) => (0.01, 8.0),
                 ElementwiseOp::Binary(BinaryOp::Div) => (1e-3, 1e3),
@@ -171,13 +208,16 @@ impl Audit {
             Problem::Fused(_) => (1e-6, 10.0),
             _ => (1e-12, 1e6),
         };
-        let half = self.problem.dtype() == Some(DType::F16);
+        let dtype = self.problem.out_dtype();
+        let half = dtype == Some(DType::F16);
         let added = match &self.problem {
             Problem::Matmul(p) => p.k as f64,
             Problem::Reduce(p) => p.len as f64,
             Problem::Rows(p) => p.len as f64,
             Problem::Scan(p) => p.len as f64,
+            Problem::Fft(p) => p.points() as f64,
             Problem::Conv(p) => p.depth() as f64,
+            Problem::Scatter(p) => 1.0 + p.count as f64,
             Problem::Fused(p) => {
                 p.product().map_or(1.0, |product| product.depth as f64) * p.reduced_len() as f64
             }
@@ -187,11 +227,12 @@ impl Audit {
             Problem::Fused(p) => factors(p),
             _ => 2,
         };
-        let integer = self.problem.dtype() == Some(DType::I32);
+        let integer = dtype.is_some_and(|dtype| dtype.range().is_some());
         // Numbers whose products, added up, fit the element type.
         let fits = |largest: f64| (largest / added).powf(1.0 / factors as f64);
         let most = most.min(match (half, integer) {
             (true, _) => fits(1e4),
+            // Small ones wrap, in every kernel alike.
             (_, true) => fits(1e9),
             _ => fits(1e36),
         });
@@ -200,8 +241,11 @@ impl Audit {
             &self.problem,
             Problem::Elementwise(p) if matches!(p.op, ElementwiseOp::Binary(BinaryOp::Div | BinaryOp::Pow))
         );
-        self.part.inputs.iter().enumerate().all(|(place, data)| {
-            let numbers = (0..data.len()).filter_map(|at| data.at(at));
+        // Indices are not computed with.
+        let computed = |place: &usize| self.problem.input_dtype(*place) == self.problem.dtype();
+        let inputs = self.part.inputs.iter().enumerate().filter(|(place, _)| computed(place));
+        inputs.into_iter().all(|(place, data)| {
+            let numbers = (0..data.numbers()).filter_map(|at| data.at(at));
             numbers.into_iter().all(|value| is_ordinary(value) && !(divides && place == 1 && value == 0.0))
         })
     }
@@ -232,12 +276,12 @@ fn part(
     out: &Slice<'_>,
     of_out: &Axes<'_>,
 ) -> Option<Audit> {
-    let dtype = problem.dtype()?;
     let take = |from: &Slice<'_>, axes: &Axes<'_>| -> Option<Data> {
-        crate::by_dtype!(dtype, T => gathered(T::slice(*from)?, axes).map(T::own))
+        crate::by_dtype!(from.dtype()?, T => gathered(T::slice(*from)?, axes).map(T::own))
     };
     let inputs: Option<Vec<Data>> = inputs.iter().zip(taken).map(|(from, axes)| take(from, axes)).collect();
-    Some(Audit { problem, part: Operands { inputs: inputs?, out: take(out, of_out)? } })
+    let part = Operands { inputs: inputs?, out: take(out, of_out)? };
+    Some(Audit { problem, part, bins: vec![] })
 }
 
 fn product(
@@ -321,7 +365,7 @@ fn reduce(
     random: &mut RandomNumbers,
 ) -> Option<Audit> {
     let small = |shape: &[u64]| Reduce::new(p.op, p.dtype, shape, Some(1)).ok().map(Problem::from);
-    lines([p.outer, p.len, p.inner], true, small, inputs, out, most, random)
+    lines([p.outer, p.len, p.inner], 1, small, inputs, out, most, random)
 }
 
 fn rows(
@@ -335,13 +379,39 @@ fn rows(
         let small = Rows::new(p.op, p.dtype, shape, 1).and_then(|small| small.with(p.scaled, p.shifted));
         small.ok().map(Problem::from)
     };
-    lines([p.outer, p.len, p.inner], p.op.reduces(), small, inputs, out, most, random)
+    let count = if p.op.reduces() { 1 } else { p.len };
+    lines([p.outer, p.len, p.inner], count, small, inputs, out, most, random)
 }
 
-/// Some lines along the middle of `outer × len × inner`, each whole; operands behind the first belong to all of them.
+/// Some queries of one head with all keys they see. Those of a causal problem see different ones: of these one is taken.
+fn attention(
+    p: &Attention,
+    inputs: &[Slice<'_>],
+    out: &Slice<'_>,
+    most: Share,
+    random: &mut RandomNumbers,
+) -> Option<Audit> {
+    let each = p.keys.saturating_mul(p.depth.saturating_add(p.width)).max(1) as usize;
+    if each > most.taken {
+        return None;
+    }
+    let fit = if p.causal { 1 } else { (most.computed / each).max(1) };
+    let (head, rows) = (Taken::some(p.batch, 1, random), Taken::some(p.queries, fit, random));
+    let seen = if p.causal { p.seen(rows.at(0) as u64) } else { p.keys };
+    let rows = if p.causal { Taken::Some(vec![rows.at(0)]) } else { rows };
+    let (keys, depth, width) = (Taken::all(seen), Taken::all(p.depth), Taken::all(p.width));
+    let (head, row, key) = ((&head, p.batch), (&rows, p.queries), (&keys, p.keys));
+    let (deep, wide) = ((&depth, p.depth), (&width, p.width));
+    let small = Attention::new(p.dtype, [1, rows.len() as u64, seen, p.depth, p.width], false).ok()?;
+    let taken = [vec![head, row, deep], vec![head, key, deep], vec![head, key, wide]];
+    part(small.into(), inputs, &taken, out, &vec![head, row, wide])
+}
+
+/// Some lines along the middle of `outer × len × inner`, each whole, and so many elements each became; operands behind the first
+/// belong to all of them.
 fn lines(
     sizes: [u64; 3],
-    reduces: bool,
+    count: u64,
     small: impl Fn(&[u64]) -> Option<Problem>,
     inputs: &[Slice<'_>],
     out: &Slice<'_>,
@@ -356,7 +426,8 @@ fn lines(
     let len = Taken::all(all_len);
     let problem = small(&[outer.len() as u64, all_len, inner.len() as u64])?;
     let from = vec![(&outer, all_outer), (&len, all_len), (&inner, all_inner)];
-    let to = if reduces { vec![(&outer, all_outer), (&inner, all_inner)] } else { from.clone() };
+    let results = Taken::all(count);
+    let to = vec![(&outer, all_outer), (&results, count), (&inner, all_inner)];
     let shared: Vec<Taken> = inputs.iter().skip(1).map(|input| Taken::All(input.len())).collect();
     let mut taken = vec![from];
     taken.extend(shared.iter().map(|all| vec![(all, all.len() as u64)]));

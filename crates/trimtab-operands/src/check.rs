@@ -2,17 +2,22 @@
 //! reference takes seconds, by random elements and by multiplying with a random vector (Freivalds), or by more random elements
 //! where steps follow.
 
+use crate::element::Element;
 use crate::operands::Operands;
 use crate::slack::Bounds;
-use crate::slice::{Data, Element, Slice, SliceMut};
+use crate::slice::{Data, Slice, SliceMut};
 use crate::windows::Elements;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use trimtab_core::{
     BinaryOp, Conv, DType, ElementwiseOp, Fused, LaunchError, Matmul, PoolOp, Problem, RandomNumbers,
-    ReduceOp, RowsOp, ScanOp, Step, UnaryOp,
+    ReduceOp, RowsOp, ScanOp, Step, UnaryOp, Work,
 };
 
+mod fft;
+mod index;
 mod rows;
+
+pub(crate) use fft::takes_ns as fft_takes_ns;
 
 /// Products with more operations than this are checked by sampling; the reference does about 1 Gflop/s.
 pub(crate) const SAMPLED_FLOPS: u64 = 4_000_000;
@@ -38,12 +43,7 @@ const WEIGHTED: f64 = 8.0;
 /// Functions may be off by a few units in the last place, powers by a few more. Sums and products are measured by what was added
 /// up: terms of both signs, one after the other, were seen off by one unit of the sum of their sizes.
 pub fn tolerance(problem: &Problem) -> f64 {
-    let epsilon = match problem.dtype() {
-        Some(DType::F32) => f64::from(f32::EPSILON),
-        Some(DType::F64) => f64::EPSILON,
-        Some(DType::F16) => f64::from(half::f16::EPSILON),
-        _ => 0.0,
-    };
+    let epsilon = problem.out_dtype().map_or(0.0, DType::epsilon);
     match problem {
         Problem::Elementwise(p) => match p.op {
             ElementwiseOp::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu) => 0.0,
@@ -51,15 +51,28 @@ pub fn tolerance(problem: &Problem) -> f64 {
             ElementwiseOp::Binary(BinaryOp::Pow) => 64.0 * epsilon,
             ElementwiseOp::Binary(_) => epsilon,
         },
-        Problem::Transpose(_) | Problem::Sort(_) => 0.0,
+        Problem::Transpose(_)
+        | Problem::Sort(_)
+        | Problem::Arg(_)
+        | Problem::Cast(_)
+        | Problem::Gather(_)
+        | Problem::Mask(_)
+        | Problem::Concat(_)
+        | Problem::Put(_) => 0.0,
         Problem::Pool(p) if p.op == PoolOp::Max => 0.0,
         Problem::Scan(p) if matches!(p.op, ScanOp::Max | ScanOp::Min) => 0.0,
-        Problem::Rows(_) => 16.0 * epsilon,
+        Problem::Rows(_) | Problem::Attention(_) => 16.0 * epsilon,
+        Problem::Fft(p) => fft::tolerance(p),
         Problem::Conv(p) if p.act.is_some_and(|act| act != UnaryOp::Relu) => 12.0 * epsilon,
         Problem::Conv(_) | Problem::Pool(_) | Problem::Scan(_) => 4.0 * epsilon,
         Problem::Fused(p) => fused_tolerance(p, epsilon),
-        Problem::Matmul(_) | Problem::Reduce(_) | Problem::Custom(_) => 4.0 * epsilon,
+        Problem::Matmul(_) | Problem::Reduce(_) | Problem::Scatter(_) | Problem::Custom(_) => 4.0 * epsilon,
     }
+}
+
+/// What a kernel is held to that states an error of its own beyond its type's rounding: that, or what any kernel may be off.
+pub fn allowed(tolerance: f64, work: &Work) -> f64 {
+    tolerance.max(work.error)
 }
 
 /// Every step may add its own error to those before it: a recipe is allowed the sum of what its steps are, doubled; sums of
@@ -129,10 +142,8 @@ impl Expected {
                 Ok(stepped(p, operands))
             }
             Problem::Matmul(p) => {
-                let values = crate::by_dtype!(p.dtype, T => {
-                    let products = Products::new::<T>(p, operands);
-                    T::own(products.0.into_iter().map(T::from_f64).collect())
-                });
+                let products = crate::by_dtype!(p.dtype, T => Products::new::<T>(p, operands));
+                let values = Data::of_numbers(p.out_dtype(), &products.0);
                 Ok(Expected::All { values, slack: vec![product_slack(p, operands) as f32] })
             }
             Problem::Conv(p) => Ok(convolved(p, operands)),
@@ -150,20 +161,26 @@ impl Expected {
                 computed.map_err(|error| error.to_string())?;
                 let slack = match problem {
                     Problem::Fused(p) if p.dtype.is_float() => Bounds::whole(p, operands).all(),
-                    Problem::Reduce(p) if p.dtype.is_float() => match p.op {
+                    Problem::Reduce(p) if p.dtype.epsilon() > 0.0 => match p.op {
                         ReduceOp::Sum => vec![p.len as f32 * size(operands, 0) as f32],
                         ReduceOp::Mean => vec![size(operands, 0) as f32],
                         ReduceOp::Prod => {
                             let relative = 1.0 + (p.len as f32).sqrt() / 4.0;
-                            (0..values.len())
-                                .map(|at| relative * values.at(at).unwrap_or(0.0).abs() as f32)
-                                .collect()
+                            // Of a complex number both parts are measured by its size.
+                            let each = p.dtype.numbers();
+                            let part = |at: usize| values.at(at).unwrap_or(0.0);
+                            let size =
+                                |at: usize| part(at / each * each).hypot(part(at / each * each + each - 1));
+                            (0..values.numbers()).map(|at| relative * size(at) as f32).collect()
                         }
                         ReduceOp::Min | ReduceOp::Max => vec![],
                     },
                     Problem::Pool(_) => vec![size(operands, 0) as f32],
                     Problem::Rows(p) => rows::slack(p, operands, &values),
+                    Problem::Attention(p) => vec![rows::attention_slack(p, operands) as f32],
                     Problem::Scan(p) if p.dtype.is_float() => rows::scan_slack(p, operands, &values),
+                    Problem::Scatter(p) if p.dtype.epsilon() > 0.0 => index::slack(p, operands),
+                    Problem::Fft(p) => fft::slack(p, &values),
                     _ => vec![],
                 };
                 Ok(Expected::All { values, slack })
@@ -195,13 +212,23 @@ impl Expected {
                     let (Some(found), Some(wanted)) = (found, wanted) else {
                         return Err(format!("the result is not of {dtype}"));
                     };
+                    let each = dtype.numbers();
                     for (index, (found, wanted)) in found.iter().zip(wanted).enumerate() {
-                        if found != wanted {
-                            allowed.compare(index, found.to_f64(), wanted.to_f64(), slack_at(slack, index))?;
+                        if found == wanted {
+                            continue;
+                        }
+                        // Large integers that differ may be the same as doubles.
+                        if dtype.range().is_some() {
+                            return Err(format!("element {index} is {found}, reference {wanted}"));
+                        }
+                        let parts = found.numbers().into_iter().zip(wanted.numbers()).take(each).enumerate();
+                        for (part, (found, wanted)) in parts {
+                            let number = index * each + part;
+                            allowed.compare(number, found, wanted, slack_at(slack, number))?;
                         }
                     }
-                });
-                Ok(())
+                    fft::norms(found, wanted, allowed.row, allowed.tolerance)
+                })
             }
             Expected::Some { elements, rows } => {
                 for &(index, expected, slack) in elements {
@@ -218,7 +245,7 @@ impl Expected {
         match self {
             Expected::All { values, .. } if values.is_empty() => vec![],
             Expected::All { values, .. } => {
-                let (mut random, len) = (chance(), values.len());
+                let (mut random, len) = (chance(), values.numbers());
                 let mut spots = vec![0, len - 1];
                 spots.extend((2..SPOTS.min(len)).map(|_| random.below(len)));
                 spots
@@ -264,6 +291,8 @@ struct Allowed {
     tolerance: f64,
     /// The least an error is measured by.
     least: f64,
+    /// Elements whose errors are measured together, beside each its own; zero where they are not.
+    row: usize,
 }
 
 impl Allowed {
@@ -272,7 +301,14 @@ impl Allowed {
         let once = match problem {
             Problem::Elementwise(p) => !p.op.is_function(),
             Problem::Reduce(p) => matches!(p.op, ReduceOp::Min | ReduceOp::Max),
-            Problem::Transpose(_) | Problem::Sort(_) => true,
+            Problem::Transpose(_)
+            | Problem::Sort(_)
+            | Problem::Arg(_)
+            | Problem::Cast(_)
+            | Problem::Gather(_)
+            | Problem::Mask(_)
+            | Problem::Concat(_)
+            | Problem::Put(_) => true,
             Problem::Pool(p) => p.op == PoolOp::Max,
             Problem::Scan(p) => matches!(p.op, ScanOp::Max | ScanOp::Min),
             // Parts of one: small ones are right too.
@@ -282,12 +318,20 @@ impl Allowed {
         let tolerance = within.unwrap_or_else(|| tolerance(problem)).max(f64::MIN_POSITIVE);
         // What is moved or rounded once is right down to the smallest numbers, but for devices that have none below the normal.
         let smallest = match problem.dtype() {
-            _ if within.is_none() => 0.0,
-            Some(DType::F32) => f64::from(f32::MIN_POSITIVE),
-            Some(DType::F16) => half::f16::MIN_POSITIVE.to_f64(),
-            _ => f64::MIN_POSITIVE,
+            Some(dtype) if within.is_some() => dtype.smallest_normal(),
+            _ => 0.0,
         };
-        Allowed { tolerance, least: if once { smallest / tolerance } else { 1.0 } }
+        let row = match problem {
+            Problem::Fft(p) => fft::row(p),
+            _ => 0,
+        };
+        let least = match problem {
+            _ if once => smallest / tolerance,
+            // By the norm of its transform, however small that is.
+            Problem::Fft(_) => smallest,
+            _ => 1.0,
+        };
+        Allowed { tolerance, least, row }
     }
 
     fn compare(&self, index: usize, got: f64, expected: f64, slack: f64) -> Result<(), String> {
@@ -303,7 +347,9 @@ impl Allowed {
 
 impl WeightedRows {
     fn check<T: Element>(&self, result: &[T], allowed: Allowed) -> Result<(), String> {
-        let allowed = WEIGHTED * allowed.tolerance * self.slack * (self.weights.len() as f64).sqrt();
+        // What is exact is added up in f64 all the same.
+        let tolerance = allowed.tolerance.max(64.0 * f64::EPSILON);
+        let allowed = WEIGHTED * tolerance * self.slack * (self.weights.len() as f64).sqrt();
         let rows = result.chunks(self.weights.len().max(1));
         for (row, (elements, expected)) in rows.zip(&self.sums).enumerate() {
             let sum: f64 = elements.iter().zip(&self.weights).map(|(x, weight)| x.to_f64() * weight).sum();
@@ -392,11 +438,7 @@ fn convolved(p: &Conv, operands: &Operands) -> Expected {
 
 /// As the element type has it: past its range is infinite.
 fn rounded(dtype: DType, value: f64) -> f64 {
-    match dtype {
-        DType::F32 => f64::from(value as f32),
-        DType::F16 => half::f16::from_f64(value).to_f64(),
-        DType::F64 | DType::I32 => value,
-    }
+    crate::by_dtype!(dtype, T => T::from_f64(value).to_f64())
 }
 
 /// Random elements of a product followed by steps.

@@ -157,8 +157,10 @@ pub fn operand_name(place: usize) -> &'static str {
 
 /// Whether operands are those of the problem, by type and number of elements.
 pub fn fits(problem: &Problem, inputs: &[Slice<'_>], out: &SliceMut<'_>) -> Result<(), LaunchError> {
-    let Some(dtype) = problem.dtype() else { return Ok(()) };
+    let Some(out_dtype) = problem.out_dtype() else { return Ok(()) };
     let check = |place: usize, found: usize, is: Option<DType>, needed: u64| {
+        let dtype = if place == usize::MAX { Some(out_dtype) } else { problem.input_dtype(place) };
+        let dtype = dtype.unwrap_or(out_dtype);
         let right_type = is.is_none_or(|is| is == dtype) || needed == 0 && found == 0;
         if found as u64 == needed && right_type {
             return Ok(());
@@ -176,8 +178,10 @@ pub fn fits(problem: &Problem, inputs: &[Slice<'_>], out: &SliceMut<'_>) -> Resu
 
 /// Whether buffers are as long as a launch needs them.
 pub fn fits_bytes(launch: &Launch<'_>) -> Result<(), LaunchError> {
-    let Some(dtype) = launch.problem.dtype() else { return Ok(()) };
+    let Some(out_dtype) = launch.problem.out_dtype() else { return Ok(()) };
     let check = |place: usize, found: Bytes, needed: u64| {
+        let dtype = if place == usize::MAX { Some(out_dtype) } else { launch.problem.input_dtype(place) };
+        let dtype = dtype.unwrap_or(out_dtype);
         if found.0 == needed.saturating_mul(dtype.size()) {
             return Ok(());
         }
@@ -235,11 +239,12 @@ impl HostBuffer {
 
     /// Copies data out.
     pub fn read(&self, to: SliceMut<'_>) -> Result<(), LaunchError> {
-        let to = to.into_bytes();
         let words = self.words.read().unwrap_or_else(PoisonError::into_inner);
-        let from = bytemuck::cast_slice::<u64, u8>(&words).get(..to.len());
-        to.copy_from_slice(from.ok_or_else(|| self.short(to.len()))?);
-        Ok(())
+        to.with_bytes(|to| {
+            let from = bytemuck::cast_slice::<u64, u8>(&words).get(..to.len());
+            to.copy_from_slice(from.ok_or_else(|| self.short(to.len()))?);
+            Ok(())
+        })
     }
 
     /// Makes launches whose buffers are all of this kind, one after the other, and reads the last result where asked.
@@ -266,7 +271,8 @@ impl HostBuffer {
         run: impl FnOnce(&[Slice<'_>], SliceMut<'_>) -> Result<(), LaunchError>,
     ) -> Result<(), LaunchError> {
         fits_bytes(launch)?;
-        let dtype = launch.problem.dtype().unwrap_or(DType::F32);
+        let input_dtype = |place: usize| launch.problem.input_dtype(place).unwrap_or(DType::F32);
+        let dtype = launch.problem.out_dtype().unwrap_or(DType::F32);
         let inputs = launch.inputs.iter().map(|input| HostBuffer::of(*input));
         let inputs = inputs.collect::<Result<Vec<&HostBuffer>, _>>()?;
         let out = HostBuffer::of(launch.out)?;
@@ -277,8 +283,8 @@ impl HostBuffer {
             inputs.iter().map(|input| input.words.read().unwrap_or_else(PoisonError::into_inner)).collect();
         let mut result = out.words.write().unwrap_or_else(PoisonError::into_inner);
         let mut slices: Vec<Slice<'_>> = Vec::with_capacity(inputs.len());
-        for (guard, input) in guards.iter().zip(&inputs) {
-            slices.push(Slice::of_bytes(dtype, &bytemuck::cast_slice(guard)[..input.bytes]));
+        for (place, (guard, input)) in guards.iter().zip(&inputs).enumerate() {
+            slices.push(Slice::of_bytes(input_dtype(place), &bytemuck::cast_slice(guard)[..input.bytes]));
         }
         let result = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut result)[..out.bytes];
         run(&slices, SliceMut::of_bytes(dtype, result))

@@ -1,7 +1,8 @@
 //! Operands for measuring and checking, made by rule: the same problem always gets the same numbers.
 
 use crate::check::{SAMPLED_FLOPS, SAMPLED_IN_ALL};
-use crate::slice::{Data, Element, Slice};
+use crate::element::Element;
+use crate::slice::{Data, Slice};
 use trimtab_core::{BinaryOp, DType, ElementwiseOp, Nanos, Problem, ReduceOp, ScanOp, UnaryOp};
 
 /// Elements of the pattern operands are filled with; prime, so that rows of no matrix start alike.
@@ -23,7 +24,9 @@ impl Data {
     fn filled(dtype: DType, len: u64, value: impl Fn(usize) -> f64, special: &[Special]) -> Data {
         fn fill<T: Element>(len: u64, value: impl Fn(usize) -> f64, special: &[Special]) -> Data {
             let len = len as usize;
-            let mut pattern: Vec<T> = (0..PATTERN.min(len)).map(|index| T::from_f64(value(index))).collect();
+            let each = T::DTYPE.numbers();
+            let element = |index: usize| T::of_numbers([value(each * index), value(each * index + 1)]);
+            let mut pattern: Vec<T> = (0..PATTERN.min(len)).map(element).collect();
             for Special { first, every, of } in special {
                 let places = pattern.iter_mut().skip(*first).step_by(*every);
                 places.zip(of.iter().cycle()).for_each(|(place, &value)| *place = T::from_f64(value));
@@ -47,24 +50,16 @@ impl Operands {
     /// Operands of such numbers.
     pub fn of(problem: &Problem, numbers: Numbers) -> Operands {
         let (lens, out) = (problem.input_lens(), problem.out_len());
-        let dtype = problem.dtype().unwrap_or(DType::F32);
         let made = lens.as_slice().iter().enumerate().map(|(place, &len)| {
             let values = values(problem, place, numbers);
             // Different for each, so that a result of other operands shows.
             let salt = place as u64 + 1 + ((numbers as u64) << 8);
+            let dtype = problem.input_dtype(place).unwrap_or(DType::F32);
             let special = if dtype.is_float() { special(problem, place, numbers, len) } else { vec![] };
             Data::filled(dtype, len, |index| values.value(index, salt), &special)
         });
-        let mut operands = Operands { inputs: made.collect(), out: Data::filled(dtype, out, |_| 0.0, &[]) };
-        if out == 0 {
-            operands.out = match dtype {
-                DType::F32 => Data::F32(vec![]),
-                DType::F64 => Data::F64(vec![]),
-                DType::F16 => Data::F16(vec![]),
-                DType::I32 => Data::I32(vec![]),
-            };
-        }
-        operands
+        let dtype = problem.out_dtype().unwrap_or(DType::F32);
+        Operands { inputs: made.collect(), out: Data::zeros(dtype, out as usize) }
     }
 
     /// Views the inputs.
@@ -92,6 +87,13 @@ pub fn making_takes(problem: &Problem) -> Nanos {
             return Nanos::from_secs_f64(operands + 2e-9 * p.flops() as f64);
         }
         Problem::Sort(p) => return Nanos::from_secs_f64(operands + 2e-9 * p.flops() as f64),
+        Problem::Arg(p) => return Nanos::from_secs_f64(operands + 4e-9 * p.flops() as f64),
+        // A pair of a query and a key takes a function besides.
+        Problem::Attention(p) => {
+            let ns = p.flops().saturating_add(p.pairs().saturating_mul(20));
+            return Nanos::from_secs_f64(operands + 1e-9 * ns as f64);
+        }
+        Problem::Fft(p) => return Nanos::from_secs_f64(operands + 1e-9 * crate::check::fft_takes_ns(p)),
         Problem::Rows(_) => 40.0,
         Problem::Elementwise(p) if p.op.is_function() => 15.0,
         Problem::Fused(p) => {
@@ -128,6 +130,10 @@ impl Numbers {
         match problem {
             // What is not a number hides all others it is added to.
             Problem::Reduce(_) | Problem::Scan(_) => &[Numbers::Real, Numbers::Whole, Numbers::Special],
+            // Each has indices of its own: by chance, in order, and all the same.
+            Problem::Gather(_) | Problem::Scatter(_) => &[Numbers::Real, Numbers::Whole, Numbers::Special],
+            // What is not a number is all a spectrum has, but for parts that are zero in some kernels.
+            Problem::Fft(_) => &[Numbers::Real, Numbers::Whole],
             _ => &[Numbers::Real, Numbers::Special],
         }
     }
@@ -141,6 +147,10 @@ enum Values {
     NonZero,
     /// Whole numbers from 1 to 9.
     Positive,
+    /// Zero and one.
+    Bits,
+    /// One, and of lines of that length about eight times two.
+    FewTwos(u64),
     /// Plus and minus one.
     Signs,
     /// Plus and minus one, give or take a share.
@@ -149,6 +159,12 @@ enum Values {
     Between(f64, f64),
     /// Spread evenly over an interval around zero, one of four much smaller.
     Mixed(f64),
+    /// Indices of so many elements, by chance.
+    Indices(u64),
+    /// Indices of so many elements in order, so many of them, every third counted from the end.
+    InOrder(u64, u64),
+    /// The index in the middle of so many, every third counted from the end.
+    Same(u64),
 }
 
 impl Values {
@@ -164,9 +180,18 @@ impl Values {
             Values::SmallIntegers => (word % 9) as f64 - 4.0,
             Values::NonZero => sign * (word / 2 % 4 + 1) as f64,
             Values::Positive => (word % 9) as f64 + 1.0,
+            Values::Bits => (word >> 7 & 1) as f64,
+            // Where the pattern repeats there would be too many.
+            Values::FewTwos(len) => 1.0 + f64::from(u8::from(len < 4096 && word % len.max(1) < 8)),
             Values::Signs => sign,
             Values::NearSigns(share) => sign * (1.0 + share * (2.0 * unit - 1.0)),
             Values::Between(low, high) => low + (high - low) * unit,
+            Values::Indices(len) => (word % len) as f64,
+            Values::InOrder(len, count) => {
+                let at = (index as u128 * u128::from(len) / u128::from(count)) as f64;
+                if index % 3 == 2 { at - len as f64 } else { at }
+            }
+            Values::Same(len) => (len / 2) as f64 - if index % 3 == 2 { len as f64 } else { 0.0 },
             Values::Mixed(size) => sign * size * unit * if word & 6 == 0 { 1.0 / 64.0 } else { 1.0 },
         }
     }
@@ -175,8 +200,31 @@ impl Values {
 /// The values of the operand at a place.
 fn values(problem: &Problem, place: usize, numbers: Numbers) -> Values {
     use Values::{Between, Mixed, NearSigns, NonZero, Positive, Signs, SmallIntegers};
-    let integer = problem.dtype() == Some(DType::I32);
+    let indexed = match problem {
+        Problem::Gather(p) if place == 1 => Some((p.len, p.indices())),
+        Problem::Scatter(p) if place == 1 => Some((p.len, p.indices())),
+        _ => None,
+    };
+    if let Some((len, count)) = indexed {
+        // As many as an i32 reaches.
+        let len = len.clamp(1, i32::MAX as u64);
+        return match numbers {
+            Numbers::Real => Values::Indices(len),
+            Numbers::Whole => Values::InOrder(len, count.clamp(1, PATTERN as u64)),
+            Numbers::Special => Values::Same(len),
+        };
+    }
+    let dtype = problem.input_dtype(place).unwrap_or(DType::F32);
+    let integer = !dtype.is_float() && !dtype.is_complex();
     let real = numbers == Numbers::Real && !integer;
+    // Numbers below zero would all become the same one.
+    if dtype.range().is_some_and(|(least, _)| least == 0) {
+        return match problem {
+            _ if dtype == DType::Bool => Values::Bits,
+            Problem::Reduce(p) if p.op == ReduceOp::Prod => Values::FewTwos(p.len),
+            _ => Values::Positive,
+        };
+    }
     let (left, right) = match problem {
         Problem::Elementwise(p) => match p.op {
             ElementwiseOp::Binary(BinaryOp::Div | BinaryOp::Pow) if integer => (SmallIntegers, Positive),
@@ -188,6 +236,7 @@ fn values(problem: &Problem, place: usize, numbers: Numbers) -> Values {
             ElementwiseOp::Binary(_) => (Between(-8.0, 8.0), Between(-8.0, 8.0)),
         },
         // The product of all stays near one, also where the pattern repeats.
+        Problem::Reduce(p) if p.op == ReduceOp::Prod && dtype.is_complex() => (Between(-0.9, 0.9), Positive),
         Problem::Reduce(p) if p.op == ReduceOp::Prod && real => {
             let len = p.len.max(1) as f64;
             (NearSigns((4.0 / len.sqrt()).min(1024.0 / len).min(0.25)), Positive)
@@ -203,6 +252,7 @@ fn values(problem: &Problem, place: usize, numbers: Numbers) -> Values {
             (Between(1e-5, 1e-4), Between(1e-5, 1e-4))
         }
         Problem::Rows(_) if real => (Mixed(4.0), Between(0.5, 1.5)),
+        Problem::Attention(_) => (Mixed(2.0), Mixed(2.0)),
         Problem::Conv(_) if !integer && !real => (NonZero, NonZero),
         Problem::Matmul(_)
         | Problem::Reduce(_)
@@ -211,11 +261,19 @@ fn values(problem: &Problem, place: usize, numbers: Numbers) -> Values {
         | Problem::Pool(_)
         | Problem::Scan(_)
         | Problem::Sort(_)
+        | Problem::Arg(_)
+        | Problem::Gather(_)
+        | Problem::Scatter(_)
+        | Problem::Concat(_)
+        | Problem::Put(_)
+        | Problem::Fft(_)
             if real =>
         {
             (Mixed(4.0), Mixed(4.0))
         }
         Problem::Matmul(_) if !integer => (NonZero, NonZero),
+        // All there are, the least among them: their products must not be added up in 16 bits.
+        Problem::Matmul(_) if numbers == Numbers::Real => (Between(-128.9, 127.9), Between(-128.9, 127.9)),
         Problem::Matmul(_)
         | Problem::Reduce(_)
         | Problem::Transpose(_)
@@ -224,7 +282,18 @@ fn values(problem: &Problem, place: usize, numbers: Numbers) -> Values {
         | Problem::Rows(_)
         | Problem::Scan(_)
         | Problem::Sort(_)
+        | Problem::Arg(_)
+        | Problem::Gather(_)
+        | Problem::Scatter(_)
+        | Problem::Concat(_)
+        | Problem::Put(_)
+        // Small ones are equal often enough.
+        | Problem::Mask(_)
+        | Problem::Fft(_)
         | Problem::Custom(_) => (SmallIntegers, SmallIntegers),
+        // Some past the range of bytes, which every kernel cuts alike.
+        Problem::Cast(_) if real => (Mixed(300.0), Mixed(300.0)),
+        Problem::Cast(_) => (Between(-300.0, 300.0), SmallIntegers),
         // Functions in chains stay where they are defined and finite.
         Problem::Fused(p) => match p.product() {
             Some(product) if place < 2 && real => {
@@ -251,7 +320,7 @@ struct Special {
 fn special(problem: &Problem, place: usize, numbers: Numbers, len: u64) -> Vec<Special> {
     let (nan, inf) = (f64::NAN, f64::INFINITY);
     let below = match problem.dtype() {
-        Some(DType::F32) => 1e-40,
+        Some(DType::F32 | DType::Bf16) => 1e-40,
         Some(DType::F64) => 1e-310,
         _ => 1e-6,
     };
@@ -263,7 +332,9 @@ fn special(problem: &Problem, place: usize, numbers: Numbers, len: u64) -> Vec<S
     let each = |first: usize, every: usize, of: &[f64]| vec![Special { first, every, of: of.to_vec() }];
     let one = |value: f64| each(len as usize / 2 % PATTERN, PATTERN, &[value]);
     match (problem, numbers) {
-        (Problem::Elementwise(_) | Problem::Transpose(_), Numbers::Real) if place == 0 => {
+        (Problem::Elementwise(_) | Problem::Transpose(_) | Problem::Gather(_), Numbers::Real)
+            if place == 0 =>
+        {
             each(7, 1021, &[nan, inf, -0.0, low])
         }
         (Problem::Elementwise(p), Numbers::Special) if place == 0 => {
@@ -272,7 +343,9 @@ fn special(problem: &Problem, place: usize, numbers: Numbers, len: u64) -> Vec<S
             each(2, 5, &[nan, inf, low, 0.0, -0.0, below, -below])
         }
         (Problem::Elementwise(_), Numbers::Special) => each(3, 7, &[nan, 0.0, 1.0]),
-        (Problem::Transpose(_), Numbers::Special) => each(2, 5, &[nan, inf, -inf, -0.0, below, -below]),
+        (Problem::Transpose(_) | Problem::Gather(_), Numbers::Special) => {
+            each(2, 5, &[nan, inf, -inf, -0.0, below, -below])
+        }
         // One in the middle of an operand: it must reach its row, or its column, and nothing else.
         (Problem::Matmul(p), Numbers::Special) => match (place == 0, p.m > 1, p.n > 1) {
             (true, true, _) | (false, false, _) => one(nan),
@@ -283,16 +356,29 @@ fn special(problem: &Problem, place: usize, numbers: Numbers, len: u64) -> Vec<S
         (Problem::Conv(_), Numbers::Special) if place == 0 => one(nan),
         (Problem::Pool(_), Numbers::Special) => each(3, 11, &[nan, inf, -inf, -0.0]),
         (Problem::Rows(p), Numbers::Special) if place == 0 && p.outer * p.inner > 1 => one(nan),
+        // One in the middle of a query: its row is lost, and no other.
+        (Problem::Attention(p), Numbers::Special) if place == 0 && p.batch * p.queries > 1 => one(nan),
         (Problem::Scan(p), Numbers::Special) if p.op != ScanOp::Prod => {
             each(7, 1021, &[inf]).into_iter().chain(one(nan)).collect()
         }
         (Problem::Scan(_), Numbers::Special) => one(nan),
-        (Problem::Sort(_), Numbers::Real) => each(5, 101, &[nan, inf, -inf, -0.0, 0.0]),
-        (Problem::Sort(_), Numbers::Special) => each(2, 5, &[nan, inf, -inf, 0.0, -0.0, below, -below]),
+        (Problem::Sort(_) | Problem::Arg(_), Numbers::Real) => each(5, 101, &[nan, inf, -inf, -0.0, 0.0]),
+        (Problem::Cast(_), _) => each(2, 5, &[nan, inf, -inf, 0.0, -0.0, 0.5, -0.5, 1.5, 255.5, 1e9, -1e9]),
+        (Problem::Sort(_) | Problem::Arg(_), Numbers::Special) => {
+            each(2, 5, &[nan, inf, -inf, 0.0, -0.0, below, -below])
+        }
         (Problem::Fused(p), Numbers::Special) if p.product().is_some() && place < 2 => {
             if place == usize::from(p.outer() < 2) { one(nan) } else { vec![] }
         }
         (Problem::Fused(p), Numbers::Special) if place < p.inputs() => each(5, 13, &[nan]),
+        (Problem::Concat(_) | Problem::Put(_), Numbers::Real) => each(7, 1021, &[nan, inf, -0.0, low]),
+        (Problem::Concat(_) | Problem::Put(_), Numbers::Special) => {
+            each(2, 5, &[nan, inf, -inf, -0.0, below, -below])
+        }
+        (Problem::Mask(_), _) if place == 0 => each(2, 5, &[nan, inf, -inf, 0.0, -0.0, below, -below]),
+        (Problem::Mask(_), _) => each(3, 7, &[nan, 0.0, -0.0, inf, -inf]),
+        (Problem::Scatter(_), Numbers::Special) if place == 0 => each(7, 1021, &[inf, nan]),
+        (Problem::Scatter(_), Numbers::Special) => one(inf),
         (Problem::Reduce(p), Numbers::Special) if p.op == ReduceOp::Prod => one(nan),
         // Several results: some infinite, one not a number.
         (Problem::Reduce(_), Numbers::Special) => each(7, 1021, &[inf]).into_iter().chain(one(nan)).collect(),

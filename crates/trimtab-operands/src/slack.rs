@@ -9,6 +9,8 @@ use trimtab_core::{
 
 /// Errors this many roundings large make a divisor, or what a logarithm is taken of, no number to rely on.
 const RELIABLE: f64 = 64.0;
+/// A distance of this many roundings is larger than any recipe's error: eleven powers, the most there can be, are allowed 1,450.
+const CERTAIN: f64 = 2048.0;
 /// The largest slope of gelu, rounded up.
 const GELU_SLOPE: f64 = 1.2;
 
@@ -27,11 +29,8 @@ pub(crate) struct Bounds<'a> {
 
 impl<'a> Bounds<'a> {
     pub(crate) fn new(recipe: &'a Fused, operands: &'a Operands) -> Bounds<'a> {
-        let epsilon = match recipe.dtype {
-            DType::F64 => f64::EPSILON,
-            DType::F16 => f64::from(half::f16::EPSILON),
-            DType::F32 | DType::I32 => f64::from(f32::EPSILON),
-        };
+        // Integers have none; what they are off by is measured as that of f32.
+        let epsilon = if recipe.dtype.is_float() { recipe.dtype.epsilon() } else { DType::F32.epsilon() };
         Bounds { recipe, steps: recipe.steps().collect(), operands, epsilon, products: None }
     }
 
@@ -134,11 +133,18 @@ impl<'a> Bounds<'a> {
         if slack == 0.0 { 0.0 } else { slack / by.abs() }
     }
 
+    /// Whether a distance is larger than what errors of so much slack may add up to.
+    fn is_certain(&self, distance: f64, slack: f64) -> bool {
+        distance > CERTAIN * self.epsilon * slack
+    }
+
     fn unary(&self, op: UnaryOp, (a, slack): Bounded) -> Bounded {
         let (value, passed_on) = match op {
             _ if slack == f64::INFINITY => return (a, slack),
             UnaryOp::Neg => return (-a, slack),
             UnaryOp::Abs => return (a.abs(), slack),
+            // What is below zero by more than any error is cut off by every right kernel.
+            UnaryOp::Relu if a < 0.0 && self.is_certain(-a, slack) => return (0.0, 0.0),
             UnaryOp::Relu => return (if a < 0.0 { 0.0 } else { a }, slack),
             UnaryOp::Exp => (a.exp(), slack * a.exp()),
             UnaryOp::Log => (a.ln(), self.divided(slack, (a, slack))),
@@ -164,6 +170,11 @@ impl<'a> Bounds<'a> {
             BinaryOp::Sub => (a - b, of_a + of_b),
             BinaryOp::Mul => (a * b, a.abs() * of_b + b.abs() * of_a),
             BinaryOp::Div => (a / b, self.divided(of_a + (a / b).abs() * of_b, right)),
+            // Of two that are apart by more than any error the other one's error does not show.
+            BinaryOp::Min if self.is_certain(a - b, of_a + of_b) => return right,
+            BinaryOp::Min if self.is_certain(b - a, of_a + of_b) => return left,
+            BinaryOp::Max if self.is_certain(a - b, of_a + of_b) => return left,
+            BinaryOp::Max if self.is_certain(b - a, of_a + of_b) => return right,
             BinaryOp::Min => return (if a.is_nan() || a < b { a } else { b }, of_a.max(of_b)),
             BinaryOp::Max => return (if a.is_nan() || a > b { a } else { b }, of_a.max(of_b)),
             BinaryOp::Pow => {
@@ -247,6 +258,18 @@ mod tests {
         let lost = slack("fused.log(sub(exp(a),exp(b))):f32:1x1:all,all", &[&[1.0], &[1.0]])[0];
         assert_eq!(lost, f32::INFINITY);
         assert_eq!(slack("fused.relu(neg(a)):f32:1x2:all", &[&[1.0, -5.0]]), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_cut_off_for_certain_has_no_error_and_what_is_near_the_edge_has() {
+        // Large terms that are negative together: zero in every right kernel, however large they were.
+        let (a, b) = (&[3e5f32, 3.0][..], &[-4e5f32, -3.0][..]);
+        assert_eq!(slack("fused.relu(add(mul(a,#0),b)):f32:1x2:all,all", &[a, b, &[1.0]]), [0.0, 3.0]);
+        let sums =
+            slack("fused.relu(add(mul(a,#0),b)):f32:1x1:all,all:sum.axis1", &[&[3e5], &[-4e5], &[1.0]]);
+        assert_eq!(sums, [0.0]);
+        assert_eq!(slack("fused.max(mul(a,a),b):f32:1x2:all,all", &[&[2.0, 2.0], &[9.0, 4.0]]), [0.0, 4.0]);
+        assert_eq!(slack("fused.min(mul(a,a),b):f32:1x1:all,all", &[&[2.0], &[9.0]]), [4.0]);
     }
 
     #[test]

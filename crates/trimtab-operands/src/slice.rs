@@ -1,11 +1,10 @@
-//! Element types, and slices and vectors of them with the type erased: what passes between callers and devices.
+//! Slices and vectors of elements with the type erased: what passes between callers and devices.
 
-use half::f16;
+use crate::element::Element;
+use half::{bf16, f16};
+use num_complex::Complex;
 use std::ops::Range;
-use trimtab_core::DType;
-
-/// An integer no kernel produces from the operands made here.
-const POISON: i32 = i32::MIN + 77;
+use trimtab_core::{DType, LaunchError};
 
 /// An input of some element type; `None` where the operation has no such operand.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +17,26 @@ pub enum Slice<'a> {
     F64(&'a [f64]),
     /// 16-bit floats.
     F16(&'a [f16]),
+    /// Upper halves of 32-bit floats.
+    Bf16(&'a [bf16]),
+    /// True or false.
+    Bool(&'a [bool]),
+    /// 8-bit integers.
+    I8(&'a [i8]),
+    /// 8-bit integers without a sign.
+    U8(&'a [u8]),
+    /// 16-bit integers.
+    I16(&'a [i16]),
     /// 32-bit integers.
     I32(&'a [i32]),
+    /// 32-bit integers without a sign.
+    U32(&'a [u32]),
+    /// 64-bit integers.
+    I64(&'a [i64]),
+    /// Complex numbers of two `f32`.
+    Complex64(&'a [Complex<f32>]),
+    /// Complex numbers of two `f64`.
+    Complex128(&'a [Complex<f64>]),
 }
 
 /// An output of some element type.
@@ -31,8 +48,26 @@ pub enum SliceMut<'a> {
     F64(&'a mut [f64]),
     /// 16-bit floats.
     F16(&'a mut [f16]),
+    /// Upper halves of 32-bit floats.
+    Bf16(&'a mut [bf16]),
+    /// True or false.
+    Bool(&'a mut [bool]),
+    /// 8-bit integers.
+    I8(&'a mut [i8]),
+    /// 8-bit integers without a sign.
+    U8(&'a mut [u8]),
+    /// 16-bit integers.
+    I16(&'a mut [i16]),
     /// 32-bit integers.
     I32(&'a mut [i32]),
+    /// 32-bit integers without a sign.
+    U32(&'a mut [u32]),
+    /// 64-bit integers.
+    I64(&'a mut [i64]),
+    /// Complex numbers of two `f32`.
+    Complex64(&'a mut [Complex<f32>]),
+    /// Complex numbers of two `f64`.
+    Complex128(&'a mut [Complex<f64>]),
 }
 
 /// An owned operand.
@@ -46,88 +81,26 @@ pub enum Data {
     F64(Vec<f64>),
     /// 16-bit floats.
     F16(Vec<f16>),
+    /// Upper halves of 32-bit floats.
+    Bf16(Vec<bf16>),
+    /// True or false.
+    Bool(Vec<bool>),
+    /// 8-bit integers.
+    I8(Vec<i8>),
+    /// 8-bit integers without a sign.
+    U8(Vec<u8>),
+    /// 16-bit integers.
+    I16(Vec<i16>),
     /// 32-bit integers.
     I32(Vec<i32>),
-}
-
-/// A type tensors can hold.
-pub trait Element:
-    Copy + Default + PartialEq + PartialOrd + Send + Sync + std::fmt::Debug + std::fmt::Display + 'static
-{
-    /// Its name in problems.
-    const DTYPE: DType;
-    /// A slice of it, erased.
-    fn erase(slice: &[Self]) -> Slice<'_>;
-    /// A mutable slice of it, erased.
-    fn erase_mut(slice: &mut [Self]) -> SliceMut<'_>;
-    /// The slice back, if it is of this type. No operand is the empty slice.
-    fn slice(slice: Slice<'_>) -> Option<&[Self]>;
-    /// The mutable slice back, if it is of this type.
-    fn slice_mut(slice: SliceMut<'_>) -> Option<&mut [Self]>;
-    /// A vector of it, erased.
-    fn own(data: Vec<Self>) -> Data;
-    /// The vector back, if it is of this type.
-    fn owned(data: Data) -> Option<Vec<Self>>;
-    /// From a double, rounded; used to make operands.
-    fn from_f64(value: f64) -> Self;
-    /// As a double, exact for every value.
-    fn to_f64(self) -> f64;
-}
-
-macro_rules! element {
-    ($($type:ty, $variant:ident, $from:expr;)*) => {
-        $(impl Element for $type {
-            const DTYPE: DType = DType::$variant;
-            #[inline]
-            fn erase(slice: &[Self]) -> Slice<'_> {
-                Slice::$variant(slice)
-            }
-            #[inline]
-            fn erase_mut(slice: &mut [Self]) -> SliceMut<'_> {
-                SliceMut::$variant(slice)
-            }
-            #[inline]
-            fn slice(slice: Slice<'_>) -> Option<&[Self]> {
-                match slice {
-                    Slice::$variant(slice) => Some(slice),
-                    Slice::None => Some(&[]),
-                    _ => None,
-                }
-            }
-            #[inline]
-            fn slice_mut(slice: SliceMut<'_>) -> Option<&mut [Self]> {
-                match slice {
-                    SliceMut::$variant(slice) => Some(slice),
-                    _ => None,
-                }
-            }
-            #[inline]
-            fn own(data: Vec<Self>) -> Data {
-                Data::$variant(data)
-            }
-            #[inline]
-            fn owned(data: Data) -> Option<Vec<Self>> {
-                match data {
-                    Data::$variant(data) => Some(data),
-                    _ => None,
-                }
-            }
-            #[inline]
-            fn from_f64(value: f64) -> Self {
-                $from(value)
-            }
-            #[inline]
-            fn to_f64(self) -> f64 {
-                f64::from(self)
-            }
-        })*
-    };
-}
-element! {
-    f32, F32, |value| value as f32;
-    f64, F64, |value| value;
-    f16, F16, f16::from_f64;
-    i32, I32, |value| value as i32;
+    /// 32-bit integers without a sign.
+    U32(Vec<u32>),
+    /// 64-bit integers.
+    I64(Vec<i64>),
+    /// Complex numbers of two `f32`.
+    Complex64(Vec<Complex<f32>>),
+    /// Complex numbers of two `f64`.
+    Complex128(Vec<Complex<f64>>),
 }
 
 /// The same for every element type: `each!(slice, Slice(elements) => elements.len(), 0)`, the last for no operand.
@@ -138,7 +111,16 @@ macro_rules! each {
             $of::F32($name) => $body,
             $of::F64($name) => $body,
             $of::F16($name) => $body,
+            $of::Bf16($name) => $body,
+            $of::Bool($name) => $body,
+            $of::I8($name) => $body,
+            $of::U8($name) => $body,
+            $of::I16($name) => $body,
             $of::I32($name) => $body,
+            $of::U32($name) => $body,
+            $of::I64($name) => $body,
+            $of::Complex64($name) => $body,
+            $of::Complex128($name) => $body,
         }
     };
     ($value:expr, $of:ident($name:ident) => $body:expr) => {
@@ -146,45 +128,33 @@ macro_rules! each {
             $of::F32($name) => $body,
             $of::F64($name) => $body,
             $of::F16($name) => $body,
+            $of::Bf16($name) => $body,
+            $of::Bool($name) => $body,
+            $of::I8($name) => $body,
+            $of::U8($name) => $body,
+            $of::I16($name) => $body,
             $of::I32($name) => $body,
+            $of::U32($name) => $body,
+            $of::I64($name) => $body,
+            $of::Complex64($name) => $body,
+            $of::Complex128($name) => $body,
         }
     };
 }
 
-/// The same for the type behind every name of one: `by_dtype!(dtype, T => T::DTYPE)`.
-#[macro_export]
-macro_rules! by_dtype {
-    ($dtype:expr, $type:ident => $body:expr) => {
-        match $dtype {
-            $crate::DType::F32 => {
-                type $type = f32;
-                $body
-            }
-            $crate::DType::F64 => {
-                type $type = f64;
-                $body
-            }
-            $crate::DType::F16 => {
-                type $type = $crate::f16;
-                $body
-            }
-            $crate::DType::I32 => {
-                type $type = i32;
-                $body
-            }
-        }
-    };
-}
+/// An element type that has a value for every pattern of bits, or for those that were looked at first.
+trait Bits: Element + bytemuck::NoUninit + bytemuck::CheckedBitPattern {}
+impl<T: Element + bytemuck::NoUninit + bytemuck::CheckedBitPattern> Bits for T {}
 
 /// Elements that lie in memory as they must; those of a last part that is too short are left out.
-fn cast<T: bytemuck::Pod>(bytes: &[u8]) -> &[T] {
+fn cast<T: Bits>(bytes: &[u8]) -> &[T] {
     let whole = bytes.len() - bytes.len() % std::mem::size_of::<T>();
-    bytemuck::try_cast_slice(&bytes[..whole]).unwrap_or_default()
+    bytemuck::checked::try_cast_slice(&bytes[..whole]).unwrap_or_default()
 }
 
-fn cast_mut<T: bytemuck::Pod>(bytes: &mut [u8]) -> &mut [T] {
+fn cast_mut<T: Bits>(bytes: &mut [u8]) -> &mut [T] {
     let whole = bytes.len() - bytes.len() % std::mem::size_of::<T>();
-    bytemuck::try_cast_slice_mut(&mut bytes[..whole]).unwrap_or_default()
+    bytemuck::checked::try_cast_slice_mut(&mut bytes[..whole]).unwrap_or_default()
 }
 
 impl<'a> Slice<'a> {
@@ -212,7 +182,7 @@ impl<'a> Slice<'a> {
 
     /// Elements of a type by how they lie in memory; those of a last part that is too short are left out.
     pub fn of_bytes(dtype: DType, bytes: &'a [u8]) -> Slice<'a> {
-        by_dtype!(dtype, T => T::erase(cast(bytes)))
+        crate::by_dtype!(dtype, T => T::erase(cast(bytes)))
     }
 
     /// A copy of the elements.
@@ -231,6 +201,11 @@ fn dtype_of<T: Element>(_: &[T]) -> DType {
 }
 
 impl<'a> SliceMut<'a> {
+    /// Some of the elements; nothing of what is not there.
+    pub fn part(self, range: Range<usize>) -> SliceMut<'a> {
+        each!(self, SliceMut(slice) => Element::erase_mut(slice.get_mut(range).unwrap_or_default()))
+    }
+
     /// Number of elements.
     #[inline]
     pub fn len(&self) -> usize {
@@ -253,14 +228,54 @@ impl<'a> SliceMut<'a> {
         each!(self, SliceMut(slice) => Element::erase(slice))
     }
 
-    /// The elements as they lie in memory.
-    pub fn into_bytes(self) -> &'a mut [u8] {
-        each!(self, SliceMut(slice) => bytemuck::cast_slice_mut(slice))
+    /// Lets somebody write the elements as they lie in memory. Of truth values any byte but zero is true.
+    pub fn with_bytes<R>(self, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        fn pod<T: bytemuck::Pod, R>(slice: &mut [T], write: impl FnOnce(&mut [u8]) -> R) -> R {
+            write(bytemuck::cast_slice_mut(slice))
+        }
+        match self {
+            SliceMut::Bool(slice) => {
+                // Not every byte is a `bool`, so they are written elsewhere first.
+                let mut bytes: Vec<u8> = slice.iter().map(|&value| u8::from(value)).collect();
+                let result = write(&mut bytes);
+                slice.iter_mut().zip(bytes).for_each(|(own, byte)| *own = byte != 0);
+                result
+            }
+            SliceMut::F32(slice) => pod(slice, write),
+            SliceMut::F64(slice) => pod(slice, write),
+            SliceMut::F16(slice) => pod(slice, write),
+            SliceMut::Bf16(slice) => pod(slice, write),
+            SliceMut::I8(slice) => pod(slice, write),
+            SliceMut::U8(slice) => pod(slice, write),
+            SliceMut::I16(slice) => pod(slice, write),
+            SliceMut::I32(slice) => pod(slice, write),
+            SliceMut::U32(slice) => pod(slice, write),
+            SliceMut::I64(slice) => pod(slice, write),
+            SliceMut::Complex64(slice) => pod(slice, write),
+            SliceMut::Complex128(slice) => pod(slice, write),
+        }
+    }
+
+    /// Copies elements of the same type and number.
+    pub fn copy_from(self, from: Slice<'_>) -> Result<(), LaunchError> {
+        let (needed, found, dtype) = (self.len(), from.len(), from.dtype());
+        let wrong = LaunchError::Operand {
+            operand: "out",
+            dtype: dtype.map_or("nothing", DType::name),
+            found,
+            needed,
+        };
+        fn copied<T: Element>(to: &mut [T], from: Slice<'_>) -> Option<()> {
+            let from = T::slice(from).filter(|from| from.len() == to.len())?;
+            to.copy_from_slice(from);
+            Some(())
+        }
+        each!(self, SliceMut(slice) => copied(slice, from)).ok_or(wrong)
     }
 
     /// As [`Slice::of_bytes`], for writing.
     pub fn of_bytes(dtype: DType, bytes: &'a mut [u8]) -> SliceMut<'a> {
-        by_dtype!(dtype, T => T::erase_mut(cast_mut(bytes)))
+        crate::by_dtype!(dtype, T => T::erase_mut(cast_mut(bytes)))
     }
 }
 
@@ -294,19 +309,23 @@ impl Lend for Data {
 impl Data {
     /// That many zeros.
     pub fn zeros(dtype: DType, len: usize) -> Data {
-        by_dtype!(dtype, T => T::own(vec![T::default(); len]))
+        crate::by_dtype!(dtype, T => T::own(vec![T::default(); len]))
     }
 
     /// A copy of elements by how they lie in memory.
     pub fn of_bytes(dtype: DType, bytes: &[u8]) -> Data {
         let mut data = Data::zeros(dtype, bytes.len() / dtype.size() as usize);
-        data.slice_mut().into_bytes().iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        data.slice_mut().with_bytes(|own| own.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from));
         data
     }
 
-    /// These numbers, rounded to the type.
+    /// These numbers, rounded to the type; complex ones take two each.
     pub fn of_numbers(dtype: DType, numbers: &[f64]) -> Data {
-        by_dtype!(dtype, T => T::own(numbers.iter().map(|&number| T::from_f64(number)).collect()))
+        fn made<T: Element>(numbers: &[f64]) -> Data {
+            let parts = numbers.chunks(T::DTYPE.numbers());
+            T::own(parts.map(|part| T::of_numbers([part[0], part.get(1).copied().unwrap_or(0.0)])).collect())
+        }
+        crate::by_dtype!(dtype, T => made::<T>(numbers))
     }
 
     /// Number of elements.
@@ -347,29 +366,34 @@ impl Data {
         each!(self, Data(data) => Element::erase_mut(data), SliceMut::F32(&mut []))
     }
 
-    /// Overwrites everything with values no kernel produces here, so that an output that was not written shows.
+    /// Overwrites everything with values no kernel is likely to produce here, so that an output that was not written shows.
     pub fn poison(&mut self) {
-        match self {
-            Data::I32(data) => data.fill(POISON),
-            data => each!(data, Data(data) => data.fill(Element::from_f64(f64::NAN)), ()),
-        }
+        each!(self, Data(data) => data.fill(Element::POISON), ());
     }
 
-    /// The same for some elements.
+    /// The same for the elements that some numbers are part of.
     pub(crate) fn poison_at(&mut self, places: &[usize]) {
-        fn each<T: Copy>(data: &mut [T], places: &[usize], poison: T) {
+        fn each_of<T: Element>(data: &mut [T], places: &[usize]) {
+            let at = |place: &usize| place / T::DTYPE.numbers();
             places
                 .iter()
-                .for_each(|&place| data.get_mut(place).into_iter().for_each(|value| *value = poison));
+                .map(at)
+                .for_each(|at| data.get_mut(at).into_iter().for_each(|value| *value = T::POISON));
         }
-        match self {
-            Data::I32(data) => each(data, places, POISON),
-            data => each!(data, Data(data) => each(data, places, Element::from_f64(f64::NAN)), ()),
-        }
+        each!(self, Data(data) => each_of(data, places), ());
     }
 
-    /// An element as a double.
+    /// How many real numbers there are: one an element, two for complex ones.
+    pub fn numbers(&self) -> usize {
+        self.len() * self.dtype().map_or(1, DType::numbers)
+    }
+
+    /// A real number, of those in [`Data::numbers`].
     pub fn at(&self, index: usize) -> Option<f64> {
-        each!(self, Data(data) => data.get(index).map(|value| value.to_f64()), None)
+        fn number<T: Element>(data: &[T], index: usize) -> Option<f64> {
+            let each = T::DTYPE.numbers();
+            data.get(index / each).map(|value| value.numbers()[index % each])
+        }
+        each!(self, Data(data) => number(data, index), None)
     }
 }

@@ -1,7 +1,8 @@
 //! Small stand-ins for a problem, on which a kernel can be checked in microseconds before it is trusted with the real one.
 
 use trimtab_core::{
-    Elementwise, ElementwiseOp, Fused, Matmul, Problem, Product, Reduce, Rows, Scan, Sort, Transpose,
+    Arg, Attention, Cast, Concat, Elementwise, ElementwiseOp, Fft, Fused, Gather, Mask, Matmul, Problem,
+    Product, Put, Reduce, Rows, Scan, Scatter, Sort, Transpose,
 };
 
 /// Largest size of a dimension in the first stand-in; odd, so that remainders are checked too.
@@ -30,6 +31,14 @@ fn alike(size: u64, cap: u64) -> u64 {
         _ if size <= cap => size,
         0 => 2 * half,
         rest => half + rest,
+    }
+}
+
+/// A length of a transform at most as large as the cap: a power of two if it is one, else cut off.
+fn fewer(size: u64, cap: u64, cut: fn(u64, u64) -> u64) -> u64 {
+    match size.is_power_of_two() {
+        true => size.min(1 << cap.max(1).ilog2()),
+        false => cut(size, cap),
     }
 }
 
@@ -80,6 +89,12 @@ fn shrink(problem: &Problem, cap: u64, cut: fn(u64, u64) -> u64) -> Option<Probl
             let small = Rows::new(p.op, p.dtype, &shape, 1).and_then(|small| small.with(p.scaled, p.shifted));
             small.ok().map(Problem::from)
         }
+        Problem::Attention(p) => {
+            let [queries, keys] = [cut(p.queries, cap), cut(p.keys, cap)];
+            let queries = if p.causal { queries.min(keys) } else { queries };
+            let sizes = [cut(p.batch, few), queries, keys, cut(p.depth, cap), cut(p.width, cap)];
+            Attention::new(p.dtype, sizes, p.causal).ok().map(Problem::from)
+        }
         Problem::Scan(p) => {
             let long = if p.inner == 1 { cap.saturating_mul(cap) } else { cap };
             let shape = [cut(p.outer, 2 * few), cut(p.len, long), cut(p.inner, cap)];
@@ -90,6 +105,22 @@ fn shrink(problem: &Problem, cap: u64, cut: fn(u64, u64) -> u64) -> Option<Probl
             let shape = [cut(p.outer, 2 * few), cut(p.len, long), cut(p.inner, cap)];
             Sort::new(p.dtype, &shape, 1, p.descending).ok().map(Problem::from)
         }
+        Problem::Arg(p) => {
+            let long = if p.inner == 1 { cap.saturating_mul(cap) } else { cap };
+            let shape = [cut(p.outer, 2 * few), cut(p.len, long), cut(p.inner, cap)];
+            let count = p.count.min(shape[1]);
+            Arg::new(p.op, p.dtype, &shape, 1, p.descending, count).ok().map(Problem::from)
+        }
+        Problem::Cast(p) => {
+            Cast::new(p.dtype, p.to, &[cut(p.len, cap.saturating_mul(cap))]).ok().map(Problem::from)
+        }
+        Problem::Fft(p) => {
+            // Powers of two stay such, and lengths keep some of their factors: kernels know them apart.
+            let cap = if p.sizes().len() == 1 { cap.saturating_mul(4) } else { cap };
+            let along = p.sizes().iter().map(|&size| fewer(size, cap, cut));
+            let shape: Vec<u64> = [p.batch.min(2 * few)].into_iter().chain(along).collect();
+            Fft::new(p.op, p.dtype, &shape, p.sizes().len()).ok().map(Problem::from)
+        }
         Problem::Fused(p) => {
             let cap = if p.outer() == 1 { cap.saturating_mul(cap) } else { cap };
             let inputs: Vec<_> = (0..p.inputs()).map(|input| p.varies(input)).collect();
@@ -97,8 +128,52 @@ fn shrink(problem: &Problem, cap: u64, cut: fn(u64, u64) -> u64) -> Option<Probl
             let (steps, sizes) = (p.steps().collect::<Vec<_>>(), [cut(p.outer(), cap), cut(p.inner(), cap)]);
             Fused::new(p.dtype, sizes, &steps, &inputs, product, p.end()).ok().map(Problem::from)
         }
+        Problem::Gather(p) => {
+            let (shape, count) = by_index([p.outer, p.len, p.inner, p.count], few, cap, cut);
+            Gather::new(p.dtype, p.index, &shape, 1, count, p.each).ok().map(Problem::from)
+        }
+        Problem::Scatter(p) => {
+            let (shape, count) = by_index([p.outer, p.len, p.inner, p.count], few, cap, cut);
+            Scatter::new(p.dtype, p.index, &shape, 1, count, p.each).ok().map(Problem::from)
+        }
+        Problem::Mask(p) => {
+            let cap = if p.dims().len() == 1 { cap.saturating_mul(cap) } else { cap };
+            let shape = |place: usize| -> Vec<u64> {
+                p.operand_dims(place).iter().map(|&size| cut(size, cap)).collect()
+            };
+            let shapes: Vec<Vec<u64>> = (0..p.operands()).map(shape).collect();
+            let shapes: Vec<&[u64]> = shapes.iter().map(Vec::as_slice).collect();
+            Mask::new(p.op, p.dtype, &shapes).ok().map(Problem::from)
+        }
+        Problem::Concat(p) => {
+            let (outer, cap) =
+                (cut(p.outer(), cap), if p.outer() == 1 { cap.saturating_mul(cap) } else { cap });
+            let shapes: Vec<[u64; 2]> = p.parts().iter().map(|&part| [outer, cut(part, cap)]).collect();
+            let shapes: Vec<&[u64]> = shapes.iter().map(<[u64; 2]>::as_slice).collect();
+            Concat::new(p.dtype, &shapes, 1).ok().map(Problem::from)
+        }
+        Problem::Put(p) => {
+            let cap = if p.dims().len() == 1 { cap.saturating_mul(cap) } else { cap };
+            let (mut whole, mut block, mut first) = (Vec::new(), Vec::new(), Vec::new());
+            for ((&dim, &size), &at) in p.dims().iter().zip(p.size()).zip(p.first()) {
+                let (dim, size, at) = (u64::from(dim), u64::from(size), u64::from(at));
+                // Before, inside and behind the block, each cut by itself.
+                let [before, within, behind] = [at, size, dim - size - at].map(|part| cut(part, cap));
+                whole.push(before + within + behind);
+                block.push(within);
+                first.push(before);
+            }
+            Put::new(p.dtype, &whole, &block, &first, p.fill).ok().map(Problem::from)
+        }
         Problem::Custom(_) => None,
     }
+}
+
+/// Lines of fewer elements, and fewer indices.
+fn by_index(sizes: [u64; 4], few: u64, cap: u64, cut: fn(u64, u64) -> u64) -> ([u64; 3], u64) {
+    let [outer, len, inner, count] = sizes;
+    let long = if inner == 1 { cap.saturating_mul(cap) } else { cap };
+    ([cut(outer, 2 * few), cut(len, long), cut(inner, cap)], cut(count, long))
 }
 
 #[cfg(test)]
@@ -121,8 +196,19 @@ mod tests {
             "conv:f32:8x256x56x56,512x128x3x3:pad1,groups2,bias,relu",
             "pool.max:f32:8x256x56x56:window3x3,stride2,pad1",
             "rows.layer_norm:f32:1000x5000:scale,shift",
+            "attention:f32:16x1000x2000x64x80:causal",
             "scan.sum:f32:10000000:exclusive",
             "sort:f32:1000x5000:axis0",
+            "arg.top:f32:1000x5000:count7",
+            "cast:f32:10000000:f16",
+            "gather:f32:5000x300:axis0,count7000",
+            "scatter:f32:1000000:count3000000,i32",
+            "mask.lt:f32:3000x4000,4000",
+            "mask.where:f32:10000000",
+            "concat:f32:3000x700,3000x1,3000x2000",
+            "put:f32:300x400x500,200x300x400:at50x60x70,fill",
+            "fft.forward:complex64:100x1048576",
+            "fft.real:f32:7x1000x3x999:3d",
             "custom.x:9",
         ] {
             let problem: Problem = text.parse().unwrap();

@@ -3,11 +3,11 @@
 use crate::class::Class;
 use crate::crossover::{Crossover, crossover};
 use std::collections::BTreeMap;
-use trimtab_core::{Device, Estimate, Nanos, Problem};
+use trimtab_core::{Device, Estimate, KernelId, Nanos, Problem};
 use trimtab_model::{Profile, Rung};
 
 /// The first line of the text; the number counts changes of its form or of what is measured.
-const HEAD: &str = "trimtab calibration 1";
+const HEAD: &str = "trimtab calibration 2";
 /// Larger sizes than one that took this long are not tried on a device.
 const LONG: Nanos = Nanos::from_millis(1_500);
 const LONG_QUICK: Nanos = Nanos::from_millis(250);
@@ -253,6 +253,23 @@ pub struct Ladder<'a> {
     pub rounds: u32,
     /// The classes that are measured.
     pub classes: &'a [Class],
+}
+
+/// Classes that more than one of these devices has a kernel for: of the others there is nothing to choose.
+pub fn contested(devices: &[std::sync::Arc<dyn Device>]) -> Vec<Class> {
+    let takes = |device: &dyn Device, problem: &Problem| {
+        let mut kernels = (0..device.kernels().len() as u32).map(KernelId);
+        kernels.any(|kernel| {
+            let is_its = device.kernels()[kernel.0 as usize].operation == problem.operation();
+            is_its && device.declines(kernel, problem).is_none()
+        })
+    };
+    let able = |class: &Class| {
+        let smallest = class.ladder(true).into_iter().next();
+        let able = |problem| devices.iter().filter(|device| takes(device.as_ref(), &problem)).count();
+        smallest.is_some_and(|problem| able(problem) > 1)
+    };
+    Class::ALL.into_iter().filter(able).collect()
 }
 
 /// Measures classes on every device by `time`, which says what one whole call takes. Devices take turns at every size, and one

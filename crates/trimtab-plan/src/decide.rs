@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
 use trimtab_core::{
     Basis, Bench, Bytes, Condition, Device, Estimate, Failure, FailureKind, KernelId, Nanos, Patience, Point,
-    Problem, Terms, VariantClass, WrongWeights,
+    Problem, Terms, VariantClass, WrongTerms,
 };
 use trimtab_tune::{Budget, Progress, Rules};
 use trimtab_wisdom::{FactKey, Outcome, Verdict, Wisdom};
@@ -55,9 +55,9 @@ pub enum PlanError {
     /// More devices than a planner takes beside its own.
     #[error("more than {limit} devices have joined; let those leave that are not used any more")]
     TooManyDevices { limit: usize },
-    /// Weights that do not say what is best.
+    /// Terms that do not say what is wanted.
     #[error(transparent)]
-    Weights(#[from] WrongWeights),
+    Terms(#[from] WrongTerms),
     /// The planner has no devices, or the one asked for left.
     #[error("there is no device to plan for; do not exclude every device")]
     NoDevice,
@@ -469,7 +469,7 @@ impl<'a> Deciding<'a> {
         let rivals = self.record.rivals.iter().enumerate();
         let late = rivals.filter(|(_, rival)| {
             let is_out = matches!(rival.standing, Standing::Quarantined(_));
-            is_out && self.by.experience.was_late(&self.record.problem, rival)
+            is_out && self.by.experience.was_late(&self.record.problem, rival) && self.is_there(rival)
         });
         let mut late: Vec<usize> = late.map(|(index, _)| index).collect();
         late.sort_by_key(|&index| self.record.rivals[index].is_reference());

@@ -68,6 +68,8 @@ pub(crate) struct Inner {
 pub struct Planner {
     inner: Arc<Inner>,
     drainer: Mutex<Option<JoinHandle<()>>>,
+    /// The process its background threads are in.
+    process: u32,
 }
 
 impl std::fmt::Debug for Planner {
@@ -117,7 +119,7 @@ impl Planner {
             witness: OnceLock::new(),
             stop: AtomicBool::new(false),
         };
-        Planner { inner: Arc::new(inner), drainer: Mutex::new(None) }
+        Planner { inner: Arc::new(inner), drainer: Mutex::new(None), process: std::process::id() }
     }
 
     /// Tells somebody what happens in the background; the first who asks is told.
@@ -185,7 +187,7 @@ impl Planner {
     }
 
     fn handle(&self, terms: Terms, on: Option<u16>) -> Result<TermsId, PlanError> {
-        terms.objective.check()?;
+        terms.check()?;
         let too_many = PlanError::TooManyTerms { limit: MAX_TERMS };
         let Ok(mut known) = self.inner.terms.lock() else { return Err(too_many) };
         if let Some(index) = known.iter().position(|other| *other == (terms, on)) {
@@ -213,7 +215,7 @@ impl Planner {
     /// The plan for a call that is made now, if there is one: that in force, or for one call another that is to be tried. Its
     /// report says how that went, so it is to be run with [`run`](Planner::run) and not to be kept. No lock, no allocation, no
     /// system call.
-    #[inline]
+    #[inline(always)]
     pub fn for_call<K: Lookup>(&self, problem: &K, terms: TermsId) -> Option<(&Problem, &Plan)> {
         self.inner.table.take(problem, terms)
     }
@@ -546,7 +548,12 @@ impl Drop for Planner {
     fn drop(&mut self) {
         self.inner.stop.store(true, Ordering::Release);
         let drainer = self.drainer.lock().ok().and_then(|mut drainer| drainer.take());
-        for handle in drainer.into_iter().chain(self.inner.settling.end()) {
+        let threads = drainer.into_iter().chain(self.inner.settling.end());
+        if self.process != std::process::id() {
+            // A forked child: nobody is there to be waited for, and what they were at is the parent's.
+            return threads.for_each(std::mem::forget);
+        }
+        for handle in threads {
             handle.thread().unpark();
             // What a device holds may be the last handle of this planner, and a background thread may be who drops it.
             if !is_current(handle.thread()) {

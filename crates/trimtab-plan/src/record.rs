@@ -192,6 +192,27 @@ impl Decision {
         events.filter_map(|(_, event)| event.note()).chain(unsure).collect()
     }
 
+    /// What accuracy has to do with it: which kernels the caller's tolerance opened, and which are kept out for want of one.
+    pub fn accuracy(&self) -> Vec<String> {
+        let mut lines: Vec<(String, usize)> = Vec::new();
+        for rival in self.rivals.iter().filter(|rival| rival.work.error > 0.0) {
+            let line = match &rival.standing {
+                Standing::Excluded(reason) => format!("{} is kept out: {reason}", rival.name),
+                Standing::Estimated { .. } => format!("{} is opened by the tolerance", rival.name),
+                _ => continue,
+            };
+            match lines.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, settings)) => *settings += 1,
+                None => lines.push((line, 1)),
+            }
+        }
+        let told = |(line, settings)| match settings {
+            1 => format!("accuracy: {line}"),
+            _ => format!("accuracy: {line} ({settings} settings)"),
+        };
+        lines.into_iter().map(told).collect()
+    }
+
     /// The strategy that searched settings for this decision or for the one remembered, if one did or was asked to.
     pub fn strategy(&self) -> Option<StrategyName> {
         self.ended_by.strategy

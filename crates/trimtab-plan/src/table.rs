@@ -76,7 +76,7 @@ impl Level {
     }
 
     /// The first slot of a problem that `pick` takes.
-    #[inline]
+    #[inline(always)]
     fn find<'a, K: Lookup, R>(
         &'a self,
         mixed: u64,
@@ -171,32 +171,53 @@ impl Table {
         self.sizes.iter().sum::<usize>() / 2
     }
 
-    #[inline]
     fn find<'a, K: Lookup, R>(
         &'a self,
         problem: &K,
         terms: TermsId,
         pick: impl Fn(&'a Slot) -> Option<R>,
     ) -> Option<R> {
-        let mixed = mix(problem, terms);
-        let key = (problem, terms);
-        let first = self.first.find(mixed, key, &pick);
-        first.or_else(|| {
-            let second = self.second.get()?.find_tagged(mixed, key, &pick);
-            second.or_else(|| self.third.get()?.find_tagged(mixed, key, &pick))
-        })
+        let (mixed, key) = (mix(problem, terms), (problem, terms));
+        self.first.find(mixed, key, &pick).or_else(|| self.find_further(mixed, key, &pick))
     }
 
-    /// The same, and nothing only if there is nothing: a plan that goes back into force in a slot we passed, while we are on our
-    /// way to the one that is over by then, would be missed.
+    /// In the levels behind the first.
     #[inline]
+    fn find_further<'a, K: Lookup, R>(
+        &'a self,
+        mixed: u64,
+        key: (&K, TermsId),
+        pick: impl Fn(&'a Slot) -> Option<R>,
+    ) -> Option<R> {
+        let second = self.second.get()?.find_tagged(mixed, key, &pick);
+        second.or_else(|| self.third.get()?.find_tagged(mixed, key, &pick))
+    }
+
+    /// The same as [`find`](Table::find), and nothing only if there is nothing: a plan that goes back into force in a slot we passed,
+    /// while we are on our way to the one that is over by then, would be missed.
+    #[inline(always)]
     fn find_steadily<'a, K: Lookup, R>(
         &'a self,
         problem: &K,
         terms: TermsId,
         pick: impl Fn(&'a Slot) -> Option<R>,
     ) -> Option<R> {
-        self.find(problem, terms, &pick).or_else(|| self.find_again(problem, terms, pick))
+        let (mixed, key) = (mix(problem, terms), (problem, terms));
+        match self.first.find(mixed, key, &pick) {
+            None => self.find_elsewhere(mixed, key, pick),
+            found => found,
+        }
+    }
+
+    /// Apart from the first level, whose part of a call is one with the caller's: as a function of its own it saves six registers.
+    #[inline(never)]
+    fn find_elsewhere<'a, K: Lookup, R>(
+        &'a self,
+        mixed: u64,
+        key: (&K, TermsId),
+        pick: impl Fn(&'a Slot) -> Option<R>,
+    ) -> Option<R> {
+        self.find_further(mixed, key, &pick).or_else(|| self.find_again(key.0, key.1, pick))
     }
 
     /// Looks until nothing changed meanwhile. Who came here for nothing has a plan to make.
@@ -223,7 +244,7 @@ impl Table {
     }
 
     /// The same for a call that runs at once: where a plan is to be tried, one call gets that instead.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take<K: Lookup>(&self, problem: &K, terms: TermsId) -> Option<(&Problem, &Plan)> {
         self.find_steadily(problem, terms, |slot| match slot.state.load(Ordering::Acquire) {
             IN_FORCE => Some((&slot.problem, &slot.plan)),

@@ -13,8 +13,8 @@ const SMALL_MATRIX: u64 = 128 * 128;
 /// What the user says about which device to use. What is not said is decided by costs.
 ///
 /// A threshold decides alone: from that size on a problem runs on a device beside the processor that takes it, below it on the
-/// processor. The specific one beats `all`. Sizes are elements of the largest operand, for products arithmetic operations
-/// (2 m n k, over all of a batch).
+/// processor. The specific one beats `all`. Sizes are elements of the largest operand, for products and convolutions arithmetic
+/// operations (2 m n k, over all of a batch).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// Only the processor is used; no other device is opened.
@@ -29,6 +29,20 @@ pub struct Offload {
     pub transpose: Option<u64>,
     /// Threshold for products, fused ones included.
     pub matmul: Option<u64>,
+    /// Threshold for convolutions.
+    pub conv: Option<u64>,
+    /// Threshold for pooling.
+    pub pool: Option<u64>,
+    /// Threshold for softmax, norms and the like.
+    pub rows: Option<u64>,
+    /// Threshold for scans.
+    pub scan: Option<u64>,
+    /// Threshold for sorting.
+    pub sort: Option<u64>,
+    /// Threshold for elements by index.
+    pub index: Option<u64>,
+    /// Threshold for Fourier transforms.
+    pub fft: Option<u64>,
     /// Threshold for classes that have none of their own.
     pub all: Option<u64>,
     /// A batch of fewer products than this, each small, stays on the processor.
@@ -44,6 +58,13 @@ impl Offload {
         reduction: None,
         transpose: None,
         matmul: None,
+        conv: None,
+        pool: None,
+        rows: None,
+        scan: None,
+        sort: None,
+        index: None,
+        fft: None,
         all: None,
         small_batch: None,
     };
@@ -56,6 +77,13 @@ impl Offload {
             Class::Reduction => &mut self.reduction,
             Class::Transpose => &mut self.transpose,
             Class::Matmul => &mut self.matmul,
+            Class::Conv => &mut self.conv,
+            Class::Pool => &mut self.pool,
+            Class::Rows => &mut self.rows,
+            Class::Scan => &mut self.scan,
+            Class::Sort => &mut self.sort,
+            Class::Index => &mut self.index,
+            Class::Fft => &mut self.fft,
         }
     }
 
@@ -67,6 +95,13 @@ impl Offload {
             Class::Reduction => self.reduction,
             Class::Transpose => self.transpose,
             Class::Matmul => self.matmul,
+            Class::Conv => self.conv,
+            Class::Pool => self.pool,
+            Class::Rows => self.rows,
+            Class::Scan => self.scan,
+            Class::Sort => self.sort,
+            Class::Index => self.index,
+            Class::Fft => self.fft,
         };
         own.or(self.all)
     }
@@ -144,6 +179,13 @@ impl Deciding<'_> {
         }
         self.record.apply(Event::Overruled { why, rule });
     }
+
+    /// Whether a rival's device takes the problem now: one that hangs takes none.
+    pub(crate) fn is_there(&self, rival: &Rival) -> bool {
+        let device = self.by.devices.get(rival.device);
+        device.is_some_and(|device| device.declines(rival.kernel, &self.record.problem).is_none())
+    }
+
     /// Lets rivals back in that a rule about devices left out, where nobody it leaves can run: those failed, or their device hangs.
     /// Whether there was one.
     pub(crate) fn give_place(&mut self) -> bool {

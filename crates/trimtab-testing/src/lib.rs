@@ -1,6 +1,7 @@
 //! What tests and benchmarks share: an environment of their own, the recordings that are not part of the repository, and devices
 //! that do not exist: made of recordings, or of a few numbers ([`machine`]).
 
+pub mod browser;
 #[cfg(feature = "devices")]
 pub mod machine;
 #[cfg(feature = "devices")]

@@ -17,8 +17,19 @@ use trimtab_core::{
 };
 
 /// The operations simulated devices know.
-const OPERATIONS: [Operation; 4] =
-    [Operation::Elementwise, Operation::Reduce, Operation::Matmul, Operation::Transpose];
+const OPERATIONS: [Operation; 11] = [
+    Operation::Elementwise,
+    Operation::Reduce,
+    Operation::Matmul,
+    Operation::Transpose,
+    Operation::Conv,
+    Operation::Pool,
+    Operation::Rows,
+    Operation::Scan,
+    Operation::Sort,
+    Operation::Gather,
+    Operation::Fft,
+];
 /// The processor: threads, and what one of them does a second.
 const THREADS: u32 = 8;
 const LANES: u32 = 8;
@@ -376,6 +387,7 @@ impl Device for SimulatedDevice {
             barriers: 0,
             // A larger tile computes more elements an invocation.
             invocations: (elements * 8 / tile).max(1),
+            ..Work::default()
         }
     }
 

@@ -6,6 +6,7 @@
 mod allowance;
 mod budget;
 mod clock;
+mod expression;
 mod leash;
 mod race;
 mod resize;
@@ -18,6 +19,7 @@ mod threads;
 pub use allowance::Allowance;
 pub use budget::Budget;
 pub use clock::{Stopwatch, precision};
+pub use expression::{Expression, ExpressionError, MAX_CONSTRAINT_BYTES, MAX_TERMS};
 pub use leash::{Held, Leash};
 pub use race::{Candidate, Event, Progress, RaceReport, Raced, StopReason, race};
 pub use resize::{Margins, Observed, Resize};

@@ -50,6 +50,8 @@ struct Worker {
     panics: Arc<AtomicBool>,
     /// Its processor time, once it runs and where that can be told.
     clock: Arc<OnceLock<Option<ThreadClock>>>,
+    /// The process it is a thread of: a forked child needs another.
+    process: u32,
 }
 
 impl Worker {
@@ -66,7 +68,7 @@ impl Worker {
             queue.into_iter().for_each(|task| task());
         };
         std::thread::Builder::new().name(name.to_string()).spawn(run)?;
-        Ok(Worker { tasks, panics, clock })
+        Ok(Worker { tasks, panics, clock, process: std::process::id() })
     }
 
     /// How long it ran and how long others kept it from running; nothing before it started.
@@ -181,7 +183,7 @@ impl Sandbox {
             let message = format!("not tried: {stuck} earlier candidates still hang in this process");
             return Err(Failure::new(FailureKind::Untried, message));
         }
-        let worker = match self.worker.take() {
+        let worker = match self.worker.take().filter(|worker| worker.process == std::process::id()) {
             Some(worker) => worker,
             None => Worker::start(self.name).map_err(|error| {
                 Failure::new(FailureKind::Untried, format!("no thread to measure on: {error}"))
@@ -342,10 +344,14 @@ mod tests {
         assert_eq!((failure.kind, leash.why().is_some()), (FailureKind::TimedOut, true));
         let again = leash.run_alone(|| Ok(()));
         assert_eq!(again.map_err(|failure| failure.kind), Err(FailureKind::Untried), "it hangs");
-        let impatient = leash.call(Nanos(1), true, || Ok(()));
+        let impatient = leash.call(Nanos(1), Nanos(1), true, || Ok(()));
         assert_eq!(impatient.map_err(|failure| failure.kind), Err(FailureKind::Untried), "it hangs for long");
         over.store(1, Ordering::Relaxed);
-        assert_eq!(leash.call(Nanos::from_millis(10_000), true, || Ok(7)), Ok(7), "it was just slow");
+        assert_eq!(
+            leash.call(Nanos::from_millis(10_000), Nanos(1), true, || Ok(7)),
+            Ok(7),
+            "it was just slow"
+        );
         let (let_go, wait) = sync_channel::<()>(0);
         let failure = sandbox.run(Nanos::from_millis(10), move || wait.recv().is_ok()).unwrap_err();
         assert_eq!(failure.kind, FailureKind::TimedOut);

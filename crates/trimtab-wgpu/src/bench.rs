@@ -8,8 +8,10 @@ use crate::prepare::Prepared;
 use crate::together::Ready;
 use crate::tolerance::tolerance;
 use std::sync::{Arc, MutexGuard};
-use trimtab_core::{Bench, Failure, FailureKind, KernelId, LaunchError, Nanos, Point, Problem, Sample};
-use trimtab_operands::{Exam, making_takes, small_stand_ins};
+use trimtab_core::{
+    Bench, Device, Failure, FailureKind, KernelId, LaunchError, Nanos, Point, Problem, Sample,
+};
+use trimtab_operands::{Exam, allowed, making_takes, small_stand_ins};
 use trimtab_tune::Stopwatch;
 
 /// The longest a driver may compile at the first dispatch; 2 s were seen.
@@ -103,6 +105,11 @@ impl<'a> GpuBench<'a> {
         prepared.map_err(|refused| Failure::new(refused.kind, refused.error.to_string()))
     }
 
+    /// What a kernel is held to.
+    fn within(&self, kernel: KernelId, problem: &Problem, point: &Point) -> f64 {
+        allowed(tolerance(problem), &self.device.work(kernel, problem, point))
+    }
+
     /// Compares a kernel's results on a stand-in with the reference's.
     pub(crate) fn check(
         &mut self,
@@ -124,6 +131,7 @@ impl<'a> GpuBench<'a> {
         timeout: Nanos,
     ) -> Result<(), Failure> {
         let prepared = self.prepare(kernel, stand_in, point)?;
+        let within = self.within(kernel, stand_in, point);
         if !self.small.iter().any(|(problem, _)| problem == stand_in) {
             let exams = Exam::all(self.device.reference.as_ref(), stand_in)?;
             let beds = exams.into_iter().map(|exam| self.make_bed(exam)).collect::<Result<_, _>>()?;
@@ -136,7 +144,7 @@ impl<'a> GpuBench<'a> {
             let own = engine.own(&prepared)?;
             let bound = bed.bind(engine, &prepared, &own)?;
             engine.compile(&prepared, &bound, LONGEST_COMPILE)?;
-            bed.examine(engine, &prepared, timeout).map(drop)
+            bed.examine(engine, &prepared, within, timeout).map(drop)
         })
         .map_err(|stopped| failure(stopped, timeout))
     }
@@ -167,7 +175,7 @@ impl Bench for GpuBench<'_> {
         timeout: Nanos,
     ) -> Result<Sample, Failure> {
         let (device, problem) = (self.device, self.problem);
-        let engine = &device.engine;
+        let (engine, within) = (&device.engine, self.within(kernel, &problem, point));
         let alone = self.alone(timeout)?;
         let mut bed = match self.bed.take() {
             Some(bed) => bed,
@@ -187,16 +195,16 @@ impl Bench for GpuBench<'_> {
                 };
                 let excess = compile()?.saturating_sub(compile()?);
                 let compiled_in = prepared.built_in().map(|built| Nanos(built.0 + excess.0));
-                let each = bed.examine(engine, &prepared, timeout).map_err(stopped)?;
+                let each = bed.examine(engine, &prepared, within, timeout).map_err(stopped)?;
                 let takes = &|stand_in: &Problem| preparation(engine, stand_in);
                 if let Some(stand_in) = small_stand_ins(device, kernel, &problem, point, takes).first() {
                     self.check_alone(&alone, kernel, stand_in, point, timeout)?;
                 }
                 // A kernel may be right the first time only.
-                engine.poison(&bed.out, problem.dtype()).map_err(|error| stopped(error.into()))?;
+                engine.poison(&bed.out, problem.out_dtype()).map_err(|error| stopped(error.into()))?;
                 let sample = time(engine, &prepared, &bound, each, iterations, timeout).map_err(stopped)?;
                 bed.read(engine).map_err(stopped)?;
-                bed.exam.check_again(Some(tolerance(&problem)))?;
+                bed.exam.check_again(Some(within))?;
                 return Ok(Sample { compiled_in, ..sample });
             };
             time(engine, &prepared, &bound, self.checked[at].each, iterations, timeout).map_err(stopped)
@@ -230,7 +238,8 @@ impl Bed {
     }
 
     fn read(&mut self, engine: &Engine) -> Result<(), Stopped> {
-        Ok(engine.read_by(engine.path(), &self.out, self.exam.operands.out.slice_mut().into_bytes())?)
+        let out = self.exam.operands.out.slice_mut();
+        Ok(out.with_bytes(|bytes| engine.read_by(engine.path(), &self.out, bytes))?)
     }
 
     /// Runs a program once and compares what it wrote; how long it took.
@@ -238,10 +247,11 @@ impl Bed {
         &mut self,
         engine: &Arc<Engine>,
         prepared: &Arc<Prepared>,
+        within: f64,
         timeout: Nanos,
     ) -> Result<Nanos, Stopped> {
         let problem = self.exam.problem;
-        engine.poison(&self.out, problem.dtype())?;
+        engine.poison(&self.out, problem.out_dtype())?;
         let watch = Stopwatch::start();
         let inputs = self.inputs.iter().collect();
         let launch = Ready { prepared: Arc::clone(prepared), inputs, out: &self.out };
@@ -249,7 +259,7 @@ impl Bed {
         let each = watch.elapsed();
         statuses.into_iter().try_for_each(|status| status_error(status, &problem))?;
         self.read(engine)?;
-        self.exam.check(Some(tolerance(&problem))).map_err(Stopped::Wrong)?;
+        self.exam.check(Some(within)).map_err(Stopped::Wrong)?;
         Ok(each)
     }
 }

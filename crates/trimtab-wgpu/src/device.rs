@@ -13,8 +13,8 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock};
 use trimtab_core::{
-    AnyKernel, Bench, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, KernelTable,
-    LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, VariantClass, Work,
+    AnyKernel, Bench, DType, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo,
+    KernelTable, LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, VariantClass, Work,
 };
 use trimtab_operands::{
     Batch, Buffer, Executor, HostLaunch, Launch, Reference, Slice, SliceMut, Wait, operand_name,
@@ -232,13 +232,18 @@ impl GpuDevice {
         }
         let told = self.engine.told().ok()?;
         let dtype = problem.dtype()?;
-        if let Some(what) = Needs::of(dtype).missing_on(told) {
+        // Complex numbers are pairs of f32 to the kernels of transforms, and to no others.
+        let pairs = dtype == DType::Complex64 && matches!(problem, Problem::Fft(_));
+        // Casts go by bits: their kernels say themselves which types they know, and need no arithmetic of them.
+        let bits = matches!(problem, Problem::Cast(_));
+        if !pairs && !bits && !matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::I32) {
+            return Some(Decline::from(format!("shaders have f32, f64, f16 and i32, not {dtype}")));
+        }
+        if let Some(what) = Needs::of(dtype).missing_on(told).filter(|_| !bits) {
             return Some(Decline::from(format!("the adapter has no {what}")));
         }
-        let (lens, out) = (problem.input_lens(), problem.out_len());
-        let named = lens.as_slice().iter().enumerate().map(|(place, &len)| (operand_name(place), len));
-        let named = named.chain([("the result", out)]);
-        let mut sized = named.map(|(name, len)| (name, len.saturating_mul(dtype.size())));
+        let named = problem.input_bytes().enumerate().map(|(place, bytes)| (operand_name(place), bytes));
+        let mut sized = named.chain([("the result", problem.out_bytes())]);
         let (name, bytes) = sized.find(|(_, bytes)| *bytes > told.max_buffer.0)?;
         let largest = told.max_buffer.0;
         Some(Decline::from(format!("the adapter takes buffers up to {largest} bytes, {name} has {bytes}")))

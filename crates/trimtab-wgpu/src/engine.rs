@@ -5,7 +5,7 @@ use crate::memory::{BufferUse, GpuBuffer, Memory};
 use crate::open::{Open, lock};
 use crate::prepare::{Buffers, Prepared};
 use crate::probe;
-use crate::program::{Program, STATUS_DIVISION, STATUS_OVERFLOW};
+use crate::program::{Program, STATUS_DIVISION, STATUS_INDEX, STATUS_OVERFLOW};
 use crate::run::Clock;
 use crate::transfer::TransferPath;
 use std::collections::VecDeque;
@@ -255,6 +255,20 @@ pub(crate) fn status_error(status: u32, problem: &Problem) -> Result<(), LaunchE
             Err(LaunchError::Data(format!("{what}; remove the zeros, or give operands of f64 elements")))
         }
         STATUS_OVERFLOW => Err(LaunchError::Overflow { dtype: "i32" }),
+        STATUS_INDEX.. => {
+            let (number, len) = (
+                u32::MAX - status,
+                match problem {
+                    Problem::Gather(p) => p.len,
+                    Problem::Scatter(p) => p.len,
+                    _ => 0,
+                },
+            );
+            Err(LaunchError::Data(format!(
+                "number {number} of the indices is not in an axis of {len} elements; indices go from -{len} to {}",
+                len as i64 - 1
+            )))
+        }
         other => Err(LaunchError::Kernel(format!("the kernel reports {other}, which means nothing"))),
     }
 }
@@ -416,5 +430,8 @@ mod tests {
         assert!(told(STATUS_DIVISION, &pow).to_string().starts_with("zero to a negative power"));
         assert_eq!(told(STATUS_OVERFLOW, &div), LaunchError::Overflow { dtype: "i32" });
         assert!(!told(77, &div).is_callers());
+        let take: Problem = "gather:f32:8:count4".parse().unwrap();
+        let told = told(u32::MAX - 3, &take);
+        assert!(told.is_callers() && told.to_string().starts_with("number 3 of the indices"), "{told}");
     }
 }

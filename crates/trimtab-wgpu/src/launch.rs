@@ -35,18 +35,24 @@ impl Executor for GpuDevice {
     }
 
     fn download<'a>(&'a self, from: &'a dyn Buffer, to: SliceMut<'a>) -> Pending<'a> {
-        Box::pin(ready(buffer(from).and_then(|from| GpuDevice::download(self, from, to.into_bytes()))))
+        Box::pin(ready(
+            buffer(from).and_then(|from| to.with_bytes(|bytes| GpuDevice::download(self, from, bytes))),
+        ))
     }
 
     fn run(&self, batch: Batch<'_>) -> Result<Option<Nanos>, LaunchError> {
         let Batch { launches, read, wait } = batch;
-        let read = read.map(SliceMut::into_bytes);
         let ready = launches.iter().map(|launch| self.ready(launch)).collect::<Result<Vec<_>, _>>()?;
         // One launch is timed by the device's clock.
         let clock = if wait == Wait::Timed && ready.len() == 1 { self.engine.clock() } else { None };
         let waits = wait != Wait::Later;
-        let (statuses, elapsed) =
-            self.engine.run(&ready, read, waits, clock, LONGEST_LAUNCH, self.engine.path())?;
+        let run = |read: Option<&mut [u8]>| {
+            self.engine.run(&ready, read, waits, clock, LONGEST_LAUNCH, self.engine.path())
+        };
+        let (statuses, elapsed) = match read {
+            Some(read) => read.with_bytes(|bytes| run(Some(bytes))),
+            None => run(None),
+        }?;
         let mut told = statuses.iter().zip(launches);
         told.try_for_each(|(&status, launch)| status_error(status, launch.problem))?;
         Ok(elapsed)

@@ -50,7 +50,7 @@ pub enum BindTarget {
     /// A buffer of the program's own, by number.
     Scratch(u8),
     /// One `u32` that is zero before the first step; anything else after the last is an error of the operands:
-    /// [`STATUS_DIVISION`] or [`STATUS_OVERFLOW`].
+    /// [`STATUS_DIVISION`], [`STATUS_OVERFLOW`], or [`STATUS_INDEX`] and above.
     Status,
 }
 
@@ -58,6 +58,9 @@ pub enum BindTarget {
 pub const STATUS_DIVISION: u32 = 1;
 /// An exact integer result does not fit.
 pub const STATUS_OVERFLOW: u32 = 2;
+
+/// An index is not there: as many below the largest number as its number among the indices, so that the first of them is the largest status.
+pub const STATUS_INDEX: u32 = 1 << 31;
 
 /// A storage buffer of a step, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,14 +8,13 @@ use trimtab_core::{BinaryOp, DType, ElementwiseOp, Problem, ReduceOp, Step, Unar
 /// 3 + 2|x|, and `pow` what `exp2(y * log2(x))` gives; software adapters were seen at 2.6e-5 for functions.
 pub fn tolerance(problem: &Problem) -> f64 {
     let on_a_processor = trimtab_operands::tolerance(problem);
-    let epsilon = match problem.dtype() {
-        Some(DType::F32) => f64::from(f32::EPSILON),
-        Some(DType::F64) => f64::EPSILON,
-        Some(DType::F16) => f64::from(trimtab_operands::f16::EPSILON),
-        _ => 0.0,
-    };
+    let epsilon = problem.out_dtype().map_or(0.0, DType::epsilon);
     let units = match problem {
         Problem::Elementwise(p) => units(p.op, p.dtype),
+        // The sum's error and the function's, which does not enlarge it.
+        Problem::Conv(p) => p.act.map_or(0.0, |act| 4.0 + units(ElementwiseOp::Unary(act), p.dtype)),
+        // A weight is off by its function's error, and so is the average.
+        Problem::Attention(p) => units(ElementwiseOp::Unary(UnaryOp::Exp), p.dtype) / 4.0,
         // As on a processor: a recipe is allowed twice what its steps are together, sums a unit a doubling more.
         Problem::Fused(p) => {
             let each = |step: Step| match step {

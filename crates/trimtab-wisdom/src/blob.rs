@@ -40,7 +40,7 @@ impl Wisdom {
     /// Keeps bytes under a name, in place of what was there: whole or not at all, also with two writers. Without a
     /// store, and for more than 64 MiB, nothing is kept. An error says why.
     pub fn keep_blob(&self, name: &str, data: &[u8]) -> Result<(), String> {
-        let Some(store) = &self.store else { return Ok(()) };
+        let Some(store) = self.store.as_ref().filter(|_| self.is_here()) else { return Ok(()) };
         if data.len() > MAX_BLOB {
             return Err(format!("{} bytes are more than the {MAX_BLOB} that are kept", data.len()));
         }

@@ -64,7 +64,9 @@ impl Wisdom {
     }
 
     fn compact_with(&self, view: &mut View) -> CompactReport {
-        let Some(store) = &self.store else { return CompactReport::default() };
+        let Some(store) = self.store.as_ref().filter(|_| self.is_here()) else {
+            return CompactReport::default();
+        };
         let mut report = CompactReport::default();
         let forgets: Vec<Line> = self.state().union.forgets().map(Line::Forget).collect();
         if let Err(error) = compact(store.as_ref(), view, forgets, &mut report) {

@@ -44,6 +44,26 @@ pub fn read_at_most(reader: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Makes a directory, its parents too, for its owner alone.
+pub fn make_private(dir: &Path) -> io::Result<()> {
+    crate::private::make(dir)
+}
+
+/// Opens a file to read it and to write behind its end; it is made if need be, for those who may read its directory.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    crate::private::for_new(dir).read(true).append(true).create(true).open(path)
+}
+
+/// Writes a whole file: its readers see the one before or this one, never a part.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let beside = path.with_extension("new");
+    let mut file = crate::private::for_new(dir).write(true).create(true).truncate(true).open(&beside)?;
+    io::Write::write_all(&mut file, bytes)?;
+    fs::rename(&beside, path)
+}
+
 fn too_large(what: &str, most: u64) -> io::Error {
     io::Error::new(
         ErrorKind::FileTooLarge,

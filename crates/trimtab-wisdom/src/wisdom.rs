@@ -142,6 +142,8 @@ pub struct Wisdom {
     view: Mutex<View>,
     state: Mutex<State>,
     origin: String,
+    /// The process that writes: a forked child remembers what it learns for itself.
+    process: u32,
     pub(crate) store: Option<Arc<dyn Store>>,
     dir: Option<PathBuf>,
     /// The time, where a test says what it is.
@@ -185,6 +187,7 @@ impl Wisdom {
             view: Mutex::new(view),
             state: Mutex::new(state),
             origin,
+            process: std::process::id(),
             store,
             dir: None,
             #[cfg(test)]
@@ -196,6 +199,12 @@ impl Wisdom {
         self.reload();
         self.compact_if_needed(MAX_SEGMENTS_AT_OPEN, u64::MAX);
         self
+    }
+
+    /// Whether this process opened it. A forked child has the parent's file open and what waits to be written, and writes neither: the
+    /// parent does.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process == std::process::id()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -456,6 +465,9 @@ impl Wisdom {
 
     /// Hands what is queued to the store. What it refuses stays queued.
     pub(crate) fn write_queued(&self) {
+        if !self.is_here() {
+            return self.state().queue.clear();
+        }
         let mut view = self.view();
         if !view.is_in_place() && !self.state().queue.is_empty() {
             view.writer = None;
@@ -565,6 +577,9 @@ impl Wisdom {
 impl Drop for Wisdom {
     /// Writes what is queued, and what live calls said since their facts were last written.
     fn drop(&mut self) {
+        if !self.is_here() {
+            return;
+        }
         let mut state = self.state();
         let State { union, told, .. } = &*state;
         let untold = union.of_origin(&self.origin).filter(|(key, outcome)| {

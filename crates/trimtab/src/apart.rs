@@ -50,6 +50,11 @@ pub(crate) fn limit(known: Option<Nanos>, unknown: Nanos) -> Nanos {
     }
 }
 
+/// What a launch takes that has at most so long.
+pub(crate) fn usual(known: Option<Nanos>, limit: Nanos) -> Nanos {
+    known.unwrap_or(Nanos(limit.0 / SLOWER_THAN_KNOWN))
+}
+
 /// Threads that can be left behind, as many as there are calls at once.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
@@ -160,10 +165,11 @@ impl Runtime {
         let is_new = self.is_unproven(plan);
         if is_host && apart.is_worth(plan, launch.problem, is_new) {
             let run = || self.launch_apart(plan, launch, &out.view(), timed);
-            match leash.call(apart.limit(planner, plan), is_new, run) {
+            let limit = apart.limit(planner, plan);
+            match leash.call(limit, usual(planner.measured(plan), limit), is_new, run) {
                 Ok(launched) => {
                     let (result, time) = launched?;
-                    out.into_bytes().copy_from_slice(result.slice().bytes());
+                    out.copy_from(result.slice())?;
                     buffers::give(result);
                     return Ok(time);
                 }
@@ -228,6 +234,6 @@ impl Runtime {
 pub(crate) fn copied(slice: &Slice<'_>) -> Result<Data, crate::Error> {
     let Some(dtype) = slice.dtype() else { return Ok(Data::None) };
     let mut copy = allocate_result(dtype, slice.len())?;
-    copy.slice_mut().into_bytes().copy_from_slice(slice.bytes());
+    copy.slice_mut().copy_from(*slice)?;
     Ok(copy)
 }

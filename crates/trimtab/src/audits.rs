@@ -9,7 +9,7 @@ use crate::runtime::{HOST, Runtime, Shared};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use trimtab_core::{Bytes, LaunchError, Nanos, Problem, VariantClass};
+use trimtab_core::{Bytes, Device, LaunchError, Nanos, Problem, VariantClass};
 use trimtab_operands::{Audit, Share, Slice};
 use trimtab_plan::{Decision, MAX_NUMBER, Plan, Witness};
 use trimtab_tune::Stopwatch;
@@ -210,9 +210,10 @@ impl Runtime {
         is_judged.then(|| Audit::of(problem, inputs, out, most)).flatten()
     }
 
-    /// The tolerance of a plan's device; nothing for the processor, whose kernels have the strictest.
+    /// The tolerance of a plan's device, or of a kernel that states one; nothing for the processor's others, which have the strictest.
     fn allowed(&self, plan: &Plan, problem: &Problem) -> Option<f64> {
-        (plan.device as usize != HOST).then(|| self.tolerance(plan, problem))
+        let is_rough = || self.shared.cpu.work(plan.kernel, problem, &plan.point).error > 0.0;
+        (plan.device as usize != HOST || is_rough()).then(|| self.tolerance(plan, problem))
     }
 }
 

@@ -335,7 +335,7 @@ impl Builder {
 
     /// Probes the machine, opens wisdom, freezes the kernels.
     pub fn build(self) -> Result<Runtime, Error> {
-        self.terms.objective.check().map_err(PlanError::from)?;
+        self.terms.check().map_err(PlanError::from)?;
         let asked = self.environment;
         let outside = if self.ignore_environment { Environment::default() } else { Environment::read()? };
         let threads = asked.threads.or(outside.threads);

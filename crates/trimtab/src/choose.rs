@@ -3,7 +3,7 @@
 mod closures;
 mod trials;
 
-use crate::apart::{Threads, limit};
+use crate::apart::{Threads, limit, usual};
 use crate::error::Error;
 use crate::runtime::{Runtime, Shared};
 use closures::{Agree, Answer, Closures, Way};
@@ -300,8 +300,10 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
                 let watch = Stopwatch::start();
                 (body(copy), watch.elapsed())
             };
-            let limit = limit(known(), self.longest());
-            match leash.call(limit, is_new && !leash.is_proven(), || threads.run(limit, task)) {
+            let known = known();
+            let limit = limit(known, self.longest());
+            let alone = is_new && !leash.is_proven();
+            match leash.call(limit, usual(known, limit), alone, || threads.run(limit, task)) {
                 Ok((answer, took)) => return Called::Answered(answer, took),
                 // No thread is to be had: then this one.
                 Err(failure) if failure.kind == FailureKind::Untried && leash.why().is_none() => (),

@@ -10,7 +10,7 @@ use trimtab_core::{
 };
 use trimtab_cpu::{CpuDevice, CpuOptions};
 use trimtab_operands::{
-    Batch, Buffer, Data, Exam, Executor, Launch, Reference, Wait, making_takes, small_stand_ins,
+    Batch, Buffer, Data, Exam, Executor, Launch, Reference, Wait, allowed, making_takes, small_stand_ins,
     verify_on_stand_ins,
 };
 use trimtab_tune::Stopwatch;
@@ -129,7 +129,8 @@ impl Bed {
         let ran = device.run(Batch { launches: &launches, read: None, wait: Wait::Timed }).map_err(failed)?;
         let elapsed = ran.unwrap_or_else(|| watch.elapsed());
         pollster::block_on(device.download(self.out.as_ref(), out.slice_mut())).map_err(failed)?;
-        self.exam.check(Some(device.tolerance(&problem)))?;
+        let work = device.work(kernel, &problem, point);
+        self.exam.check(Some(allowed(device.tolerance(&problem), &work)))?;
         Ok(elapsed)
     }
 }

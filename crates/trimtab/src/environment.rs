@@ -8,7 +8,7 @@ use trimtab_plan::learn::ModelChoice;
 use trimtab_plan::{Class, KernelRules, Offload, StrategyName, TuneMode};
 
 /// Every variable trimtab reads, with what it does.
-pub const VARIABLES: [(&str, &str); 19] = [
+pub const VARIABLES: [(&str, &str); 26] = [
     ("TRIMTAB_TUNE", "effort for a new problem: off, estimate, measure, exhaustive, or a search strategy"),
     (
         "TRIMTAB_MODEL",
@@ -25,6 +25,13 @@ pub const VARIABLES: [(&str, &str); 19] = [
     ("TRIMTAB_THRESHOLD_REDUCTION", "the same for reductions"),
     ("TRIMTAB_THRESHOLD_TRANSPOSE", "the same for transposes"),
     ("TRIMTAB_THRESHOLD_MATMUL", "the same for products, in arithmetic operations (2 m n k)"),
+    ("TRIMTAB_THRESHOLD_CONV", "the same for convolutions, in arithmetic operations"),
+    ("TRIMTAB_THRESHOLD_POOL", "the same for pooling"),
+    ("TRIMTAB_THRESHOLD_ROWS", "the same for softmax, norms and variance"),
+    ("TRIMTAB_THRESHOLD_SCAN", "the same for scans"),
+    ("TRIMTAB_THRESHOLD_SORT", "the same for sorting"),
+    ("TRIMTAB_THRESHOLD_INDEX", "the same for taking and adding elements by index"),
+    ("TRIMTAB_THRESHOLD_FFT", "the same for Fourier transforms"),
     ("TRIMTAB_THRESHOLD_ALL", "the same for every class without a threshold of its own"),
     ("TRIMTAB_SMALL_BATCH", "batches of fewer small products than this stay on the processor"),
     (
@@ -90,6 +97,14 @@ pub fn default_wisdom_dir() -> Option<PathBuf> {
     from("XDG_CACHE_HOME", "trimtab")
         .or_else(|| from("LOCALAPPDATA", "trimtab"))
         .or_else(|| from("HOME", ".cache/trimtab"))
+}
+
+/// Where wisdom is kept as the environment says, or by default; nothing where it is off. Opens no device.
+pub fn wisdom_dir() -> Option<PathBuf> {
+    match variable("TRIMTAB_WISDOM_DIR") {
+        Some(value) => (!is_off(&value)).then(|| PathBuf::from(value)),
+        None => default_wisdom_dir(),
+    }
 }
 
 impl Environment {
@@ -162,6 +177,13 @@ const THRESHOLDS: [&str; Class::ALL.len()] = [
     "TRIMTAB_THRESHOLD_REDUCTION",
     "TRIMTAB_THRESHOLD_TRANSPOSE",
     "TRIMTAB_THRESHOLD_MATMUL",
+    "TRIMTAB_THRESHOLD_CONV",
+    "TRIMTAB_THRESHOLD_POOL",
+    "TRIMTAB_THRESHOLD_ROWS",
+    "TRIMTAB_THRESHOLD_SCAN",
+    "TRIMTAB_THRESHOLD_SORT",
+    "TRIMTAB_THRESHOLD_INDEX",
+    "TRIMTAB_THRESHOLD_FFT",
 ];
 
 /// What is said about using GPUs, if anything is.

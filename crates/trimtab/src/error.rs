@@ -29,7 +29,7 @@ pub enum Error {
     Shapes { operation: &'static str, lhs: Vec<usize>, rhs: Vec<usize>, reason: String },
     /// Operands of different element types.
     #[error(
-        "{operation}: the left operand is {lhs}, the right one {rhs}; all operands of an expression are of one type"
+        "{operation}: the left operand is {lhs}, the right one {rhs}; cast one of them (nothing is converted unasked)"
     )]
     MixedTypes { operation: String, lhs: DType, rhs: DType },
     /// A tensor that is not of the element type asked for.
@@ -82,4 +82,7 @@ pub enum Error {
     /// A choice without options, or with two of one name.
     #[error("choice `{name}`: {reason}")]
     Choice { name: String, reason: String },
+    /// Settings that make no space, or a study that cannot be kept.
+    #[error("tuned `{name}`: {reason}")]
+    Tuned { name: String, reason: String },
 }

@@ -140,7 +140,10 @@ impl InCalls {
 
 impl Drop for InCalls {
     fn drop(&mut self) {
-        if let (Some(path), Some(Some(_))) = (&self.path, self.notes.get()) {
+        // A forked child leaves its parent's file alone.
+        if let (Some(path), Some(Some(notes))) = (&self.path, self.notes.get())
+            && notes.running.is_here()
+        {
             Running::remove(path);
         }
     }

@@ -43,10 +43,11 @@ mod runtime;
 mod storage;
 mod tensor;
 mod trial;
+mod tuned;
 
 pub use builder::Builder;
 pub use choose::{Choice, ChoiceBuilder};
-pub use environment::{VARIABLES, default_wisdom_dir, parse_duration};
+pub use environment::{VARIABLES, default_wisdom_dir, parse_duration, wisdom_dir};
 pub use error::Error;
 pub use expression::{AnyExpression, AnyTerm, Explanation, Expression, Term};
 pub use journal::{Entry, Journal, MAX_ENTRIES};
@@ -56,16 +57,20 @@ pub use ops::{Axis, Float, Operand, Windows};
 pub use runtime::Runtime;
 pub use tensor::{AnyTensor, MAX_TENSOR_RANK, Tensor};
 pub use trial::{Comparison, Trial};
+pub use trimtab_operands::{Complex, bf16, f16};
 pub use trimtab_plan::{Class, KernelRules, Offload, Why};
+pub use tuned::{Tuned, TunedBuilder};
 
 /// The nouns and the traits kernel authors implement.
 pub use trimtab_core as core;
 /// The CPU device: what its kernels get.
 pub use trimtab_cpu as cpu;
-/// Element types, made-up operands, the comparison with a reference. `f16` is here.
+/// Element types, made-up operands, the comparison with a reference.
 pub use trimtab_operands as operands;
 /// Planning: decisions, plans, settings.
 pub use trimtab_plan as plan;
+/// Tuning anything: spaces, studies, commands.
+pub use trimtab_study as study;
 /// Measuring: rules, races, statistics.
 pub use trimtab_tune as tune;
 /// GPUs: what their kernels write.

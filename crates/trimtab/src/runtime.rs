@@ -11,7 +11,7 @@ use crate::memory::{Activity, Counts, DeviceMemory, count};
 use std::sync::Arc;
 use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
 use trimtab_cpu::CpuDevice;
-use trimtab_operands::{Element, Executor, HostLaunch, Kept, Lend, Slice, SliceMut};
+use trimtab_operands::{Element, Executor, HostLaunch, Kept, Lend, Slice, SliceMut, allowed};
 use trimtab_plan::regret::LiveStats;
 use trimtab_plan::{Decision, Event, Plan, Planner, Reason, TermsId, TuneRequest};
 use trimtab_tune::Progress;
@@ -20,6 +20,8 @@ use trimtab_wisdom::{Filter, ImportReport, Wisdom, WisdomError};
 /// Chooses the kernel, settings and device for every operation, runs it, learns, remembers, and can say why.
 ///
 /// Clones are cheap and share everything. Building one probes the machine; nothing is measured before the first call.
+///
+/// A forked child may go on with it, on the thread it has and without GPUs: what it learns is not remembered.
 ///
 /// ```
 /// use trimtab::{Runtime, Tensor};
@@ -286,9 +288,31 @@ impl Runtime {
         let Some((problem, plan)) = planner.for_call(problem, self.terms) else {
             return self.execute_cold(&problem.problem(), inputs, out.lend());
         };
-        match self.launch_once(plan, problem, inputs, &mut out, planner.should_time(plan)) {
+        let timed = planner.should_time(plan);
+        // The processor by its name, so that the call is known to the compiler, and what cannot be otherwise apart, so that a result
+        // without an error is not copied from one frame to the next.
+        if plan.device as usize == HOST && !plan.is_foreign() && !timed {
+            return match self.shared.cpu.launch(plan.kernel, problem, &plan.point, inputs, out.lend()) {
+                Ok(()) => Ok(()),
+                Err(error) => self.recover(problem, *plan, error, inputs, out.lend()),
+            };
+        }
+        self.execute_elsewhere(plan, problem, inputs, out.lend(), timed)
+    }
+
+    /// Calls that are timed, of foreign code, or of other devices.
+    #[inline(never)]
+    fn execute_elsewhere(
+        &self,
+        plan: &Plan,
+        problem: &Problem,
+        inputs: &[Slice<'_>],
+        mut out: SliceMut<'_>,
+        timed: bool,
+    ) -> Result<(), Error> {
+        match self.launch_once(plan, problem, inputs, &mut out, timed) {
             Ok(()) => Ok(()),
-            Err(error) => self.recover(problem, *plan, error, inputs, out.lend()),
+            Err(error) => self.recover(problem, *plan, error, inputs, out),
         }
     }
 
@@ -434,8 +458,10 @@ impl Runtime {
 
     /// How far the result of a plan may be from the reference.
     pub(crate) fn tolerance(&self, plan: &Plan, problem: &Problem) -> f64 {
-        let executor = self.shared.executors.get(plan.device as usize);
-        executor.map_or_else(|| trimtab_operands::tolerance(problem), |executor| executor.tolerance(problem))
+        let Some(executor) = self.shared.executors.get(plan.device as usize) else {
+            return trimtab_operands::tolerance(problem);
+        };
+        allowed(executor.tolerance(problem), &executor.work(plan.kernel, problem, &plan.point))
     }
 
     /// A launch failed: the operands are to blame, or the next best plan answers.

@@ -206,6 +206,17 @@ fn a_rule_that_sends_everything_to_a_device_that_hangs_gives_way() {
         // One that the device did before, one that nobody did, and the first again.
         for size in [70_000, 80_000, 70_000] {
             assert!(is_right(&rt, size), "{size}");
+            let record = rt.explain(&format!("elementwise.neg:f32:{size}").parse().unwrap()).unwrap();
+            let notes = record.notes().join("\n");
+            let chosen = record.winner().unwrap();
+            // A GPU that is there obeys the rule; without one the rule gives way, and the record says so.
+            let rule = "are not below the unary threshold of 0 that was set";
+            let gave_way = if &*chosen.device_id == "cpu" { ", but no device there can run it" } else { "" };
+            assert_ne!(&*chosen.device_id, "hangs", "{notes}");
+            assert!(
+                notes.contains(&format!("{size} elements {rule}{gave_way}")),
+                "{patience:?} {size}: {notes}"
+            );
         }
         assert!(known.most.load(Ordering::Relaxed) > 0, "it never hung");
         known.set(Where::Nowhere);

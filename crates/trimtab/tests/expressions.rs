@@ -5,11 +5,11 @@ mod support;
 
 use std::ops::Range;
 use support::{builder, fresh, message, numbers};
-use trimtab::core::{Basis, Nanos, Patience};
+use trimtab::core::{Basis, Channels, Nanos, Patience, PoolOp, ScanOp, UnaryOp};
 use trimtab::operands::f16;
 use trimtab::plan::TuneRequest;
 use trimtab::tune::Rules;
-use trimtab::{Axis, Error, Expression, Runtime, Tensor};
+use trimtab::{AnyTensor, Axis, Error, Expression, Runtime, Tensor, Windows};
 
 /// Enough for a race on a busy machine.
 const LONG: Nanos = Nanos::from_millis(5_000);
@@ -331,4 +331,131 @@ fn a_graph_that_shares_its_parts_is_gone_through_once() {
     let many = (0..40).fold(rt.lazy(&x), |sum, at| (sum + 1.0) * if at % 2 == 0 { 1.0 } else { 0.5 });
     let expected = |x: &f64| (0..40).fold(*x, |sum, at| (sum + 1.0) * if at % 2 == 0 { 1.0 } else { 0.5 });
     assert_eq!(many.to_vec().unwrap(), x.to_vec().iter().map(expected).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_operation_gives_in_an_expression_what_it_gives_alone() {
+    let rt = runtime();
+    let x = numbers::<f64>(&[2, 3, 8]);
+    let (scale, shift) = (numbers::<f64>(&[8]), numbers::<f64>(&[8]));
+    let (weights, bias) = (numbers::<f64>(&[4, 3, 3]), numbers::<f64>(&[4]));
+    let windows = Windows { pad: &[1], stride: &[2], ..Windows::default() };
+    let (lazy, by) = (rt.lazy(&x), |x: &Tensor<f64>| rt.lazy(x));
+    let act = Some(UnaryOp::Relu);
+    for (made, eager) in [
+        (lazy.softmax(1), rt.softmax(&x, 1)),
+        (lazy.log_softmax(2), rt.log_softmax(&x, 2)),
+        (lazy.logsumexp(0), rt.logsumexp(&x, 0)),
+        (lazy.variance(1), rt.variance(&x, 1)),
+        (
+            lazy.layer_norm(2, Some(&by(&scale)), Some(&by(&shift)), 1e-3),
+            rt.layer_norm(&x, 2, Some(&scale), Some(&shift), 1e-3),
+        ),
+        (lazy.rms_norm(2, Some(&by(&scale)), 0.5), rt.rms_norm(&x, 2, Some(&scale), 0.5)),
+        (lazy.cumsum(1), rt.cumsum(&x, 1)),
+        (lazy.scan(ScanOp::Max, 2, true), rt.scan(ScanOp::Max, &x, 2, true)),
+        (lazy.sort(2), rt.sort(&x, 2)),
+        (lazy.sort_descending(0), rt.sort_descending(&x, 0)),
+        (lazy.conv(&weights, &windows), rt.conv(&x, &weights, &windows)),
+        (
+            lazy.conv_ending(&weights, &windows, Some(&by(&bias)), act),
+            rt.conv_ending(&x, &weights, &windows, Some(&bias), act),
+        ),
+        (lazy.max_pool(&[2], &windows), rt.max_pool(&x, &[2], &windows)),
+        (lazy.mean_pool(&[3], &windows), rt.mean_pool(&x, &[3], &windows)),
+    ] {
+        let eager = eager.unwrap();
+        assert_eq!((made.shape(), made.explain().unwrap().launches.len()), (eager.shape(), 1));
+        assert_eq!(made.eval().unwrap(), eager);
+    }
+    // Of a type known at run time, in a row, and the same one twice.
+    let any = AnyTensor::from(x.clone());
+    let pooled = rt.lazy_any(&any).softmax(2).pool(PoolOp::Max, &[2], &windows).sort(1);
+    let eager = rt.softmax(&x, 2).and_then(|x| rt.max_pool(&x, &[2], &windows)).and_then(|x| rt.sort(&x, 1));
+    assert_eq!(pooled.eval().unwrap().typed::<f64>().unwrap(), eager.unwrap());
+    let twice = lazy.softmax(1).sum(0) + lazy.softmax(1).max(0);
+    assert_eq!(
+        twice.explain().unwrap().launches.iter().filter(|one| one.what.starts_with("rows")).count(),
+        1
+    );
+    let counts = numbers::<i32>(&[3, 50]);
+    let sorted = (rt.lazy(&counts) * 2).sort(1).cumsum(1);
+    let eager = rt.mul(&counts, 2).and_then(|x| rt.sort(&x, 1)).and_then(|x| rt.cumsum(&x, 1)).unwrap();
+    assert_eq!(sorted.eval().unwrap(), eager);
+}
+
+#[test]
+fn what_does_not_fit_an_operation_is_told_as_an_eager_call_tells_it() {
+    let rt = runtime();
+    let (x, w) = (numbers::<f32>(&[2, 3, 8]), numbers::<f32>(&[4, 2, 3]));
+    let lazy = rt.lazy(&x);
+    message(lazy.softmax(3).sum(0).eval(), &["no such axis"]);
+    message(lazy.conv(&w, &Windows::default()).relu().eval(), &["weights of 3 channels"]);
+    message(
+        lazy.layer_norm(1, Some(&rt.lazy(&numbers(&[4]))), None, 0.0).eval(),
+        &["one element for each of 3"],
+    );
+    message(lazy.sum(7).sort(0).eval(), &["axis"]);
+    let (floats, doubles) = (AnyTensor::from(x), AnyTensor::from(numbers::<f64>(&[4, 3, 3])));
+    let mixed = rt.lazy_any(&floats).conv(&doubles, &Windows::default());
+    message(mixed.eval(), &["conv", "f32", "f64"]);
+    let whole = AnyTensor::from(numbers::<i32>(&[4]));
+    message(rt.lazy_any(&whole).softmax(0).eval(), &["not defined for i32"]);
+}
+
+#[test]
+fn what_is_written_behind_a_convolution_becomes_part_of_it() {
+    // In mode `off` the way with the fewest launches is taken.
+    let rt = builder().device("cpu").patience(Patience::Off).build().unwrap();
+    let windows = Windows { pad: &[1], ..Windows::default() };
+    let (x, w) = (numbers::<f32>(&[2, 3, 5, 6]), numbers::<f32>(&[4, 3, 3, 3]));
+    let (bias, row) = (numbers::<f32>(&[4, 1, 1]), numbers::<f32>(&[6]));
+    let conv = || rt.lazy(&x).conv(&w, &windows);
+    let alone = rt.conv(&x, &w, &windows).unwrap();
+    let sum = rt.add(&alone, &bias).unwrap();
+    let ended = (conv() + &bias).relu();
+    let text = "conv:f32:2x3x5x6,4x3x3x3:pad1";
+    assert_eq!(made_of(&ended), [format!("{text},bias,relu")]);
+    assert_eq!(ended.explain().unwrap().launches[0].operations, 3);
+    assert_eq!(ended.eval().unwrap(), rt.relu(&sum).unwrap());
+    assert_eq!(made_of(&(&bias + conv())), [format!("{text},bias")]);
+    assert_eq!(made_of(&conv().tanh()), [format!("{text},tanh")]);
+    let doubled = (conv() + rt.lazy(&bias) * 2.0).relu();
+    assert_eq!(made_of(&doubled)[1..], [format!("{text},bias,relu")]);
+    let eager = rt.mul(&bias, 2.0).and_then(|bias| rt.add(&alone, &bias)).and_then(|x| rt.relu(&x)).unwrap();
+    assert_eq!(doubled.eval().unwrap(), eager);
+    let behind = (conv() + &bias).relu() * 2.0 - 1.0;
+    assert_eq!(made_of(&behind)[0], format!("{text},bias,relu"));
+    assert_eq!(made_of(&behind).len(), 2, "{:?}", made_of(&behind));
+    let eager = rt.relu(&sum).and_then(|x| rt.mul(&x, 2.0)).and_then(|x| rt.sub(&x, 1.0)).unwrap();
+    assert_eq!(behind.eval().unwrap(), eager);
+    // Channels behind the space.
+    let last = Windows { channels: Channels::Last, ..windows };
+    let (y, v) = (numbers::<f32>(&[1, 5, 4, 3]), numbers::<f32>(&[6, 3, 3, 3]));
+    let ended = (rt.lazy(&y).conv(&v, &last) + &row).sigmoid();
+    assert_eq!(made_of(&ended), ["conv:f32:1x5x4x3,6x3x3x3:nhwc,pad1,bias,sigmoid"]);
+    // What is not one number a channel, or is used elsewhere too, stays apart.
+    let apart = |made: &Expression<f32>, eager: Tensor<f32>| {
+        assert_eq!(made_of(made)[0], text, "{:?}", made_of(made));
+        assert_eq!(made.eval().unwrap(), eager);
+    };
+    apart(&(conv() + &row), rt.add(&alone, &row).unwrap());
+    apart(&conv().exp(), rt.exp(&alone).unwrap());
+    let used = conv();
+    apart(&(used.relu() - &used), rt.sub(&rt.relu(&alone).unwrap(), &alone).unwrap());
+}
+
+#[test]
+fn long_chains_of_operations_with_several_operands_are_built_listed_and_dropped() {
+    let rt = runtime();
+    let scale = rt.lazy(&Tensor::from(vec![1.0f32, 1.0]));
+    let start = rt.lazy(&Tensor::from(vec![1.0f32, -1.0]));
+    let mut normed = start.clone();
+    for _ in 0..100_000 {
+        normed = normed.layer_norm(0, Some(&scale), Some(&normed), 1e-3);
+    }
+    assert!(normed.error().is_none());
+    drop(normed);
+    let sorted = (0..500).fold(start, |value, _| value.sort(0));
+    assert_eq!(sorted.to_vec().unwrap(), [-1.0, 1.0]);
 }

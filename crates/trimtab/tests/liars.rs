@@ -9,18 +9,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{NoSettings, fresh};
 use trimtab::core::{
-    Bytes, Conv, DType, Decline, DeviceFacts, Elementwise, Fused, KernelVersion, LaunchError, Matmul,
-    Patience, Pool, Problem, Reduce, Rows, Scan, Sort, Transpose, TypedProblem, Variant, VariantClass, Work,
+    Attention, Bytes, Concat, Conv, DType, Decline, DeviceFacts, Elementwise, Fft, Fused, Gather,
+    KernelVersion, LaunchError, Matmul, Patience, Pool, Problem, Put, Reduce, Rows, Scan, Scatter, Sort,
+    Transpose, TypedProblem, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu, Element, Slice};
+use trimtab::cpu::{Args, Cpu, Element, Slice, SliceMut};
 use trimtab::operands::{Reference, f16};
 use trimtab::plan::Standing;
-use trimtab::{Builder, device};
+use trimtab::{Builder, Complex, device};
 
 /// What a liar sees: copies of its inputs, which it may spoil, and who computes honestly.
 struct Asked<'a> {
     problem: Problem,
     inputs: Vec<Vec<f32>>,
+    /// The second operand where that is no f32.
+    indices: Option<Vec<i64>>,
     out: &'a mut [f32],
     reference: &'a dyn Reference,
 }
@@ -39,7 +42,15 @@ impl Asked<'_> {
             }
             return;
         }
-        let inputs: Vec<Slice<'_>> = self.inputs.iter().map(|input| f32::erase(input)).collect();
+        let mut inputs: Vec<Slice<'_>> = self.inputs.iter().map(|input| f32::erase(input)).collect();
+        self.indices.iter().for_each(|indices| inputs.insert(1, i64::erase(indices)));
+        if self.problem.out_dtype() == Some(DType::Complex64) {
+            let mut made = vec![Complex::default(); self.out.len() / 2];
+            self.reference.compute(&self.problem, &inputs, Complex::<f32>::erase_mut(&mut made)).unwrap();
+            let parts = made.iter().flat_map(|number| [number.re, number.im]);
+            self.out.iter_mut().zip(parts).for_each(|(out, part)| *out = part);
+            return;
+        }
         self.reference.compute(&self.problem, &inputs, f32::erase_mut(self.out)).unwrap();
     }
 
@@ -99,8 +110,20 @@ impl<P: TypedProblem + Into<Problem>> Variant<Cpu> for Liar<P> {
     }
     fn launch(&self, problem: &P, _: NoSettings, args: Args<'_>) -> Result<(), LaunchError> {
         let inputs = args.inputs.iter().filter_map(|&input| f32::slice(input)).map(<[f32]>::to_vec).collect();
+        let indices = args.inputs.iter().find_map(|input| match input {
+            Slice::I64(indices) => Some(indices.to_vec()),
+            _ => None,
+        });
+        let (problem, reference) = ((*problem).into(), &*self.reference);
+        if let SliceMut::Complex64(out) = args.out {
+            // As the parts of its numbers.
+            let mut parts = vec![f32::NAN; 2 * out.len()];
+            (self.lie)(&mut Asked { problem, inputs, indices, out: &mut parts, reference });
+            out.iter_mut().zip(parts.chunks(2)).for_each(|(out, part)| *out = Complex::new(part[0], part[1]));
+            return Ok(());
+        }
         let out = f32::slice_mut(args.out).unwrap();
-        (self.lie)(&mut Asked { problem: (*problem).into(), inputs, out, reference: &*self.reference });
+        (self.lie)(&mut Asked { problem, inputs, indices, out, reference });
         Ok(())
     }
 }
@@ -120,7 +143,16 @@ fn with_liar(builder: Builder, problem: &Problem, lie: Lie) -> Builder {
         Problem::Scan(_) => builder.kernel(of::<Scan>(lie)),
         Problem::Sort(_) => builder.kernel(of::<Sort>(lie)),
         Problem::Fused(_) => builder.kernel(of::<Fused>(lie)),
-        Problem::Custom(_) => unreachable!("{problem}"),
+        Problem::Gather(_) => builder.kernel(of::<Gather>(lie)),
+        Problem::Scatter(_) => builder.kernel(of::<Scatter>(lie)),
+        Problem::Concat(_) => builder.kernel(of::<Concat>(lie)),
+        Problem::Put(_) => builder.kernel(of::<Put>(lie)),
+        // These liars write f32.
+        Problem::Fft(_) => builder.kernel(of::<Fft>(lie)),
+        Problem::Attention(_) => builder.kernel(of::<Attention>(lie)),
+        Problem::Arg(_) | Problem::Cast(_) | Problem::Mask(_) | Problem::Custom(_) => {
+            unreachable!("{problem}")
+        }
     }
 }
 
@@ -354,6 +386,17 @@ fn liars() -> Vec<(&'static str, &'static str, bool, Lie)> {
             Box::new(|asked| asked.then(|out| out.iter_mut().for_each(|x| *x += 1e-3))),
         ),
         (
+            "forgets the last key of attention",
+            "attention:f32:4x60x200x32",
+            true,
+            Box::new(|asked| {
+                let keys = &mut asked.inputs[1];
+                let len = keys.len();
+                keys[len - 32..].iter_mut().for_each(|x| *x = -40.0);
+                asked.then(|_| ());
+            }),
+        ),
+        (
             "begins a scan anew after a while",
             "scan.sum:f32:100003",
             true,
@@ -366,6 +409,18 @@ fn liars() -> Vec<(&'static str, &'static str, bool, Lie)> {
             }),
         ),
         (
+            "transforms the wrong way round",
+            "fft.real:f32:100x1024",
+            true,
+            Box::new(|asked| asked.then(|out| out.iter_mut().skip(1).step_by(2).for_each(|x| *x = -*x))),
+        ),
+        (
+            "has twiddle factors of eleven bits",
+            "fft.real:f32:65536",
+            true,
+            Box::new(|asked| asked.then(|out| out.iter_mut().step_by(3).for_each(|x| *x *= 1.0005))),
+        ),
+        (
             "does not sort the last elements",
             "sort:f32:50000",
             true,
@@ -373,6 +428,54 @@ fn liars() -> Vec<(&'static str, &'static str, bool, Lie)> {
                 let len = asked.out.len();
                 asked.then(|out| out.swap(len - 1, len / 2));
             }),
+        ),
+        (
+            "takes indices from the end for the first",
+            "gather:f32:3000x40:axis0,count2000",
+            true,
+            Box::new(|asked| {
+                asked.indices.iter_mut().flatten().for_each(|index| *index = (*index).max(0));
+                asked.honest();
+            }),
+        ),
+        (
+            "takes the row before for the last index",
+            "gather:f32:3000x40:axis0,count2000",
+            true,
+            Box::new(|asked| {
+                let indices = asked.indices.as_mut().unwrap();
+                let (last, before) = (indices.len() - 1, indices[indices.len() - 2]);
+                indices[last] = before;
+                asked.honest();
+            }),
+        ),
+        (
+            "loses what is not a number on the way",
+            "gather:f32:100000:count50000",
+            true,
+            Box::new(|asked| asked.on(|x| if x.is_nan() { 0.0 } else { x })),
+        ),
+        (
+            "keeps one of those that are added to one place",
+            "scatter:f32:1000x8:axis0,count5000",
+            true,
+            Box::new(|asked| {
+                let Problem::Scatter(p) = asked.problem else { unreachable!() };
+                let (inner, indices) = (p.inner as usize, asked.indices.clone().unwrap());
+                let place = |index: i64| index.rem_euclid(p.len as i64);
+                for (nth, &index) in indices.iter().enumerate() {
+                    if indices[..nth].iter().any(|&before| place(before) == place(index)) {
+                        asked.inputs[1][nth * inner..(nth + 1) * inner].fill(0.0);
+                    }
+                }
+                asked.honest();
+            }),
+        ),
+        (
+            "adds numbers cut to bf16 where indices say",
+            "scatter:f32:20000:count20000",
+            true,
+            Box::new(|asked| asked.on(to_bf16)),
         ),
         (
             "leaves out the end of a sum",

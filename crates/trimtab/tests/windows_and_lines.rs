@@ -174,6 +174,36 @@ fn scans_and_sorting_keep_what_is_not_a_number_where_it_belongs() {
     }
 }
 
+#[cfg(feature = "wgpu")]
+#[test]
+fn operands_on_a_device_give_what_they_give_on_the_processor() {
+    use trimtab::Offload;
+    let rt = fresh().offload(Offload { all: Some(0), ..Offload::default() }).build().unwrap();
+    assert!(rt.devices().len() > 1, "{:?}", rt.unusable());
+    let x = Tensor::from_fn(&[2, 3, 8], |at| ((at * 37 % 101) as f32 - 50.0) / 30.0).unwrap();
+    let (w, windows) =
+        (Tensor::full(&[4, 3, 3], 0.25f32).unwrap(), Windows { pad: &[1], ..Windows::default() });
+    let (here, there) = (runtime().tanh(&x).unwrap(), rt.lazy(&x).tanh().eval().unwrap());
+    let scale = Tensor::full(&[8], 2.0f32).unwrap();
+    let on = |rt: &trimtab::Runtime, x: &Tensor<f32>| {
+        [
+            rt.softmax(x, 1),
+            rt.logsumexp(x, 2),
+            rt.layer_norm(x, 2, Some(&scale), None, 0.1),
+            rt.cumsum(x, 0),
+            rt.sort(x, 2),
+            rt.conv(x, &w, &windows),
+            rt.max_pool(x, &[3], &windows),
+        ]
+        .map(Result::unwrap)
+    };
+    for (found, wanted) in on(&rt, &there).iter().zip(on(runtime(), &here)) {
+        assert_eq!(found.shape(), wanted.shape());
+        let off = read(found).iter().zip(read(&wanted)).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(off < 1e-4, "{off}");
+    }
+}
+
 /// A softmax that forgets the last row from some size on.
 struct Forgets;
 
@@ -225,4 +255,38 @@ fn a_kernel_that_is_wrong_about_large_problems_answers_none() {
             assert!((total - 1.0).abs() < 1e-5, "{rows}: a row adds up to {total}");
         }
     }
+}
+
+#[test]
+fn attention_is_what_its_three_operations_give_and_a_causal_query_sees_no_later_key() {
+    let rt = fresh().build().unwrap();
+    let of = |shape: &[usize], seed: usize| {
+        Tensor::from_fn(shape, move |at| ((at * 31 + seed * 17) % 89) as f32 / 40.0 - 1.0).unwrap()
+    };
+    for (queries, keys, depth, width) in [(5, 7, 4, 3), (1, 300, 16, 16), (70, 33, 8, 20)] {
+        let (q, k, v) =
+            (of(&[2, 3, queries, depth], 1), of(&[2, 3, keys, depth], 2), of(&[2, 3, keys, width], 3));
+        let found = rt.attention(&q, &k, &v, false).unwrap();
+        assert_eq!(found.shape(), [2, 3, queries, width]);
+        let turned = rt.permute(&k, &[0, 1, 3, 2]).unwrap();
+        let scores = rt.lazy(&q).matmul(&turned) * (1.0 / (depth as f32).sqrt());
+        let apart = scores.softmax(3).matmul(&v).to_vec().unwrap();
+        let lazy = rt.lazy(&q).attention(&k, &v, false).to_vec().unwrap();
+        for (nth, wanted) in apart.iter().enumerate() {
+            for found in [found.to_vec()[nth], lazy[nth]] {
+                assert!((found - wanted).abs() <= 2e-5, "{nth}: {found} {wanted}");
+            }
+        }
+    }
+    // Of as many queries as keys the first sees one value, the last all.
+    let (q, k, v) = (of(&[9, 4], 1), of(&[9, 4], 2), of(&[9, 2], 3));
+    let (causal, plain) = (rt.attention(&q, &k, &v, true).unwrap(), rt.attention(&q, &k, &v, false).unwrap());
+    for column in 0..2 {
+        assert!((causal.get(&[0, column]).unwrap() - v.get(&[0, column]).unwrap()).abs() < 1e-6);
+        assert!((causal.get(&[8, column]).unwrap() - plain.get(&[8, column]).unwrap()).abs() < 1e-5);
+    }
+    let wrong = rt.attention(&q, &of(&[9, 5], 1), &v, false).unwrap_err().to_string();
+    assert!(wrong.contains("as many elements"), "{wrong}");
+    let wrong = rt.attention(&q, &k, &of(&[8, 2], 1), false).unwrap_err().to_string();
+    assert!(wrong.contains("a value for every key"), "{wrong}");
 }

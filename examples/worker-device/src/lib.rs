@@ -87,7 +87,7 @@ impl Worker {
         match asked() {
             // The first byte says whether what follows is the result or what went wrong.
             Ok(answer) if answer.first() == Some(&1) && answer.len() == 1 + expected => {
-                out.into_bytes().copy_from_slice(&answer[1..]);
+                out.with_bytes(|bytes| bytes.copy_from_slice(&answer[1..]));
                 Ok(())
             }
             Ok(answer) => Err(LaunchError::Kernel(String::from_utf8_lossy(&answer).trim().to_string())),

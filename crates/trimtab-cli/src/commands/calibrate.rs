@@ -9,9 +9,10 @@ use crate::session::{Session, warn};
 use anyhow::Result;
 use serde::Serialize;
 use std::process::ExitCode;
+use std::sync::Arc;
 use trimtab::Runtime;
 use trimtab::core::DeviceKind;
-use trimtab::plan::calibration::{Before, Calibration, DeviceTimes, Ladder};
+use trimtab::plan::calibration::{Before, Calibration, DeviceTimes, Ladder, contested};
 use trimtab::plan::{Class, Crossover, Profile};
 
 /// Times each size is measured on each device.
@@ -125,8 +126,11 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
         };
         !in_force.times(at).is_some_and(known)
     };
-    let missing: Vec<Class> = Class::ALL
-        .into_iter()
+    let devices: Vec<_> = runtime.planned().map(|(_, device)| Arc::clone(device)).collect();
+    let contested = contested(&devices);
+    let missing: Vec<Class> = contested
+        .iter()
+        .copied()
         .filter(|class| args.refresh || runtime.planned().any(|(at, _)| is_missing(at, *class)))
         .collect();
     if text.is_none() && missing.is_empty() {
@@ -142,6 +146,12 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
         Some(samples) => import::times(runtime, samples)?,
         None => {
             let rounds = if args.quick { ROUNDS_QUICK } else { ROUNDS };
+            let alone = Class::ALL.iter().filter(|class| !contested.contains(class));
+            let alone: Vec<&str> = alone.map(|class| class.name()).collect();
+            if !alone.is_empty() && !session.out.is_json() {
+                let what = alone.join(", ");
+                session.out.line(format!("Not measured: {what}. One device alone has kernels for them."))?;
+            }
             let bar = Bar::new(missing.iter().map(|class| class.ladder(args.quick).len()).sum());
             let ladder = Ladder { quick: args.quick, rounds, classes: &missing };
             let mut measured = runtime.measure_calibration(ladder, &mut |class, problem| {

@@ -53,7 +53,7 @@ pub fn run(session: &Session, problem: &Problem, all: bool) -> Result<ExitCode> 
     let fresh = !any_measured(&decision);
     let default = default.and_then(|index| decision.rivals.get(index)).map(label);
     let first = standing_note(&decision, settings, fresh, default.as_deref());
-    let notes = first.into_iter().chain(record.notes()).collect();
+    let notes = first.into_iter().chain(record.notes()).chain(decision.accuracy()).collect();
     let shown = Shown { record, decision, notes };
     if session.out.is_json() {
         session.out.object(&view(session, shown, default, all))?;

@@ -13,6 +13,7 @@ mod report;
 mod run;
 mod simulate;
 mod stats;
+mod study;
 mod tune;
 mod wisdom;
 
@@ -67,6 +68,12 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Report(args) => report::run(&cli.global, &args),
         Command::Models(args) => models::run(&Session::start(&cli.global)?, &args),
         Command::Wisdom(command) => wisdom::run(&cli.global, &command),
+        Command::TuneAny(args) => study::tune_command::run(&cli.global, &args),
+        Command::TuneKernel(args) => study::tune_kernel::run(&cli.global, &args),
+        Command::KernelWorker => study::tune_kernel::child(),
+        Command::AskTell(args) => study::ask_tell::run(&cli.global, &args),
+        Command::Best(args) => study::best::run(&cli.global, &args),
+        Command::Study(command) => study::run(&cli.global, &command),
         Command::Run(args) => {
             let problem = problem(&args.problem)?;
             run::run(&Session::naming(&args.named, &cli.global)?, &problem)

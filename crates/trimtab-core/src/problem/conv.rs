@@ -26,6 +26,11 @@ pub struct Conv {
 }
 
 impl Conv {
+    /// The same of another number of operands; nothing of more than there can be.
+    pub fn of_batch(self, batch: u64) -> Option<Conv> {
+        Some(Conv { batch: u32::try_from(batch).ok()?, ..self })
+    }
+
     /// Of an operand and weights: `N C H W` and `K C R S`, or `N H W C` and `K R S C`; with groups the weights have that
     /// part of the channels.
     pub fn new(

@@ -108,9 +108,14 @@ pub struct Elementwise {
 impl Elementwise {
     /// A function of every element of one operand.
     pub fn unary(op: UnaryOp, dtype: DType, shape: &[u64]) -> Result<Elementwise, ProblemError> {
-        let integer_too = matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Relu);
-        if !dtype.is_float() && !integer_too {
-            let hint = "give an operand of f32 or f64 elements (nothing is converted by trimtab)";
+        let is_defined = match op {
+            _ if dtype.is_float() => true,
+            UnaryOp::Neg => dtype.is_integer() || dtype.is_complex(),
+            UnaryOp::Abs | UnaryOp::Relu => dtype.is_integer(),
+            _ => false,
+        };
+        if !is_defined {
+            let hint = "cast the operand to f32 or f64 first (nothing is converted unasked)";
             return Err(ProblemError::DType { operation: op.name().to_string(), dtype, hint });
         }
         let mut dims = [0; MAX_RANK];
@@ -121,6 +126,21 @@ impl Elementwise {
 
     /// A function of every pair, shapes aligned at the last dimension, sizes equal or one.
     pub fn binary(op: BinaryOp, dtype: DType, lhs: &[u64], rhs: &[u64]) -> Result<Elementwise, ProblemError> {
+        let is_defined = match op {
+            _ if dtype.is_float() || dtype.is_integer() => true,
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div => dtype.is_complex(),
+            BinaryOp::Min | BinaryOp::Max => dtype == DType::Bool,
+            BinaryOp::Pow => false,
+        };
+        if !is_defined {
+            let hint = match dtype {
+                DType::Bool => {
+                    "of truth values there are min (and), max (or) and comparisons; cast it first for more"
+                }
+                _ => "of complex numbers there are add, sub, mul and div",
+            };
+            return Err(ProblemError::DType { operation: op.name().to_string(), dtype, hint });
+        }
         let rank = lhs.len().max(rhs.len());
         let size = |shape: &[u64], axis: usize| {
             let missing = rank - shape.len();

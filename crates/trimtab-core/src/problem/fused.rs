@@ -130,6 +130,9 @@ impl Fused {
         end: Option<(ReduceOp, Over)>,
     ) -> Result<Fused, ProblemError> {
         let wrong = |reason: String| Err(ProblemError::Recipe { recipe: shown(steps), reason });
+        if !matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::I32) {
+            return wrong(format!("operations on {dtype} run apart"));
+        }
         if steps.is_empty() || steps.len() > MAX_STEPS {
             return wrong(format!("it has {} steps, not 1 to {MAX_STEPS}", steps.len()));
         }

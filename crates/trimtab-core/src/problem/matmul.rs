@@ -39,7 +39,7 @@ impl Operand {
 /// `out[b] = lhs[b] · rhs[b]` with `lhs[b]` m × k, `rhs[b]` k × n and `out[b]` m × n, all dense and row-major.
 #[derive(Clone, Copy, Debug, Eq)]
 pub struct Matmul {
-    /// Element type: f32 or f64.
+    /// Element type of the operands: a float, or i8, whose products are added up and given as i32.
     pub dtype: DType,
     /// How `lhs` is stored.
     pub lhs: Operand,
@@ -107,8 +107,8 @@ impl Matmul {
         lhs: Operand,
         rhs: Operand,
     ) -> Result<Matmul, ProblemError> {
-        if !dtype.is_float() {
-            let hint = "give operands of f32 or f64 elements (nothing is converted by trimtab)";
+        if !dtype.is_float() && dtype != DType::I8 {
+            let hint = "cast the operands to f32, f64, f16, bf16 or i8 first (nothing is converted unasked)";
             return Err(ProblemError::DType { operation: "matmul".to_string(), dtype, hint });
         }
         // Sharing means nothing without a batch; one form per meaning keeps keys equal.
@@ -116,10 +116,20 @@ impl Matmul {
         let problem = Matmul { dtype, lhs: share(lhs), rhs: share(rhs), batch, m, n, k };
         // At least one matrix each: a batch of none is no excuse for matrices that cannot be addressed.
         let batch = batch.max(1);
-        for sizes in [[batch, m, k], [batch, k, n], [batch, m, n]] {
+        for (sizes, dtype) in
+            [([batch, m, k], dtype), ([batch, k, n], dtype), ([batch, m, n], problem.out_dtype())]
+        {
             element_count(&sizes, dtype)?;
         }
         Ok(problem)
+    }
+
+    /// Element type of the result: that of the operands, but i32 for products of i8.
+    pub const fn out_dtype(&self) -> DType {
+        match self.dtype {
+            DType::I8 => DType::I32,
+            dtype => dtype,
+        }
     }
 
     /// Elements of the stored left operand.

@@ -1,23 +1,40 @@
 //! What is asked: operation, sizes, element type, layout. Small, `Copy`, and the same text everywhere.
 
+mod arg;
+mod attention;
+mod blocks;
+mod cast;
 mod conv;
 mod custom;
 mod elementwise;
+mod error;
+mod fft;
 mod fused;
+mod index;
+mod mask;
 mod matmul;
 mod pool;
 mod reduce;
 mod rows;
 mod scan;
+mod sizes;
 mod sort;
 mod text;
 mod transpose;
 mod window;
 
+pub use arg::{Arg, ArgOp};
+pub use attention::Attention;
+pub use blocks::{Concat, MAX_PARTS, MAX_PUT_RANK, Put};
+pub use cast::Cast;
 pub use conv::Conv;
 pub use custom::{Custom, MAX_NAME_BYTES, MAX_SIZES};
 pub use elementwise::{BinaryOp, Elementwise, ElementwiseOp, UnaryOp};
+pub use error::ProblemError;
+pub use fft::{Fft, FftOp, MAX_FFT_RANK};
 pub use fused::{Fused, MAX_INPUTS, MAX_NUMBERS, MAX_STEPS, MAX_WAITING, Over, Product, Step, Varies};
+pub use index::{Gather, Scatter};
+pub use mask::{Mask, MaskOp};
 pub use matmul::{Matmul, Operand};
 pub use pool::{Pool, PoolOp};
 pub use reduce::{Reduce, ReduceOp};
@@ -28,6 +45,8 @@ pub use transpose::Transpose;
 pub use window::{Channels, MAX_SPACE, Moves, Window};
 
 use crate::{Bytes, DType};
+pub(crate) use sizes::element_count;
+use sizes::{along, mix, product, write_along, write_sizes};
 use std::fmt;
 
 /// The most dimensions a problem keeps after merging those that behave alike.
@@ -57,12 +76,30 @@ pub enum Problem {
     Pool(Pool),
     /// What needs all elements along an axis, such as a softmax.
     Rows(Rows),
+    /// Values weighted by how well their keys fit queries.
+    Attention(Attention),
     /// Every element with those before it.
     Scan(Scan),
     /// Elements in order.
     Sort(Sort),
+    /// Where elements are.
+    Arg(Arg),
+    /// Elements as another type.
+    Cast(Cast),
+    /// Spectra of the last axes.
+    Fft(Fft),
     /// Several operations as one.
     Fused(Fused),
+    /// Elements by index.
+    Gather(Gather),
+    /// Elements added up by index.
+    Scatter(Scatter),
+    /// Truth values, made or used.
+    Mask(Mask),
+    /// Operands side by side.
+    Concat(Concat),
+    /// A block in a larger one.
+    Put(Put),
     /// The user's own operation, known by name and sizes.
     Custom(Custom),
 }
@@ -84,12 +121,30 @@ crate::named! {
         Pool = "pool",
         /// See [`Rows`].
         Rows = "rows",
+        /// See [`Attention`].
+        Attention = "attention",
         /// See [`Scan`].
         Scan = "scan",
         /// See [`Sort`].
         Sort = "sort",
+        /// See [`Arg`].
+        Arg = "arg",
+        /// See [`Cast`].
+        Cast = "cast",
+        /// See [`Fft`].
+        Fft = "fft",
         /// See [`Fused`].
         Fused = "fused",
+        /// See [`Gather`].
+        Gather = "gather",
+        /// See [`Scatter`].
+        Scatter = "scatter",
+        /// See [`Mask`].
+        Mask = "mask",
+        /// See [`Concat`].
+        Concat = "concat",
+        /// See [`Put`].
+        Put = "put",
         /// See [`Custom`].
         Custom = "custom",
     }
@@ -127,9 +182,18 @@ impl Lookup for Problem {
             Problem::Conv(p) => p.mix(),
             Problem::Pool(p) => p.mix(),
             Problem::Rows(p) => p.mix(),
+            Problem::Attention(p) => p.mix(),
             Problem::Scan(p) => p.mix(),
             Problem::Sort(p) => p.mix(),
+            Problem::Arg(p) => p.mix(),
+            Problem::Cast(p) => p.mix(),
+            Problem::Fft(p) => p.mix(),
             Problem::Fused(p) => p.mix(),
+            Problem::Gather(p) => p.mix(),
+            Problem::Scatter(p) => p.mix(),
+            Problem::Mask(p) => p.mix(),
+            Problem::Concat(p) => p.mix(),
+            Problem::Put(p) => p.mix(),
             Problem::Custom(p) => p.mix(),
         }
     }
@@ -195,7 +259,28 @@ macro_rules! kinds {
         }
     };
 }
-kinds!(Matmul, Elementwise, Reduce, Transpose, Conv, Pool, Rows, Scan, Sort, Fused, Custom);
+kinds!(
+    Matmul,
+    Elementwise,
+    Reduce,
+    Transpose,
+    Conv,
+    Pool,
+    Rows,
+    Attention,
+    Scan,
+    Sort,
+    Arg,
+    Cast,
+    Fused,
+    Gather,
+    Scatter,
+    Mask,
+    Concat,
+    Put,
+    Fft,
+    Custom
+);
 
 impl Problem {
     /// The element type, where the operation has one.
@@ -208,10 +293,43 @@ impl Problem {
             Problem::Conv(p) => Some(p.dtype),
             Problem::Pool(p) => Some(p.dtype),
             Problem::Rows(p) => Some(p.dtype),
+            Problem::Attention(p) => Some(p.dtype),
             Problem::Scan(p) => Some(p.dtype),
             Problem::Sort(p) => Some(p.dtype),
+            Problem::Arg(p) => Some(p.dtype),
+            Problem::Cast(p) => Some(p.dtype),
+            Problem::Fft(p) => Some(p.dtype),
             Problem::Fused(p) => Some(p.dtype),
+            Problem::Gather(p) => Some(p.dtype),
+            Problem::Scatter(p) => Some(p.dtype),
+            Problem::Mask(p) => Some(p.dtype),
+            Problem::Concat(p) => Some(p.dtype),
+            Problem::Put(p) => Some(p.dtype),
             Problem::Custom(_) => None,
+        }
+    }
+
+    /// The element type of the input at a place, where the operation has one.
+    pub fn input_dtype(&self, place: usize) -> Option<DType> {
+        match self {
+            Problem::Gather(p) if place == 1 => Some(p.index),
+            Problem::Scatter(p) if place == 1 => Some(p.index),
+            Problem::Mask(p) if place == 0 && p.op == MaskOp::Where => Some(DType::Bool),
+            _ => self.dtype(),
+        }
+    }
+
+    /// The element type of the result, where the operation has one.
+    pub fn out_dtype(&self) -> Option<DType> {
+        match self {
+            // Products of bytes are added up where they fit.
+            Problem::Matmul(p) => Some(p.out_dtype()),
+            Problem::Reduce(p) => Some(p.out_dtype()),
+            Problem::Arg(_) => Some(DType::I64),
+            Problem::Cast(p) => Some(p.to),
+            Problem::Mask(p) if p.op != MaskOp::Where => Some(DType::Bool),
+            Problem::Fft(p) => Some(p.out_dtype()),
+            _ => self.dtype(),
         }
     }
 
@@ -227,11 +345,40 @@ impl Problem {
             Problem::Rows(Rows { op, dtype, scaled, shifted, outer, len, inner }) => {
                 Rows::new(op, dtype, &[outer, len, inner], 1)?.with(scaled, shifted).map(drop)
             }
+            Problem::Attention(Attention { dtype, causal, batch, queries, keys, depth, width }) => {
+                Attention::new(dtype, [batch, queries, keys, depth, width], causal).map(drop)
+            }
             Problem::Scan(Scan { op, dtype, exclusive, outer, len, inner }) => {
                 Scan::new(op, dtype, &[outer, len, inner], 1, exclusive).map(drop)
             }
             Problem::Sort(Sort { dtype, descending, outer, len, inner }) => {
                 Sort::new(dtype, &[outer, len, inner], 1, descending).map(drop)
+            }
+            Problem::Arg(Arg { op, dtype, descending, outer, len, inner, count }) => {
+                let made = Arg::new(op, dtype, &[outer, len, inner], 1, descending, count)?;
+                let shape = vec![outer, len, inner];
+                if made.count == count { Ok(()) } else { Err(ProblemError::Empty { op: op.name(), shape }) }
+            }
+            Problem::Cast(Cast { dtype, to, len }) => Cast::new(dtype, to, &[len]).map(drop),
+            Problem::Gather(p @ Gather { dtype, index, each, outer, len, inner, count }) => {
+                let made = Gather::new(dtype, index, &[outer, len, inner], 1, count, each)?;
+                if made == p {
+                    Ok(())
+                } else {
+                    Err(ProblemError::Empty { op: "gather", shape: vec![outer, len, inner] })
+                }
+            }
+            Problem::Scatter(p @ Scatter { dtype, index, each, outer, len, inner, count }) => {
+                let made = Scatter::new(dtype, index, &[outer, len, inner], 1, count, each)?;
+                if made == p {
+                    Ok(())
+                } else {
+                    Err(ProblemError::Empty { op: "scatter", shape: vec![outer, len, inner] })
+                }
+            }
+            Problem::Fft(p) => {
+                let shape: Vec<u64> = [p.batch].into_iter().chain(p.sizes().iter().copied()).collect();
+                Fft::new(p.op, p.dtype, &shape, p.sizes().len()).map(drop)
             }
             // Their sizes come from their constructors only.
             Problem::Elementwise(_)
@@ -239,6 +386,9 @@ impl Problem {
             | Problem::Conv(_)
             | Problem::Pool(_)
             | Problem::Fused(_)
+            | Problem::Mask(_)
+            | Problem::Concat(_)
+            | Problem::Put(_)
             | Problem::Custom(_) => Ok(()),
         }
     }
@@ -267,8 +417,12 @@ impl Problem {
                 more.iter().filter(|(there, _)| *there).for_each(|(_, len)| lens.push(*len));
                 lens
             }
+            Problem::Attention(p) => InputLens::new(&p.input_lens()),
             Problem::Scan(p) => InputLens::new(&[p.len()]),
             Problem::Sort(p) => InputLens::new(&[p.len()]),
+            Problem::Arg(p) => InputLens::new(&[p.input_len()]),
+            Problem::Cast(p) => InputLens::new(&[p.len]),
+            Problem::Fft(p) => InputLens::new(&[p.input_len()]),
             Problem::Fused(p) => {
                 let mut lens = InputLens::new(&[]);
                 (0..p.inputs()).for_each(|input| lens.push(p.input_len(input)));
@@ -277,6 +431,19 @@ impl Problem {
                 }
                 lens
             }
+            Problem::Gather(p) => InputLens::new(&[p.input_len(), p.indices()]),
+            Problem::Scatter(p) => InputLens::new(&[p.input_len(), p.indices(), p.along_count()]),
+            Problem::Mask(p) => {
+                let mut lens = InputLens::new(&[]);
+                (0..p.operands()).for_each(|place| lens.push(p.operand_len(place)));
+                lens
+            }
+            Problem::Concat(p) => {
+                let mut lens = InputLens::new(&[]);
+                p.parts().iter().for_each(|part| lens.push(product(&[p.outer(), *part])));
+                lens
+            }
+            Problem::Put(p) => InputLens::new(&[p.base_len(), p.block_len()]),
             Problem::Custom(_) => InputLens::new(&[]),
         }
     }
@@ -291,19 +458,37 @@ impl Problem {
             Problem::Conv(p) => p.out_len(),
             Problem::Pool(p) => p.out_len(),
             Problem::Rows(p) => p.out_len(),
+            Problem::Attention(p) => p.out_len(),
             Problem::Scan(p) => p.len(),
             Problem::Sort(p) => p.len(),
+            Problem::Arg(p) => p.out_len(),
+            Problem::Cast(p) => p.len,
+            Problem::Fft(p) => p.out_len(),
             Problem::Fused(p) => p.out_len(),
+            Problem::Gather(p) => p.along_count(),
+            Problem::Scatter(p) => p.input_len(),
+            Problem::Mask(p) => p.out_len(),
+            Problem::Concat(p) => p.out_len(),
+            Problem::Put(p) => p.out_len(),
             Problem::Custom(_) => 0,
         }
     }
 
     /// Bytes of all operands together.
     pub fn operand_bytes(&self) -> Bytes {
-        let size = self.dtype().map_or(0, DType::size);
-        let lens =
-            self.input_lens().as_slice().iter().fold(self.out_len(), |sum, &len| sum.saturating_add(len));
-        Bytes(lens.saturating_mul(size))
+        Bytes(self.input_bytes().fold(self.out_bytes(), u64::saturating_add))
+    }
+
+    /// Bytes of each input, in order.
+    pub fn input_bytes(&self) -> impl Iterator<Item = u64> {
+        let (problem, lens) = (*self, self.input_lens());
+        let size = move |place: usize| problem.input_dtype(place).map_or(0, DType::size);
+        (0..lens.as_slice().len()).map(move |place| lens.as_slice()[place].saturating_mul(size(place)))
+    }
+
+    /// Bytes of the result.
+    pub fn out_bytes(&self) -> u64 {
+        self.out_len().saturating_mul(self.out_dtype().map_or(0, DType::size))
     }
 
     /// Arithmetic operations the result needs at least (a transcendental function counts as one).
@@ -315,10 +500,20 @@ impl Problem {
             Problem::Conv(p) => p.flops(),
             Problem::Pool(p) => p.flops(),
             Problem::Rows(p) => p.flops(),
+            Problem::Attention(p) => p.flops(),
             Problem::Scan(p) => p.len(),
             Problem::Sort(p) => p.flops(),
+            Problem::Arg(p) => p.flops(),
+            Problem::Cast(p) => p.len,
+            Problem::Fft(p) => p.flops(),
             Problem::Fused(p) => p.flops(),
-            Problem::Transpose(_) | Problem::Custom(_) => 0,
+            Problem::Scatter(p) => p.along_count(),
+            Problem::Mask(p) => p.out_len(),
+            Problem::Transpose(_)
+            | Problem::Gather(_)
+            | Problem::Concat(_)
+            | Problem::Put(_)
+            | Problem::Custom(_) => 0,
         }
     }
 
@@ -333,6 +528,15 @@ impl std::str::FromStr for Problem {
     fn from_str(text: &str) -> Result<Problem, ProblemError> {
         text::parse(text)
     }
+}
+
+/// Whether an operation has floats and i32, and no other elements.
+fn real_or_i32(operation: &str, dtype: DType) -> Result<(), ProblemError> {
+    if dtype.is_float() || dtype == DType::I32 {
+        return Ok(());
+    }
+    let hint = "cast the operand to a float or i32 first (nothing is converted unasked)";
+    Err(ProblemError::DType { operation: operation.to_string(), dtype, hint })
 }
 
 /// Elements of each input of a problem: at most [`MAX_INPUTS`] tensors and the numbers.
@@ -360,118 +564,6 @@ impl InputLens {
     pub fn as_slice(&self) -> &[u64] {
         &self.lens[..usize::from(self.count)]
     }
-}
-
-/// Why something is not a problem.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "fields are named for what they hold")]
-pub enum ProblemError {
-    /// Text that cannot be read.
-    #[error(
-        "`{text}` is not a problem: {reason}; write for example matmul:f32:512x512x512 (m x n x k), \
-         elementwise.add:f32:1024x1024,1024, reduce.sum:f32:64x1024:axis1 or transpose:f32:512x256"
-    )]
-    Text { text: String, reason: String },
-    /// Sizes whose bytes cannot be addressed.
-    #[error("sizes {sizes:?} of {dtype} are more bytes than this machine can address")]
-    TooLarge { sizes: Vec<u64>, dtype: DType },
-    /// Shapes that do not fit each other.
-    #[error("shapes {lhs:?} and {rhs:?} do not fit: {reason}")]
-    Shapes { lhs: Vec<u64>, rhs: Vec<u64>, reason: String },
-    /// An operation that is not defined for an element type.
-    #[error("{operation} is not defined for {dtype}; {hint}")]
-    DType { operation: String, dtype: DType, hint: &'static str },
-    /// Axes that the shape does not have, or repeated ones.
-    #[error("axes {axes:?} do not fit shape {shape:?}: {reason}")]
-    Axes { axes: Vec<usize>, shape: Vec<u64>, reason: &'static str },
-    /// A minimum, maximum or mean of nothing.
-    #[error("{op} of no elements is not defined (shape {shape:?})")]
-    Empty { op: &'static str, shape: Vec<u64> },
-    /// More dimensions than a problem keeps.
-    #[error(
-        "shape {0:?} keeps more than {MAX_RANK} dimensions after merging; make the operand contiguous first"
-    )]
-    TooManyDimensions(Vec<u64>),
-    /// Steps that are no recipe.
-    #[error("fused problem `{recipe}`: {reason}")]
-    Recipe { recipe: String, reason: String },
-    /// A window that does not fit an operand.
-    #[error("a window of {kernel:?} does not fit {size:?}: {reason}")]
-    Window { size: Vec<u64>, kernel: Vec<u64>, reason: String },
-    /// A custom problem's name or sizes out of bounds.
-    #[error("custom problem `{name}`: {reason}")]
-    Custom { name: String, reason: String },
-}
-
-/// A sum of products with odd numbers, folded once: independent multiplications.
-#[inline]
-fn mix<const N: usize>(words: &[u64; N]) -> u64 {
-    const ODD: [u64; 7] = [
-        0x9e37_79b9_7f4a_7c15,
-        0xbf58_476d_1ce4_e5b9,
-        0x94d0_49bb_1331_11eb,
-        0xd6e8_feb8_6659_fd93,
-        0xa076_1d64_78bd_642f,
-        0xe703_7ed1_a0b4_28db,
-        0x8ebc_6af0_9c88_c6e3,
-    ];
-    let sum = words.iter().zip(ODD).fold(0u64, |sum, (word, odd)| sum.wrapping_add(word.wrapping_mul(odd)));
-    sum ^ sum >> 32
-}
-
-/// The product of `sizes` if that many elements can be addressed. Sizes beside a zero must be addressable too, so that no
-/// product of some of them overflows.
-pub(crate) fn element_count(sizes: &[u64], dtype: DType) -> Result<u64, ProblemError> {
-    let limit = isize::MAX as u64 / dtype.size();
-    let count = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size.max(1)));
-    let count = count
-        .filter(|&count| count <= limit)
-        .ok_or_else(|| ProblemError::TooLarge { sizes: sizes.to_vec(), dtype })?;
-    Ok(if sizes.contains(&0) { 0 } else { count })
-}
-
-/// The product of sizes that were counted before. Saturating: where one is zero, the others may be anything.
-#[inline]
-pub(crate) fn product(sizes: &[u64]) -> u64 {
-    sizes.iter().fold(1, |product, &size| product.saturating_mul(size))
-}
-
-/// The products of sizes before an axis, along it and behind it. Nothing is one form, so that no kernel multiplies the sizes beside
-/// the zero.
-pub(crate) fn along(shape: &[u64], axis: usize, dtype: DType) -> Result<[u64; 3], ProblemError> {
-    let Some(&len) = shape.get(axis) else {
-        let reason = "there is no such axis";
-        return Err(ProblemError::Axes { axes: vec![axis], shape: shape.to_vec(), reason });
-    };
-    element_count(shape, dtype)?;
-    let (outer, inner) = (element_count(&shape[..axis], dtype)?, element_count(&shape[axis + 1..], dtype)?);
-    element_count(&[outer, inner], dtype)?;
-    Ok(if outer == 0 || inner == 0 { [0, 1, 1] } else { [outer, len, inner] })
-}
-
-/// Sizes as [`along`] gives them, with the axis where it is not the only one, and words behind it.
-pub(crate) fn write_along(f: &mut fmt::Formatter<'_>, sizes: [u64; 3], words: &[&str]) -> fmt::Result {
-    let (sizes, axis) = match sizes {
-        [1, len, 1] => (vec![len], None),
-        [1, len, inner] => (vec![len, inner], Some("axis0")),
-        [outer, len, 1] => (vec![outer, len], Some("axis1")),
-        sizes => (sizes.to_vec(), Some("axis1")),
-    };
-    write_sizes(f, &sizes)?;
-    let words: Vec<&str> = axis.into_iter().chain(words.iter().copied()).collect();
-    if words.is_empty() { Ok(()) } else { write!(f, ":{}", words.join(",")) }
-}
-
-/// Sizes joined by `x`.
-pub(crate) fn write_sizes(f: &mut fmt::Formatter<'_>, sizes: &[u64]) -> fmt::Result {
-    for (index, size) in sizes.iter().enumerate() {
-        if index > 0 {
-            f.write_str("x")?;
-        }
-        write!(f, "{size}")?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -32,6 +32,11 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// The same of another number of operands; nothing of more than there can be.
+    pub fn of_batch(self, batch: u64) -> Option<Pool> {
+        Some(Pool { batch: u32::try_from(batch).ok()?, ..self })
+    }
+
     /// Of an operand `N C H W` or `N H W C` with one to three dimensions of space. The padding must leave some of every window.
     pub fn new(
         op: PoolOp,

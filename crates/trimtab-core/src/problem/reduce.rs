@@ -26,7 +26,7 @@ crate::named! {
 pub struct Reduce {
     /// How.
     pub op: ReduceOp,
-    /// Element type of operand and result.
+    /// Element type of the operand.
     pub dtype: DType,
     /// Product of the sizes before the reduced axis.
     pub outer: u64,
@@ -44,9 +44,15 @@ impl Reduce {
         shape: &[u64],
         axis: Option<usize>,
     ) -> Result<Reduce, ProblemError> {
-        if op == ReduceOp::Mean && !dtype.is_float() {
-            let hint = "give an operand of f32 or f64 elements (nothing is converted by trimtab), or use sum";
-            return Err(ProblemError::DType { operation: "mean".to_string(), dtype, hint });
+        let hint = match op {
+            ReduceOp::Mean if !dtype.is_float() && !dtype.is_complex() => {
+                "cast the operand to f32 or f64 first (nothing is converted unasked), or use sum"
+            }
+            ReduceOp::Min | ReduceOp::Max if dtype.is_complex() => "complex numbers have no order",
+            _ => "",
+        };
+        if !hint.is_empty() {
+            return Err(ProblemError::DType { operation: op.name().to_string(), dtype, hint });
         }
         let [outer, len, inner] = match axis {
             None => [1, element_count(shape, dtype)?, 1],
@@ -63,6 +69,18 @@ impl Reduce {
     pub(super) fn mixed(&self) -> u64 {
         let head = (self.op as u64) << 16 | (self.dtype as u64) << 8 | 3;
         super::mix(&[head, self.outer, self.len, self.inner])
+    }
+
+    /// Element type of the result: that of the operand, but i64 for sums and products of other integers than i32, and of truth
+    /// values, which are counted.
+    pub const fn out_dtype(&self) -> DType {
+        match (self.op, self.dtype) {
+            (
+                ReduceOp::Sum | ReduceOp::Prod,
+                DType::Bool | DType::I8 | DType::U8 | DType::I16 | DType::U32,
+            ) => DType::I64,
+            (_, dtype) => dtype,
+        }
     }
 
     /// Elements of the operand.

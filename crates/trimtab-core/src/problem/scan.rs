@@ -45,6 +45,7 @@ impl Scan {
         axis: usize,
         exclusive: bool,
     ) -> Result<Scan, ProblemError> {
+        super::real_or_i32("scan", dtype)?;
         let [outer, len, inner] = along(shape, axis, dtype)?;
         Ok(Scan { op, dtype, exclusive, outer, len, inner })
     }

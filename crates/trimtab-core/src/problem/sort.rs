@@ -23,6 +23,7 @@ pub struct Sort {
 impl Sort {
     /// Along one axis.
     pub fn new(dtype: DType, shape: &[u64], axis: usize, descending: bool) -> Result<Sort, ProblemError> {
+        super::real_or_i32("sort", dtype)?;
         let [outer, len, inner] = along(shape, axis, dtype)?;
         Ok(Sort { dtype, descending, outer, len, inner })
     }

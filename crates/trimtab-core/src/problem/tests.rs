@@ -61,6 +61,9 @@ fn text_round_trips_and_merges_what_behaves_alike() {
         ("conv:f32:0x3x8x8,4x3x3x3", "conv:f32:0x3x8x8,4x3x3x3"),
         ("pool.max:f32:2x3x8x8:window3x3,stride2,pad1", "pool.max:f32:2x3x8x8:window3x3,stride2,pad1"),
         ("pool.mean:f64:2x8x3:nhwc,window2", "pool.mean:f64:2x8x3:window2,nhwc"),
+        ("attention:f32:8x128x256x64", "attention:f32:8x128x256x64"),
+        ("attention:f64:1x3x5x4x4:causal", "attention:f64:1x3x5x4:causal"),
+        ("attention:f32:2x3x5x4x7", "attention:f32:2x3x5x4x7"),
         ("rows.softmax:f32:64x1000", "rows.softmax:f32:64x1000:axis1"),
         ("rows.logsumexp:f32:7", "rows.logsumexp:f32:7"),
         ("rows.variance:f32:4x5x6:axis1", "rows.variance:f32:4x5x6:axis1"),
@@ -70,6 +73,42 @@ fn text_round_trips_and_merges_what_behaves_alike() {
         ("scan.max:f32:0x5", "scan.max:f32:0x1:axis1"),
         ("sort:f32:64x100:descending", "sort:f32:64x100:axis1,descending"),
         ("sort:i32:1000", "sort:i32:1000"),
+        ("arg.min:f32:64x100", "arg.min:f32:64x100:axis1"),
+        ("arg.sort:i32:4x5:axis0,descending", "arg.sort:i32:4x5:axis0,descending"),
+        ("arg.top:f32:2x3x100:count5", "arg.top:f32:6x100:axis1,count5"),
+        ("cast:f32:4x5:bf16", "cast:f32:20:bf16"),
+        ("cast:bool:7:complex64", "cast:bool:7:complex64"),
+        ("gather:f32:1000x64:axis0,count32", "gather:f32:1000x64:axis0,count32"),
+        ("gather:bool:2x3x9:i32,each,count4", "gather:bool:6x9:axis1,count4,each,i32"),
+        ("gather:f32:0:count0", "gather:f32:0:count0"),
+        ("scatter:i8:9:count100,i64", "scatter:i8:9:count100"),
+        ("scatter:f16:3x5x7:axis1,count2,each", "scatter:f16:3x5x7:axis1,count2,each"),
+        ("mask.lt:f32:4x5", "mask.lt:f32:20"),
+        ("mask.ge:i64:4x5,5", "mask.ge:i64:4x5,1x5"),
+        ("mask.where:f16:2x3x4,4,1", "mask.where:f16:6x4,1x4,1x1"),
+        ("mask.where:bool:7", "mask.where:bool:7"),
+        ("mask.eq:complex64:1,1", "mask.eq:complex64:1"),
+        ("mask.ne:f32:0x5,5", "mask.ne:f32:0x5,1x5"),
+        ("concat:f32:4x5,4x7", "concat:f32:4x5,4x7"),
+        ("concat:u8:2x3x4,2x1x4:axis1", "concat:u8:2x12,2x4"),
+        ("concat:f32:3,0,9", "concat:f32:1x3,1x0,1x9"),
+        ("concat:f32:0x3,0x4", "concat:f32:0x0,0x0"),
+        ("put:f32:10x20,4x5:at3x2", "put:f32:10x20,4x5:at3x2"),
+        ("put:f32:8x10x20,8x4x20:at0x3x0,fill", "put:f32:8x200,8x80:at0x60,fill"),
+        ("put:i8:1x7,1x7:at0x0", "put:i8:7,7:at0"),
+        ("put:f32:4x5,0x5:at1x0", "put:f32:20,0:at0"),
+        ("put:f32:0x5,0x5:at0x0", "put:f32:0,0:at0"),
+        ("put:f32:3x5x4x6,1x2x3x6:at1x2x0x0", "put:f32:3x5x24,1x2x18:at1x2x0"),
+        ("fft.forward:complex64:8x1024", "fft.forward:complex64:8x1024"),
+        ("fft.forward:complex64:2x4x1024:1d", "fft.forward:complex64:8x1024"),
+        ("fft.inverse:complex128:8x64x32:2d", "fft.inverse:complex128:8x64x32:2d"),
+        ("fft.forward:complex64:64x1:2d", "fft.forward:complex64:64"),
+        ("fft.forward:complex64:1x1x1:3d", "fft.forward:complex64:1"),
+        ("fft.real:f32:4x5x1x6:3d", "fft.real:f32:4x5x6:2d"),
+        ("fft.real:f64:5x1:2d", "fft.real:f64:5x1:2d"),
+        ("fft.inverse_real:complex64:0x7", "fft.inverse_real:complex64:0x7"),
+        ("matmul:i8:4x5x6", "matmul:i8:4x5x6"),
+        ("reduce.sum:bool:4x5:axis1", "reduce.sum:bool:4x5:axis1"),
         ("custom.sort:1000", "custom.sort:1000"),
         ("custom.a.b-c", "custom.a.b-c"),
     ] {
@@ -110,6 +149,33 @@ fn different_problems_mix_differently() {
         ]
         .map(|s| format!("fused.{s}")),
     );
+    texts.extend(["gather", "scatter"].iter().flat_map(|of| {
+        ["9:count4", "9:count5", "9:count4,i32", "9:count4,each", "3x9:axis0,count4", "3x9:axis1,count4"]
+            .map(|s| format!("{of}:f32:{s}"))
+    }));
+    texts.extend(MaskOp::ALL.iter().map(|op| format!("mask.{op}:f32:7")));
+    texts.extend(["4x5,1x5", "4x5,4x1", "1x5,4x5"].map(|s| format!("mask.lt:f32:{s}")));
+    texts.extend(["4x5,4x1", "4x1,4x5", "4x1,4x4,4x1", "20,4"].map(|s| format!("concat:f32:{s}")));
+    texts.extend(
+        [
+            "4x5,2x2:at0x0",
+            "4x5,2x2:at1x0",
+            "4x5,2x2:at0x1",
+            "4x5,2x1:at0x0",
+            "4x5,2x2:at0x0,fill",
+            "5x4,2x2:at0x0",
+        ]
+        .map(|s| format!("put:f32:{s}")),
+    );
+    texts.extend(
+        [
+            "forward:complex64:8x4",
+            "forward:complex64:8x4:2d",
+            "inverse:complex64:8x4",
+            "forward:complex128:8x4",
+        ]
+        .map(|s| format!("fft.{s}")),
+    );
     texts.extend(["a", "b", "a:1", "a:1x2", "a:2x1", "aa:1"].map(|s| format!("custom.{s}")));
     let mixed: std::collections::HashSet<u64> =
         texts.iter().map(|text| Problem::parse(text).unwrap().mix()).collect();
@@ -127,6 +193,12 @@ fn hand_made_sizes_saturate_and_do_not_pass_the_check() {
     let sum = Problem::from(Reduce { outer: 1 << 33, inner: 1 << 33, ..sum });
     assert_eq!((sum.input_lens().as_slice(), sum.out_len()), (&[u64::MAX][..], u64::MAX));
     assert!(matches!(sum.check(), Err(ProblemError::TooLarge { .. })));
+    let Ok(mut spectra) = Fft::new(FftOp::Real, DType::F32, &[4, 8], 1) else { unreachable!() };
+    assert_eq!(Problem::from(spectra).check(), Ok(()));
+    spectra.batch = 1 << 62;
+    let spectra = Problem::from(spectra);
+    assert_eq!((spectra.input_lens().as_slice(), spectra.out_len()), (&[u64::MAX][..], u64::MAX));
+    assert!(matches!(spectra.check(), Err(ProblemError::TooLarge { .. })));
 }
 
 #[test]
@@ -175,6 +247,35 @@ fn bad_text_says_what_is_wrong() {
         ("fused.relu(@):f32:1x1x1:n,t,all", "input 2 is not used"),
         ("fused.relu(@):f32:1x1x1", "not 2 to 6"),
         ("fused.relu(a):f32:0x4:all:max.axis0", "of no elements"),
+        ("gather:f32:5", "count10"),
+        ("gather:f32:5:count2,u8", "indices are i32 or i64"),
+        ("gather:f32:0:count2", "of no elements"),
+        ("gather:f32:5:count2,axis1", "no such axis"),
+        ("gather:f32:5:count2,all", "not an axis"),
+        ("gather:f32:5:count4611686018427387904", "more bytes than this machine can address"),
+        ("scatter:bool:5:count2", "not defined for bool"),
+        ("scatter.add:f32:5:count2", "too much"),
+        ("mask.lt:complex64:3", "no order"),
+        ("mask.frob:f32:3", "eq, ne, lt, le, gt, ge, where"),
+        ("mask.lt:f32:3,4", "neither equal nor one"),
+        ("mask.where:f32:3,3", "takes 3 operands"),
+        ("concat:f32:3x4,3x5:axis0", "the same but along axis 0"),
+        ("concat:f32:3,3:axis1", "no such axis"),
+        ("concat:f32:1,1,1,1,1,1", "1 to 5 operands"),
+        ("put:f32:4x5", "the result's sizes and the block's"),
+        ("put:f32:4x5,2x2", "where the block begins"),
+        ("put:f32:4x5,2x2:at3x0", "2 from 3 on do not fit 4 along axis 0"),
+        ("put:f32:4x5,2:at0", "as many axes"),
+        ("put:f32:4x5,2x2:at0x0,under", "not known of a block"),
+        ("put:f32:9x9x9x9x9,2x2x2x2x2:at0x0x0x0x0", "at most 4 axes"),
+        ("fft:complex64:8", "fft.OP"),
+        ("fft.forward:f32:8", "fft.real"),
+        ("fft.real:complex64:8", "not defined for complex64"),
+        ("fft.real:f16:8", "cast the operand"),
+        ("fft.forward:complex64:3x0", "of no elements"),
+        ("fft.forward:complex64:8:2d", "not as many axes"),
+        ("fft.forward:complex64:8x8:4d", "2d or 3d"),
+        ("fft.inverse_real:complex128:1152921504606846976", "more bytes than this machine can address"),
         ("custom:1", "custom.NAME"),
         ("custom.a/b:1", "ASCII letters"),
         ("custom.a:1x2x3x4x5", "at most 4 sizes"),

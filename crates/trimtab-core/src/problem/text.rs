@@ -1,9 +1,9 @@
 //! Reading a problem's text form. Writing is each kind's `Display`.
 
 use super::{
-    Channels, Conv, Custom, Elementwise, ElementwiseOp, Fused, Matmul, Moves, Operand, Operation, Pool,
-    PoolOp, Problem, ProblemError, Reduce, ReduceOp, Rows, RowsOp, Scan, ScanOp, Sort, Transpose, UnaryOp,
-    fused,
+    Arg, ArgOp, Attention, Cast, Channels, Concat, Conv, Custom, Elementwise, ElementwiseOp, Fft, FftOp,
+    Fused, Gather, Mask, MaskOp, Matmul, Moves, Operand, Operation, Pool, PoolOp, Problem, ProblemError, Put,
+    Reduce, ReduceOp, Rows, RowsOp, Scan, ScanOp, Scatter, Sort, Transpose, UnaryOp, fused,
 };
 use crate::DType;
 
@@ -43,8 +43,25 @@ pub(super) fn parse(text: &str) -> Result<Problem, ProblemError> {
         Operation::Conv => reader.conv(dtype, sizes, detail, parts.next())?.into(),
         Operation::Pool => reader.pool(dtype, sizes, detail, parts.next())?.into(),
         Operation::Rows => reader.rows(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Attention => reader.attention(dtype, sizes, detail, parts.next())?.into(),
         Operation::Scan => reader.scan(dtype, sizes, detail, parts.next())?.into(),
         Operation::Sort => reader.sort(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Arg => reader.arg(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Cast => reader.cast(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Gather => {
+            reader.indexed(sizes, detail, parts.next(), |index, shape, axis, count, each| {
+                Gather::new(dtype, index, shape, axis, count, each).map(Problem::from)
+            })?
+        }
+        Operation::Scatter => {
+            reader.indexed(sizes, detail, parts.next(), |index, shape, axis, count, each| {
+                Scatter::new(dtype, index, shape, axis, count, each).map(Problem::from)
+            })?
+        }
+        Operation::Mask => reader.mask(dtype, sizes, detail)?.into(),
+        Operation::Concat => reader.concat(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Put => reader.put(dtype, sizes, detail, parts.next())?.into(),
+        Operation::Fft => reader.fft(dtype, sizes, detail, parts.next())?.into(),
         Operation::Transpose | Operation::Custom => {
             reader.transpose(dtype, sizes, detail, parts.next())?.into()
         }
@@ -194,6 +211,29 @@ impl Reader<'_> {
         Ok((shape, axis, there))
     }
 
+    fn attention(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        words: Option<&str>,
+    ) -> Result<Attention, ProblemError> {
+        self.no_detail(detail)?;
+        let sizes =
+            match self.sizes(sizes)?[..] {
+                [batch, queries, keys, depth] => [batch, queries, keys, depth, depth],
+                [batch, queries, keys, depth, width] => [batch, queries, keys, depth, width],
+                _ => return self.wrong(
+                    "attention has sizes heads x queries x keys x depth, and x width if values have another",
+                ),
+            };
+        match words {
+            None => Attention::new(dtype, sizes, false),
+            Some("causal") => Attention::new(dtype, sizes, true),
+            Some(word) => self.wrong(format!("`{word}` is too much; attention may be causal")),
+        }
+    }
+
     fn rows(
         &self,
         dtype: DType,
@@ -228,6 +268,93 @@ impl Reader<'_> {
         self.no_detail(detail)?;
         let (shape, axis, [descending]) = self.along(sizes, words, ["descending"])?;
         Sort::new(dtype, &shape, axis, descending)
+    }
+
+    /// What finds elements by index: how many, of which type the indices are, and whether each has its own.
+    fn indexed(
+        &self,
+        sizes: &str,
+        detail: Option<&str>,
+        words: Option<&str>,
+        made: impl Fn(DType, &[u64], usize, u64, bool) -> Result<Problem, ProblemError>,
+    ) -> Result<Problem, ProblemError> {
+        self.no_detail(detail)?;
+        let (mut count, mut index, mut others) = (None, DType::I64, Vec::new());
+        for word in words.into_iter().flat_map(|words| words.split(',')) {
+            match (word.strip_prefix("count").and_then(|digits| digits.parse().ok()), DType::parse(word)) {
+                (Some(number), _) => count = Some(number),
+                (_, Some(dtype)) => index = dtype,
+                _ => others.push(word),
+            }
+        }
+        let others = others.join(",");
+        let words = Some(others.as_str()).filter(|words| !words.is_empty());
+        let (shape, axis, [each]) = self.along(sizes, words, ["each"])?;
+        let Some(count) = count else {
+            return self.wrong("how many indices there are is missing; write for example count10");
+        };
+        made(index, &shape, axis, count, each)
+    }
+
+    fn arg(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        words: Option<&str>,
+    ) -> Result<Arg, ProblemError> {
+        let op = self.named(detail, "arg.OP", ArgOp::parse, &ArgOp::ALL.map(ArgOp::name))?;
+        let (mut count, mut others) = (None, Vec::new());
+        for word in words.into_iter().flat_map(|words| words.split(',')) {
+            match word.strip_prefix("count").and_then(|digits| digits.parse().ok()) {
+                Some(number) => count = Some(number),
+                None => others.push(word),
+            }
+        }
+        if (op == ArgOp::Top) != count.is_some() {
+            return self.wrong("arg.top says how many, as in count10; the others do not");
+        }
+        let others = others.join(",");
+        let words = Some(others.as_str()).filter(|words| !words.is_empty());
+        let (shape, axis, [descending]) = self.along(sizes, words, ["descending"])?;
+        if descending && op != ArgOp::Sort {
+            return self.wrong("descending is of arg.sort only");
+        }
+        Arg::new(op, dtype, &shape, axis, descending, count.unwrap_or(0))
+    }
+
+    fn cast(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        to: Option<&str>,
+    ) -> Result<Cast, ProblemError> {
+        self.no_detail(detail)?;
+        let Some(to) = to.and_then(DType::parse) else {
+            let known = DType::ALL.map(DType::name).join(", ");
+            return self.wrong(format!("the type behind the sizes is missing; use one of: {known}"));
+        };
+        Cast::new(dtype, to, &self.sizes(sizes)?)
+    }
+
+    fn fft(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        axes: Option<&str>,
+    ) -> Result<Fft, ProblemError> {
+        let op = self.named(detail, "fft.OP", FftOp::parse, &FftOp::ALL.map(FftOp::name))?;
+        let axes = match axes {
+            None | Some("1d") => 1,
+            Some("2d") => 2,
+            Some("3d") => 3,
+            Some(word) => {
+                return self.wrong(format!("`{word}` is not a number of axes; write 2d or 3d"));
+            }
+        };
+        Fft::new(op, dtype, &self.sizes(sizes)?, axes)
     }
 
     /// How a window moves, and the words that are about something else.
@@ -315,6 +442,61 @@ impl Reader<'_> {
         };
         fused::read(dtype, recipe, &self.sizes(sizes)?, words, end)
             .or_else(|wrong| wrong.map_or_else(|reason| self.wrong(reason), Err))
+    }
+
+    fn shapes(&self, sizes: &str) -> Result<Vec<Vec<u64>>, ProblemError> {
+        sizes.split(',').map(|sizes| self.sizes(sizes)).collect()
+    }
+
+    fn mask(&self, dtype: DType, sizes: &str, detail: Option<&str>) -> Result<Mask, ProblemError> {
+        let op = self.named(detail, "mask.OP", MaskOp::parse, &MaskOp::ALL.map(MaskOp::name))?;
+        let shapes = self.shapes(sizes)?;
+        let shapes: Vec<&[u64]> = match &shapes[..] {
+            [one] => vec![one.as_slice(); if op == MaskOp::Where { 3 } else { 2 }],
+            several => several.iter().map(Vec::as_slice).collect(),
+        };
+        Mask::new(op, dtype, &shapes)
+    }
+
+    fn concat(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        axis: Option<&str>,
+    ) -> Result<Concat, ProblemError> {
+        self.no_detail(detail)?;
+        let shapes = self.shapes(sizes)?;
+        let last = shapes.first().map_or(0, |shape| shape.len().saturating_sub(1));
+        let axis = axis.map_or(Ok(last), |axis| self.axis(axis))?;
+        let shapes: Vec<&[u64]> = shapes.iter().map(Vec::as_slice).collect();
+        Concat::new(dtype, &shapes, axis)
+    }
+
+    fn put(
+        &self,
+        dtype: DType,
+        sizes: &str,
+        detail: Option<&str>,
+        words: Option<&str>,
+    ) -> Result<Put, ProblemError> {
+        self.no_detail(detail)?;
+        let [whole, block] = &self.shapes(sizes)?[..] else {
+            return self
+                .wrong("write the result's sizes and the block's, for example put:f32:10x20,4x5:at3x2");
+        };
+        let (mut first, mut fill) = (None, false);
+        for word in words.into_iter().flat_map(|words| words.split(',')) {
+            match (word, word.strip_prefix("at")) {
+                ("fill", _) => fill = true,
+                (_, Some(sizes)) => first = Some(self.sizes(sizes)?),
+                _ => return self.wrong(format!("`{word}` is not known of a block; write at3x2, fill")),
+            }
+        }
+        let Some(first) = first else {
+            return self.wrong("where the block begins is missing; write for example at3x2");
+        };
+        Put::new(dtype, whole, block, &first, fill)
     }
 
     fn transpose(

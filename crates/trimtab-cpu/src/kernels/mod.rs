@@ -4,22 +4,35 @@
 include!(concat!(env!("OUT_DIR"), "/kernel_versions.rs"));
 
 #[macro_use]
-mod halves;
+mod elements;
+#[macro_use]
+mod units;
 
+pub mod arg;
+pub mod attention;
+pub mod cast;
+pub mod concat;
 pub mod conv;
 pub mod elementwise;
+pub mod fft;
 pub mod fused;
+pub mod gather;
+mod indices;
+pub mod mask;
 pub mod matmul;
 pub mod pool;
+pub mod put;
 pub mod reduce;
 mod room;
 pub mod rows;
 pub mod scan;
+pub mod scatter;
 pub mod sort;
 pub mod transpose;
 
 use crate::args::Cpu;
 use crate::blas::Blas;
+use crate::fftw::Fftw;
 use trimtab_core::{AnyKernel, Bytes, DType, Flops, KernelTable, Work};
 
 /// Kernels of the CPU.
@@ -30,10 +43,10 @@ fn shared_work(flops: Flops, bytes: Bytes, threads: u32, lanes: u32) -> Work {
     Work { flops, bytes, launches: u32::from(threads > 1), threads, lanes, ..Work::default() }
 }
 
-/// Why a kernel does not take 16-bit floats.
-fn not_of_halves(dtype: DType) -> Option<trimtab_core::Decline> {
-    let half = || trimtab_core::Decline::because("does not compute with f16; that is the reference's");
-    (dtype == DType::F16).then(half)
+/// Why a kernel of f32, f64 and i32 does not take other elements.
+fn not_of_type(dtype: DType) -> Option<trimtab_core::Decline> {
+    let other = || trimtab_core::Decline::from(format!("does not compute with {dtype}"));
+    (!matches!(dtype, DType::F32 | DType::F64 | DType::I32)).then(other)
 }
 
 /// Lanes of an element type in a vector of that many `f32` lanes.
@@ -42,7 +55,7 @@ fn lanes_of(dtype: DType, lanes: u32) -> u32 {
 }
 
 /// The device's table.
-pub(crate) fn table(libraries: Vec<Blas>, users: Kernels) -> KernelTable<Cpu> {
+pub(crate) fn table(libraries: Vec<Blas>, fftw: Option<Fftw>, users: Kernels) -> KernelTable<Cpu> {
     let others = [
         elementwise::kernels(),
         reduce::kernels(),
@@ -50,9 +63,18 @@ pub(crate) fn table(libraries: Vec<Blas>, users: Kernels) -> KernelTable<Cpu> {
         conv::kernels(),
         pool::kernels(),
         rows::kernels(),
+        attention::kernels(),
         scan::kernels(),
         sort::kernels(),
+        arg::kernels(),
+        cast::kernels(),
+        fft::kernels_with(fftw),
         fused::kernels(),
+        gather::kernels(),
+        scatter::kernels(),
+        mask::kernels(),
+        concat::kernels(),
+        put::kernels(),
     ];
     KernelTable::new(
         matmul::kernels_with(libraries).into_iter().chain(others.into_iter().flatten()).collect(),

@@ -1,6 +1,6 @@
 //! The vectors of x86-64: 512 bits with AVX-512 (F, DQ, BW, VL), 256 bits with AVX2 and FMA.
 
-use super::{FloatVector, Simd, Task, Vector};
+use super::{FloatVector, Simd, Task, Vector, Woven};
 use std::arch::x86_64::*;
 
 /// Proof that the processor has AVX-512 F, DQ, BW and VL besides AVX2 and FMA.
@@ -217,6 +217,63 @@ vector! {
         abs(self) -> Self = I32x8(_mm256_abs_epi32(self.0));
         neg(self) -> Self = I32x8(_mm256_sub_epi32(_mm256_setzero_si256(), self.0));
     }
+}
+
+macro_rules! woven {
+    ($($name:ident, |$a:ident, $b:ident| $weave:expr, $part:expr;)*) => {
+        $(impl Woven for $name {
+            intrinsics! {
+                weave(self, other: Self) -> (Self, Self) = {
+                    let ($a, $b) = (self.0, other.0);
+                    let (first, second) = $weave;
+                    ($name(first), $name(second))
+                };
+                part(self, other: Self) -> (Self, Self) = {
+                    let ($a, $b) = (self.0, other.0);
+                    let (first, second) = $part;
+                    ($name(first), $name(second))
+                };
+            }
+        })*
+    };
+}
+woven! {
+    F32x8, |a, b| {
+        // Within halves, then the halves.
+        let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+        (_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high))
+    }, {
+        let (first, second) = (_mm256_shuffle_ps::<0x88>(a, b), _mm256_shuffle_ps::<0xdd>(a, b));
+        (
+            _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(first))),
+            _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(second))),
+        )
+    };
+    F64x4, |a, b| {
+        let (low, high) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+        (_mm256_permute2f128_pd::<0x20>(low, high), _mm256_permute2f128_pd::<0x31>(low, high))
+    }, {
+        let (first, second) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+        (_mm256_permute4x64_pd::<0xd8>(first), _mm256_permute4x64_pd::<0xd8>(second))
+    };
+    F32x16, |a, b| {
+        let first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        let second = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        (_mm512_permutex2var_ps(a, first, b), _mm512_permutex2var_ps(a, second, b))
+    }, {
+        let first = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        let second = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+        (_mm512_permutex2var_ps(a, first, b), _mm512_permutex2var_ps(a, second, b))
+    };
+    F64x8, |a, b| {
+        let first = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+        let second = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+        (_mm512_permutex2var_pd(a, first, b), _mm512_permutex2var_pd(a, second, b))
+    }, {
+        let first = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+        let second = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+        (_mm512_permutex2var_pd(a, first, b), _mm512_permutex2var_pd(a, second, b))
+    };
 }
 
 /// The integer streaming store takes a pointer to vectors.

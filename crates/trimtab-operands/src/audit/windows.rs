@@ -1,8 +1,9 @@
 //! Audits of what moves over space: some places of the result, each with the elements its window sees, as a batch of their own.
 
 use super::{Audit, Share};
+use crate::element::Element;
 use crate::operands::Operands;
-use crate::slice::{Element, Slice};
+use crate::slice::Slice;
 use crate::windows::{inside, place_of};
 use trimtab_core::{Channels, Conv, MAX_SPACE, Moves, Pool, PoolOp, Problem, RandomNumbers, Window};
 
@@ -108,7 +109,7 @@ pub(super) fn conv(
         }
         Operands { inputs: all, out: T::own(found) }
     });
-    Some(Audit { problem: Problem::from(small), part })
+    Some(Audit { problem: Problem::from(small), part, bins: vec![] })
 }
 
 pub(super) fn pool(
@@ -157,5 +158,5 @@ pub(super) fn pool(
         }
         Operands { inputs: vec![T::own(seen)], out: T::own(found) }
     });
-    Some(Audit { problem: Problem::from(small), part })
+    Some(Audit { problem: Problem::from(small), part, bins: vec![] })
 }

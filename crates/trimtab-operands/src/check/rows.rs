@@ -2,7 +2,7 @@
 
 use crate::operands::Operands;
 use crate::slice::Data;
-use trimtab_core::{Rows, RowsOp, Scan, ScanOp};
+use trimtab_core::{Attention, Rows, RowsOp, Scan, ScanOp};
 
 /// The positions of a row's elements in the middle of `outer × len × inner`.
 fn row(nth: usize, len: usize, inner: usize) -> impl Iterator<Item = usize> + Clone {
@@ -48,6 +48,17 @@ pub(super) fn slack(p: &Rows, operands: &Operands, values: &Data) -> Vec<f32> {
         }
     }
     slack
+}
+
+/// For every element: values are averaged, a weight is off by what its exponent is, and an average of many by the rounding of sums.
+pub(super) fn attention_slack(p: &Attention, operands: &Operands) -> f64 {
+    let size = |input: usize| super::size(operands, input);
+    let exponents = (p.depth as f64).sqrt() * size(0) * size(1);
+    let values = operands.inputs.get(2);
+    let finite =
+        (0..values.map_or(0, Data::len)).map(|place| at(values, place)).filter(|value| value.is_finite());
+    let most = finite.fold(0.0, |most: f64, value| most.max(value.abs()));
+    most * (2.0 + 2.0 * exponents + (p.keys as f64).sqrt() / 4.0)
 }
 
 /// By element of the result: what was added up, or how often was multiplied.

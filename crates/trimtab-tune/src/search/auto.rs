@@ -38,4 +38,8 @@ impl Strategy for Auto {
     fn tell(&mut self, at: usize, seen: Seen) {
         self.0.tell(at, seen);
     }
+
+    fn expected_gain(&self, points: usize) -> Option<f64> {
+        self.0.expected_gain(points)
+    }
 }

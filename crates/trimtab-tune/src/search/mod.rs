@@ -12,6 +12,7 @@ mod halving;
 mod hill;
 mod model;
 mod natural;
+mod outlook;
 mod policy;
 mod random;
 mod space;
@@ -50,13 +51,18 @@ impl Seen {
 }
 
 /// A way of searching.
-pub trait Strategy {
+pub trait Strategy: Send {
     /// The name on the command line.
     fn name(&self) -> &'static str;
     /// The position of the next point to measure, never one that was asked or told before; `None` when nothing is left.
     fn ask(&mut self) -> Option<usize>;
     /// What came of a point. Points nobody asked for are welcome: what is known already is not measured again.
     fn tell(&mut self, at: usize, seen: Seen);
+    /// How many doublings faster than the best so far the best of so many further points is expected to be, if the strategy has a model
+    /// of that. One point is the one that was asked for last.
+    fn expected_gain(&self, _points: usize) -> Option<f64> {
+        None
+    }
 }
 
 /// The strategies by name, the default first.

@@ -10,6 +10,7 @@
 
 use super::donors::{Advice, Donor};
 use super::gaussian::Shape;
+use super::outlook::Outlook;
 use super::told::{Subspace, Told};
 use super::view::{Sight, View};
 use super::{SearchSpace, Seen, Strategy, subspace};
@@ -38,6 +39,8 @@ const LOCAL_EVERY: usize = 3;
 const LOCAL_UNTIL: usize = 40;
 /// Answers without a new best after which donors are not listened to until there is one.
 const ADVICE_PATIENCE: usize = 15;
+/// Points that are being measured and are looked at: who never tells must not make every question longer.
+const MAX_PENDING: usize = 64;
 /// In deviations from the mean: a part of the space that was never tried is entered as if its best were this slow.
 const ENTERED_AT: f64 = 2.0;
 
@@ -47,6 +50,10 @@ pub(super) struct Model {
     numbers: RandomNumbers,
     views: [View; 2],
     advice: Option<Advice>,
+    /// Points that were asked for and not yet told: who measures several at a time asks before earlier ones are known.
+    pending: Vec<usize>,
+    /// What the view that follows slopes last expected of the whole space.
+    outlook: Option<Outlook>,
 }
 
 impl Model {
@@ -58,6 +65,8 @@ impl Model {
             numbers: RandomNumbers::new(seed),
             views: [View::new(Sight::Slopes, &shapes), View::new(Sight::Peaks, &shapes)],
             advice: None,
+            pending: Vec::new(),
+            outlook: None,
         }
     }
 
@@ -72,7 +81,8 @@ impl Model {
         let mut farthest: Option<(f64, usize)> = None;
         for _ in 0..SPREAD_DRAWS {
             let at = self.told.tried.draw(&mut self.numbers)?;
-            let distances = self.told.places().map(|other| self.told.space.distance(at, other));
+            let known = self.told.places().chain(self.pending.iter().copied());
+            let distances = known.map(|other| self.told.space.distance(at, other));
             let near = distances.fold(f64::MAX, f64::min);
             if farthest.is_none_or(|(far, _)| near > far) {
                 farthest = Some((near, at));
@@ -95,7 +105,7 @@ impl Model {
         let turn = self.told.tried.count();
         let listening = self.advice().is_some();
         let peaks = turn >= TURNS_FROM && (turn / 2).is_multiple_of(2) && !listening;
-        let Model { told, numbers, views, advice } = self;
+        let Model { told, numbers, views, advice, pending, outlook } = self;
         let view = &mut views[usize::from(peaks)];
         let mut subspace = None;
         if told.idle > PATIENCE && turn.is_multiple_of(2) {
@@ -120,7 +130,13 @@ impl Model {
         // Within a part of the space the best of the part is to be beaten.
         let inside = seen().filter(|((at, _), _)| told.is_inside(*at, subspace));
         let best = inside.map(|(_, value)| *value).fold(ENTERED_AT, f64::min);
-        view.rank(told, best, &advised);
+        let expected = match pending.is_empty() {
+            true => view.rank(told, best, &advised),
+            false => view.rank_beside(told, &rest, pending, best, &advised),
+        };
+        if !peaks && subspace.is_none() {
+            *outlook = Some(expected.in_units_of(1.0 / targets.scale));
+        }
         let chosen = view.pool.first().copied();
         if subspace.is_some() {
             view.pool = kept;
@@ -197,10 +213,19 @@ impl Strategy for Model {
         };
         let at = chosen.or_else(|| self.told.tried.draw(&mut self.numbers))?;
         self.told.tried.add(at);
+        self.pending.push(at);
+        if self.pending.len() > MAX_PENDING {
+            self.pending.remove(0);
+        }
         Some(at)
     }
 
     fn tell(&mut self, at: usize, seen: Seen) {
+        self.pending.retain(|asked| *asked != at);
         self.told.tell(at, seen);
+    }
+
+    fn expected_gain(&self, points: usize) -> Option<f64> {
+        self.outlook.as_ref().and_then(|outlook| outlook.gain(points))
     }
 }

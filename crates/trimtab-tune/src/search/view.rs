@@ -2,6 +2,7 @@
 
 use super::exact_math;
 use super::gaussian::{Gaussian, Shape, Weights};
+use super::outlook::{Outlook, Promise};
 use super::told::{Subspace, Told};
 use std::sync::Arc;
 use trimtab_core::RandomNumbers;
@@ -63,6 +64,7 @@ struct Gain {
     gain: f64,
     runs: f64,
     mean: f64,
+    deviation: f64,
     at: usize,
 }
 
@@ -165,12 +167,47 @@ impl View {
     }
 
     /// Sorts the pool by what asking for a point would gain on `best`, most first. `advised` is what is added to the
-    /// expected value of a point.
-    pub(super) fn rank(&mut self, told: &Told, best: f64, advised: &dyn Fn(usize) -> f64) {
+    /// expected value of a point. What is expected of the most promising comes back.
+    pub(super) fn rank(&mut self, told: &Told, best: f64, advised: &dyn Fn(usize) -> f64) -> Outlook {
         let mut gains = self.most_gains(told, best, advised);
         self.make_exact(told, best, &mut gains);
         self.pool.clear();
         self.pool.extend(gains.iter().map(|gain| gain.at));
+        let promise = |gain: &Gain| Promise {
+            runs: gain.runs,
+            mean: gain.mean,
+            deviation: gain.deviation,
+            gain: gain.gain,
+        };
+        Outlook::new(best, gains.iter().map(promise))
+    }
+
+    /// The same while some points are being measured: each is taken to be as good as is expected of it, so that nothing beside it seems
+    /// uncertain any more. `values` is what was learned from, see [`View::learn`].
+    pub(super) fn rank_beside(
+        &mut self,
+        told: &Told,
+        values: &[f64],
+        pending: &[usize],
+        best: f64,
+        advised: &dyn Fn(usize) -> f64,
+    ) -> Outlook {
+        let (mut told, mut values) = (told.clone(), values.to_vec());
+        let mut believing = self.clone();
+        let mut alike = Vec::new();
+        for &at in pending {
+            believing.gaussian.alike(told.space.digits(at), told.observed.len(), &mut alike);
+            values.push(believing.gaussian.mean_of(&alike));
+        }
+        for &at in pending {
+            believing.gaussian.push(told.space.digits(at));
+            // The time is never looked at again: the values say it.
+            told.observed.push((at, 0.0));
+        }
+        believing.gaussian.fit(&values);
+        let outlook = believing.rank(&told, best, advised);
+        self.pool = believing.pool;
+        outlook
     }
 
     /// What each candidate could gain at most, best first.
@@ -193,7 +230,7 @@ impl View {
                 runs = (RUNS_PRIOR * share_ran + ran) / (RUNS_PRIOR + ran + failed);
             }
             let gain = runs * exact_math::expected_improvement(best, mean, deviation);
-            gains.push(Gain { gain, runs, mean, at });
+            gains.push(Gain { gain, runs, mean, deviation, at });
         }
         sort(&mut gains);
         gains
@@ -208,8 +245,8 @@ impl View {
                 break;
             }
             self.gaussian.alike(told.space.digits(gain.at), told.observed.len(), &mut alike);
-            let deviation = self.gaussian.variance_of(&mut alike).sqrt();
-            gain.gain = gain.runs * exact_math::expected_improvement(best, gain.mean, deviation);
+            gain.deviation = self.gaussian.variance_of(&mut alike).sqrt();
+            gain.gain = gain.runs * exact_math::expected_improvement(best, gain.mean, gain.deviation);
             surely = gain.gain.max(surely);
         }
         sort(gains);

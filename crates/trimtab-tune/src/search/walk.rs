@@ -28,7 +28,7 @@ impl Known {
 }
 
 /// What strategies differ in.
-pub(super) trait Way {
+pub(super) trait Way: Send {
     /// The name on the command line.
     const NAME: &'static str;
 

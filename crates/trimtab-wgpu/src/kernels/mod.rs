@@ -3,10 +3,26 @@
 // Which code each kernel runs, found by the build script: `version!()`.
 include!(concat!(env!("OUT_DIR"), "/kernel_versions.rs"));
 
+pub mod arg;
+pub mod attention;
+pub mod cast;
+pub mod concat;
+pub mod conv;
 pub mod elementwise;
+pub mod fft;
 pub mod fused;
+pub mod gather;
+mod indices;
+mod lines;
+pub mod mask;
 pub mod matmul;
+pub mod pool;
+pub mod put;
 pub mod reduce;
+pub mod rows;
+pub mod scan;
+pub mod scatter;
+pub mod sort;
 pub mod transpose;
 
 use crate::program::{Binding, Dispatch, Gpu, Needs};
@@ -24,7 +40,21 @@ pub fn all() -> Kernels {
         elementwise::kernels(),
         reduce::kernels(),
         transpose::kernels(),
+        conv::kernels(),
+        pool::kernels(),
+        rows::kernels(),
+        attention::kernels(),
+        scan::kernels(),
+        sort::kernels(),
+        arg::kernels(),
+        cast::kernels(),
+        fft::kernels(),
         fused::kernels(),
+        gather::kernels(),
+        scatter::kernels(),
+        mask::kernels(),
+        concat::kernels(),
+        put::kernels(),
     ];
     all.into_iter().flatten().collect()
 }

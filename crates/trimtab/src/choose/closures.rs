@@ -177,7 +177,7 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ClosureBench<'_, T, R> {
         match self.problem {
             Some(_) => self.device.leash(kernel).run_alone(run),
             // A caller waits for it.
-            None => self.device.leash(kernel).call(timeout, true, run),
+            None => self.device.leash(kernel).call(timeout, timeout, true, run),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Launches of an expression on a device with memory of its own: those in a row are made together, and waited for when someone
 //! reads what they computed.
 
+use super::flat::Value;
 use super::fuse::Feed;
 use super::run::{Values, gathered, retrying};
 use super::schedule::Scheduled;
@@ -9,7 +10,7 @@ use crate::memory::{DeviceBuffer, DeviceMemory};
 use crate::runtime::Runtime;
 use crate::tensor::{AnyTensor, element_count};
 use std::sync::{Arc, Mutex, PoisonError};
-use trimtab_core::{Bytes, LaunchError, Nanos, Problem};
+use trimtab_core::{Bytes, DType, LaunchError, Nanos, Problem};
 use trimtab_operands::{Batch, Data, Launch, Slice, SliceMut, Wait};
 use trimtab_plan::{Plan, Planner};
 
@@ -89,19 +90,19 @@ impl Waiting<'_> {
         plan: &Plan,
         problem: &Problem,
         step: &Scheduled,
-        shape: &[usize],
+        made: &Value,
         values: &Values<'_>,
     ) -> Result<AnyTensor, Error> {
-        let (inputs, out) = match operands(memory, step, shape, values) {
+        let (inputs, out) = match operands(memory, step, made, values) {
             Ok(operands) => operands,
             Err(error) if self.launches.is_empty() => return Err(error),
             Err(_) => {
                 // What waits holds on to its operands: without it there may be room.
                 self.launch()?;
-                operands(memory, step, shape, values)?
+                operands(memory, step, made, values)?
             }
         };
-        let value = AnyTensor::on_device(values.dtype, shape, &out)?;
+        let value = AnyTensor::on_device(made.dtype, made.shape(), &out)?;
         self.memory = Some(Arc::clone(memory));
         self.launches.push(Planned { plan: *plan, problem: *problem, inputs, out });
         Ok(value)
@@ -143,19 +144,19 @@ type Operands = (Vec<Arc<DeviceBuffer>>, Arc<DeviceBuffer>);
 fn operands(
     memory: &Arc<DeviceMemory>,
     step: &Scheduled,
-    shape: &[usize],
+    made: &Value,
     values: &Values<'_>,
 ) -> Result<Operands, Error> {
     let mut inputs: Vec<Arc<DeviceBuffer>> = Vec::with_capacity(step.piece.feeds.len());
     for (feed, from) in step.piece.feeds.iter().zip(&step.from) {
         inputs.push(match feed {
             Feed::Value(_) => values.value(*from)?.buffer_on(memory)?,
-            Feed::Numbers(places) => {
-                step.numbers.buffer_on(memory, gathered(places, values.numbers).slice())?
+            Feed::Numbers(dtype, places) => {
+                step.numbers.buffer_on(memory, gathered(*dtype, places, values.numbers).slice())?
             }
         });
     }
-    let bytes = element_count(values.dtype, shape)? as u64 * values.dtype.size();
+    let bytes = element_count(made.dtype, made.shape())? as u64 * made.dtype.size();
     Ok((inputs, memory.allocate(bytes)?))
 }
 
@@ -165,19 +166,22 @@ impl Runtime {
     /// processor's memory for it, unless they are large.
     fn first_look_at(&self, memory: &DeviceMemory, planned: &Planned) -> Result<(), LaunchError> {
         let Planned { plan, problem, inputs, out } = planned;
-        let (Some(dtype), true) = (problem.dtype(), problem.operand_bytes() <= LARGEST_LOOK) else {
+        if problem.operand_bytes() > LARGEST_LOOK {
             return Ok(());
-        };
-        let copied = |buffer: &DeviceBuffer, len: u64| -> Result<Data, LaunchError> {
-            let mut data = Data::zeros(dtype, len as usize);
+        }
+        let copied = |buffer: &DeviceBuffer, dtype: Option<DType>, len: u64| -> Result<Data, LaunchError> {
+            let mut data = dtype.map_or(Data::None, |dtype| Data::zeros(dtype, len as usize));
             pollster::block_on(memory.executor.download(buffer.buffer(), data.slice_mut()))?;
             Ok(data)
         };
         let lens = problem.input_lens();
-        let lens = lens.as_slice().iter();
-        let inputs: Vec<Data> =
-            inputs.iter().zip(lens).map(|(input, len)| copied(input, *len)).collect::<Result<_, _>>()?;
-        let out = copied(out, problem.out_len())?;
+        let lens = lens.as_slice().iter().enumerate();
+        let inputs: Vec<Data> = inputs
+            .iter()
+            .zip(lens)
+            .map(|(input, (place, len))| copied(input, problem.input_dtype(place), *len))
+            .collect::<Result<_, _>>()?;
+        let out = copied(out, problem.out_dtype(), problem.out_len())?;
         let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
         self.first_look(plan, problem, &inputs, &out.slice())
     }
@@ -187,11 +191,11 @@ impl Runtime {
         memory: &Arc<DeviceMemory>,
         problem: &Problem,
         step: &Scheduled,
-        shape: &[usize],
+        made: &Value,
         values: &Values<'_>,
         timed: bool,
     ) -> Result<AnyTensor, Error> {
-        let (inputs, out) = operands(memory, step, shape, values)?;
+        let (inputs, out) = operands(memory, step, made, values)?;
         let planner = self.planner();
         let mut planned =
             Planned { plan: self.plan_of(step.terms, problem)?, problem: *problem, inputs, out };
@@ -206,6 +210,6 @@ impl Runtime {
                 false => Ok(()),
             }
         })?;
-        AnyTensor::on_device(values.dtype, shape, &planned.out)
+        AnyTensor::on_device(made.dtype, made.shape(), &planned.out)
     }
 }

@@ -1,6 +1,8 @@
 //! What pieces of an expression take on each device with their operands there, asked once each.
 
 use super::fuse::{Piece, Task};
+use super::schedule::BESIDE_NS;
+use super::strips::Strips;
 use crate::runtime::{HOST, Runtime};
 use rustc_hash::{FxHashMap, FxHashSet};
 use trimtab_core::{Basis, Bytes, Estimate, KernelId, Nanos, Patience, Problem, Transfers};
@@ -112,8 +114,10 @@ impl<'a> Costs<'a> {
 
     /// What a piece takes on a device with its operands there. Nothing is measured and no data is looked at.
     pub(crate) fn of(&mut self, piece: &Piece, bytes: u64, device: usize) -> Result<Estimate, Refusal> {
-        let problem = match piece.task {
-            Task::Problem(problem) => problem,
+        let problem = match &piece.task {
+            Task::Problem(problem) => *problem,
+            Task::Strips(strips) if device == HOST => return self.of_strips(strips),
+            Task::Strips(_) => return Err((Why::Unsupported, "strips are the processor's".to_string())),
             Task::Copy if device == HOST => return Ok(self.copying(bytes)),
             Task::Copy => return Err((Why::Unsupported, "only the processor copies such views".to_string())),
         };
@@ -144,6 +148,27 @@ impl<'a> Costs<'a> {
             }
             _ => self.asked(&problem, device),
         }
+    }
+
+    /// What strips take on the processor: as often what their launches do, and what launches take beside their kernels.
+    fn of_strips(&mut self, strips: &Strips) -> Result<Estimate, Refusal> {
+        if let Some(refusal) = &self.out[HOST] {
+            return Err(refusal.clone());
+        }
+        // What users say is said of whole operations.
+        if !self.said.kernels.is_open() || self.said.offload.has_thresholds() {
+            return Err((Why::Disabled, "rules are for whole operations".to_string()));
+        }
+        let mut all = Estimate { time: Nanos(0), spread_log2: 0.0, basis: Basis::Measured(u32::MAX) };
+        for launch in &strips.launches {
+            let Estimate { time, spread_log2, basis } = self.asked(&launch.problem, HOST)?;
+            all.time = Nanos(all.time.0.saturating_add(time.0).saturating_add(BESIDE_NS as u64));
+            // As sure as the least sure of them.
+            if !matches!(basis, Basis::Measured(_)) || spread_log2 > all.spread_log2 {
+                (all.spread_log2, all.basis) = (spread_log2.max(all.spread_log2), basis);
+            }
+        }
+        Ok(Estimate { time: Nanos(all.time.0.saturating_mul(strips.count as u64)), ..all })
     }
 
     fn keeps_here(&self, device: usize, said: Option<&plan::Said>) -> bool {
@@ -228,7 +253,18 @@ impl<'a> Costs<'a> {
 
     /// Makes the plan of a piece where it was placed, measuring what patience allows. Whether that told something new.
     pub(crate) fn settle(&mut self, piece: &Piece, device: usize) -> bool {
-        let (Task::Problem(problem), Some(terms)) = (&piece.task, self.terms[device]) else { return false };
+        match &piece.task {
+            Task::Problem(problem) => self.settle_problem(problem, device),
+            Task::Strips(strips) => strips
+                .launches
+                .iter()
+                .fold(false, |news, launch| self.settle_problem(&launch.problem, device) | news),
+            Task::Copy => false,
+        }
+    }
+
+    fn settle_problem(&mut self, problem: &Problem, device: usize) -> bool {
+        let Some(terms) = self.terms[device] else { return false };
         if !self.firm.insert((*problem, device)) {
             return false;
         }

@@ -1,7 +1,6 @@
 //! How an expression is computed, and why, for people and for the journal.
 
 use super::costs::Refusal;
-use super::flat::At;
 use super::fuse::Piece;
 use super::schedule::{Choice, Maker, way_ns};
 use crate::journal::Entry;
@@ -96,11 +95,18 @@ impl Maker<'_> {
         }
         let groups = self.groups;
         let group = groups.get(*self.owners.get(piece.out as usize)? as usize)?;
-        let way = group.ways.iter().find(|way| way.contains(piece))?;
-        // What other launches of the same way compute is not this piece's.
-        let others: Vec<At> = way.iter().filter(|other| *other != piece).map(|other| other.out).collect();
-        let own: Vec<Piece> =
-            group.apart().iter().filter(|single| !others.contains(&single.out)).cloned().collect();
+        // What is between its operands and its result.
+        let (mut own, mut left) = (Vec::new(), vec![piece.out]);
+        while let Some(at) = left.pop() {
+            if let Some(single) = group.apart().iter().find(|single| single.out == at)
+                && !own.contains(single)
+            {
+                own.push(single.clone());
+                left.extend(
+                    self.flat.operands(at).filter(|operand| !piece.reads().any(|read| read == *operand)),
+                );
+            }
+        }
         way_ns(&mut self.costs, self.flat, &own, device).map(|ns| Nanos(ns as u64))
     }
 }

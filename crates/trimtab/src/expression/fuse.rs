@@ -1,11 +1,14 @@
 //! Which operations of an expression can run as one: groups, and the ways each of them can be computed.
 
-use super::flat::{At, Flat, Op, order};
+use super::endings::Ended;
+use super::flat::{At, Flat, Op, Value, order};
+use super::strips::Strips;
 use crate::error::Error;
 use crate::ops::sizes;
+use std::sync::Arc;
 use trimtab_core::{
-    Elementwise, ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_STEPS, Matmul, Operand, Over, Problem,
-    Product, Reduce, ReduceOp, Step, Transpose, Varies,
+    DType, Elementwise, ElementwiseOp, Fused, MAX_INPUTS, MAX_NUMBERS, MAX_STEPS, Matmul, Operand, Over,
+    Problem, Product, Reduce, ReduceOp, Step, Transpose, Varies,
 };
 
 /// What a piece of work does.
@@ -15,14 +18,16 @@ pub(crate) enum Task {
     Problem(Problem),
     /// Copying a view that no problem can describe: the processor does it.
     Copy,
+    /// Several launches for some rows after the other, on the processor.
+    Strips(Arc<Strips>),
 }
 
 /// An operand of a piece.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Feed {
     Value(At),
-    /// Single numbers, together in one operand.
-    Numbers(Vec<u32>),
+    /// Single numbers of a type, together in one operand.
+    Numbers(DType, Vec<u32>),
 }
 
 /// One launch.
@@ -41,7 +46,7 @@ impl Piece {
     pub(crate) fn reads(&self) -> impl Iterator<Item = At> + '_ {
         self.feeds.iter().filter_map(|feed| match feed {
             Feed::Value(at) => Some(*at),
-            Feed::Numbers(_) => None,
+            Feed::Numbers(..) => None,
         })
     }
 
@@ -50,6 +55,11 @@ impl Piece {
         match &self.task {
             Task::Problem(problem) => problem.to_string(),
             Task::Copy => "copy of a view".to_string(),
+            Task::Strips(strips) => {
+                let each: Vec<String> =
+                    strips.launches.iter().map(|launch| launch.problem.to_string()).collect();
+                format!("{} strips, each {}", strips.count, each.join(" then "))
+            }
         }
     }
 }
@@ -91,17 +101,17 @@ pub(crate) fn groups(flat: &Flat) -> Result<Vec<Group>, Error> {
     Ok(groups)
 }
 
-struct Fuser<'a> {
-    flat: &'a Flat,
+pub(super) struct Fuser<'a> {
+    pub(super) flat: &'a Flat,
     /// By value: who uses it.
-    users: Vec<Vec<At>>,
+    pub(super) users: Vec<Vec<At>>,
 }
 
 impl<'a> Fuser<'a> {
     fn new(flat: &'a Flat) -> Fuser<'a> {
         let mut users = vec![Vec::new(); flat.values.len()];
-        for (at, value) in flat.values.iter().enumerate() {
-            value.op.operands().for_each(|operand| users[operand as usize].push(at as At));
+        for at in 0..flat.values.len() as At {
+            flat.operands(at).for_each(|operand| users[operand as usize].push(at));
         }
         Fuser { flat, users }
     }
@@ -120,8 +130,36 @@ impl<'a> Fuser<'a> {
                         ways.push(vec![self.single(product)?, rest]);
                     }
                     body.push(product);
+                } else if let Some(Ended { beside, way }) = self.with_conv(at, &body)? {
+                    let (before, lead) = self.before(beside[0]);
+                    let whole = [lead.clone(), way].concat();
+                    ways.extend(self.in_strips(&whole, beside[0]));
+                    ways.push(whole);
+                    if let Some(rest) = alone {
+                        let singles =
+                            beside.iter().map(|&at| self.single(at)).collect::<Result<Vec<_>, _>>()?;
+                        ways.push([lead, singles, vec![rest]].concat());
+                    }
+                    body.extend(beside);
+                    body.extend(before);
+                } else if let Some((called, rest)) = self.with_rows(at, &body) {
+                    let (before, lead) = self.before(called);
+                    let whole = [lead, vec![self.single(called)?, rest]].concat();
+                    ways.extend(self.in_strips(&whole, called));
+                    ways.push(whole);
+                    body.push(called);
+                    body.extend(before);
                 } else if let Some(whole) = alone {
                     ways.push(vec![whole]);
+                }
+            }
+            Op::Called(_) => {
+                let (before, lead) = self.before(at);
+                if !before.is_empty() {
+                    let whole = [lead, vec![self.single(at)?]].concat();
+                    ways.extend(self.in_strips(&whole, at));
+                    ways.push(whole);
+                    body = before;
                 }
             }
             Op::Reduce(op, axis, of)
@@ -147,24 +185,24 @@ impl<'a> Fuser<'a> {
         Ok((Group { ways }, body))
     }
 
-    fn only_used_by(&self, at: At, body: &[At]) -> bool {
+    pub(super) fn only_used_by(&self, at: At, body: &[At]) -> bool {
         at != self.flat.root() && self.users[at as usize].iter().all(|user| body.contains(user))
     }
 
     /// Elementwise operations below one that can be done in the same pass.
-    fn grow(&self, top: At, end: Option<End>) -> Vec<At> {
+    pub(super) fn grow(&self, top: At, end: Option<End>) -> Vec<At> {
         let mut body = vec![top];
         let mut refused = Vec::new();
         if self.fused(top, &body, None, end).is_none() {
             return body;
         }
-        let shape = self.flat.value(top).shape;
+        let Value { shape, dtype, .. } = *self.flat.value(top);
         loop {
-            let below = body.iter().flat_map(|&at| self.flat.value(at).op.operands());
+            let below = body.iter().flat_map(|&at| self.flat.operands(at));
             let fits = |&at: &At| {
                 let value = self.flat.value(at);
                 value.op.is_elementwise()
-                    && value.shape == shape
+                    && (value.shape, value.dtype) == (shape, dtype)
                     && !body.contains(&at)
                     && !refused.contains(&at)
                     && self.only_used_by(at, &body)
@@ -181,7 +219,7 @@ impl<'a> Fuser<'a> {
 
     /// The product a body of elementwise operations can begin with, and both as one.
     fn with_product(&self, top: At, body: &[At]) -> Option<(At, Piece)> {
-        let below = body.iter().flat_map(|&at| self.flat.value(at).op.operands());
+        let below = body.iter().flat_map(|&at| self.flat.operands(at));
         let is_product = |&at: &At| matches!(self.flat.value(at).op, Op::Matmul(..));
         let mut products = below
             .filter(is_product)
@@ -191,7 +229,7 @@ impl<'a> Fuser<'a> {
     }
 
     /// Elementwise operations as one, perhaps after a product, perhaps before a reduction; nothing if that is no problem.
-    fn fused(&self, top: At, body: &[At], product: Option<At>, end: Option<End>) -> Option<Piece> {
+    pub(super) fn fused(&self, top: At, body: &[At], product: Option<At>, end: Option<End>) -> Option<Piece> {
         let flat = self.flat;
         let value = flat.value(top);
         let product = match product {
@@ -207,6 +245,12 @@ impl<'a> Fuser<'a> {
             steps: Vec::new(),
         };
         recipe.write(top)?;
+        // A recipe is of one type.
+        let mut reads =
+            product.iter().flat_map(|(_, product)| product.feeds).chain(recipe.inputs.iter().copied());
+        if reads.any(|at| flat.value(at).dtype != value.dtype) {
+            return None;
+        }
         // What is used twice is computed twice: no matter for additions, but not worth it for functions.
         let functions = |op: Op| match op {
             Op::Unary(op, _) => ElementwiseOp::Unary(op).is_function(),
@@ -248,40 +292,45 @@ impl<'a> Fuser<'a> {
         });
         let firsts = product.as_ref().map_or(vec![], |(_, product)| product.feeds.to_vec());
         let varies = [vec![Varies::All; firsts.len()], varies].concat();
-        let problem = Fused::new(flat.dtype, dims, &recipe.steps, &varies, own, over).ok()?;
+        let problem = Fused::new(value.dtype, dims, &recipe.steps, &varies, own, over).ok()?;
         // A result without elements, or a product laid out otherwise, is left to the operations themselves.
         if problem.is_empty() {
             return None;
         }
         let mut feeds: Vec<Feed> = firsts.into_iter().chain(recipe.inputs).map(Feed::Value).collect();
         if !recipe.numbers.is_empty() {
-            feeds.push(Feed::Numbers(recipe.numbers));
+            feeds.push(Feed::Numbers(value.dtype, recipe.numbers));
         }
         let operations = body.len() + usize::from(product.is_some()) + usize::from(end.is_some());
         let out = end.map_or(top, |(at, ..)| at);
         Some(Piece { task: Task::Problem(problem.into()), feeds, out, operations })
     }
 
+    /// A value as an operand of a launch.
+    pub(super) fn feed(&self, at: At) -> Feed {
+        match self.flat.value(at) {
+            Value { op: Op::Number(number), dtype, .. } => Feed::Numbers(*dtype, vec![*number]),
+            _ => Feed::Value(at),
+        }
+    }
+
     /// One operation by itself.
-    fn single(&self, at: At) -> Result<Piece, Error> {
+    pub(super) fn single(&self, at: At) -> Result<Piece, Error> {
         let flat = self.flat;
         let value = flat.value(at);
         let shape_of = |at: At| sizes(flat.value(at).shape());
-        let feed = |at: At| match flat.value(at).op {
-            Op::Number(number) => Feed::Numbers(vec![number]),
-            _ => Feed::Value(at),
-        };
+        let (feed, dtype) = (|at: At| self.feed(at), value.dtype);
         let (task, feeds): (Task, Vec<Feed>) = match value.op {
             Op::Unary(op, of) => {
-                let problem = Elementwise::unary(op, flat.dtype, &shape_of(of))?;
+                let problem = Elementwise::unary(op, dtype, &shape_of(of))?;
                 (Task::Problem(problem.into()), vec![feed(of)])
             }
             Op::Binary(op, a, b) => {
-                let problem = Elementwise::binary(op, flat.dtype, &shape_of(a), &shape_of(b))?;
+                let problem = Elementwise::binary(op, dtype, &shape_of(a), &shape_of(b))?;
                 (Task::Problem(problem.into()), vec![feed(a), feed(b)])
             }
             Op::Reduce(op, axis, of) => {
-                let problem = Reduce::new(op, flat.dtype, &shape_of(of), axis.map(usize::from))?;
+                let problem = Reduce::new(op, flat.value(of).dtype, &shape_of(of), axis.map(usize::from))?;
                 (Task::Problem(problem.into()), vec![feed(of)])
             }
             Op::Matmul(..) => {
@@ -290,12 +339,19 @@ impl<'a> Fuser<'a> {
             }
             Op::Permute(axes, of) => {
                 let axes = order(&axes, flat.value(of).shape().len());
-                match Transpose::new(flat.dtype, &shape_of(of), &axes) {
+                match Transpose::new(dtype, &shape_of(of), &axes) {
                     Ok(problem) => (Task::Problem(problem.into()), vec![feed(of)]),
                     Err(_) => (Task::Copy, vec![feed(of)]),
                 }
             }
             Op::Repeat(of) => (Task::Copy, vec![feed(of)]),
+            Op::Called(_) => match flat.called(at) {
+                Some(called) => {
+                    let feeds = called.operands().iter().map(|&operand| feed(operand)).collect();
+                    (Task::Problem(called.problem), feeds)
+                }
+                None => (Task::Copy, vec![]),
+            },
             // Data is computed by nobody.
             Op::Input(_) | Op::Number(_) => (Task::Copy, vec![feed(at)]),
         };
@@ -305,9 +361,11 @@ impl<'a> Fuser<'a> {
     /// A product as a problem: operands whose last two axes are swapped are read as they are stored.
     fn product(&self, at: At) -> Result<Multiplied, Error> {
         let flat = self.flat;
-        let Op::Matmul(a, b) = flat.value(at).op else {
-            return Err(trimtab_core::ProblemError::TooLarge { sizes: vec![], dtype: flat.dtype }.into());
+        let &Value { op: Op::Matmul(a, b), .. } = flat.value(at) else {
+            let dtype = flat.value(at).dtype;
+            return Err(trimtab_core::ProblemError::TooLarge { sizes: vec![], dtype }.into());
         };
+        let dtype = flat.value(a).dtype;
         let (left, right) = (flat.value(a).shape(), flat.value(b).shape());
         let batch_of = |shape: &[usize]| shape[..shape.len().saturating_sub(2)].to_vec();
         let (lhs_batch, rhs_batch) = (batch_of(left), batch_of(right));
@@ -330,9 +388,9 @@ impl<'a> Fuser<'a> {
         // One matrix on the right for a batch of plain rows is one taller product.
         let problem = if count > 1 && rhs.shared && !lhs.shared && !lhs.transposed {
             let rhs = Operand { shared: false, ..rhs };
-            Matmul::batched(flat.dtype, 1, m.saturating_mul(count), n, k, lhs, rhs)?
+            Matmul::batched(dtype, 1, m.saturating_mul(count), n, k, lhs, rhs)?
         } else {
-            Matmul::batched(flat.dtype, count, m, n, k, lhs, rhs)?
+            Matmul::batched(dtype, count, m, n, k, lhs, rhs)?
         };
         Ok(Multiplied { problem, feeds: [lhs_at, rhs_at], split })
     }
@@ -366,7 +424,7 @@ impl Recipe<'_> {
         } else if let Op::Number(number) = op {
             Step::Number(place(&mut self.numbers, number, MAX_NUMBERS)?)
         } else if self.body.contains(&at) {
-            for operand in op.operands() {
+            for operand in self.flat.operands(at) {
                 self.write(operand)?;
             }
             match op {

@@ -2,16 +2,21 @@
 
 mod any;
 mod batch;
+mod blocks;
 mod costs;
+mod endings;
 mod explanation;
 mod flat;
 mod fuse;
 mod kept;
 mod node;
+mod operations;
 mod operators;
+mod places;
 mod run;
 mod said;
 mod schedule;
+mod strips;
 
 pub use any::AnyExpression;
 pub use explanation::Explanation;
@@ -138,12 +143,19 @@ impl<T: Element> Expression<T> {
 
     /// Any reduction by name.
     pub fn reduce(&self, op: ReduceOp, axis: impl Into<Axis>) -> Expression<T> {
-        Expression::wrap(self.any.reduce(op, axis))
+        self.reduce_to(op, axis)
+    }
+
+    /// A reduction that gives that type, or an expression that says which it gives.
+    fn reduce_to<U: Element>(&self, op: ReduceOp, axis: impl Into<Axis>) -> Expression<U> {
+        let made = self.any.reduce(op, axis);
+        let wrong = |error| self.any.with(node::Node::wrong(error, U::DTYPE));
+        made.typed().unwrap_or_else(|error| Expression::wrap(wrong(made.error().cloned().unwrap_or(error))))
     }
 
     /// The sum, as [`Runtime::sum`].
-    pub fn sum(&self, axis: impl Into<Axis>) -> Expression<T> {
-        self.reduce(ReduceOp::Sum, axis)
+    pub fn sum(&self, axis: impl Into<Axis>) -> Expression<T::Total> {
+        self.reduce_to(ReduceOp::Sum, axis)
     }
 
     /// The smallest element; a NaN wins. See [`Expression::minimum`] for the smaller of two values.
@@ -157,8 +169,8 @@ impl<T: Element> Expression<T> {
     }
 
     /// The product of elements, as [`Runtime::prod`].
-    pub fn prod(&self, axis: impl Into<Axis>) -> Expression<T> {
-        self.reduce(ReduceOp::Prod, axis)
+    pub fn prod(&self, axis: impl Into<Axis>) -> Expression<T::Total> {
+        self.reduce_to(ReduceOp::Prod, axis)
     }
 
     /// The order of axes reversed.

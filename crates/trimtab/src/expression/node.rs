@@ -1,10 +1,11 @@
 //! The graph an expression stands for: nodes that are built and checked, and not yet computed.
 
 use crate::error::Error;
+use crate::ops::calls::{Call, Spec};
 use crate::ops::{broadcast, sizes};
 use crate::tensor::{AnyTensor, Dims, MAX_TENSOR_RANK, dims, element_count, names_each_once};
 use std::sync::{Arc, OnceLock};
-use trimtab_core::{BinaryOp, DType, Elementwise, Matmul, Reduce, ReduceOp, UnaryOp};
+use trimtab_core::{BinaryOp, DType, Elementwise, Matmul, Problem, Reduce, ReduceOp, UnaryOp};
 
 /// An order of axes: axis `i` of the result is axis `axes[i]`.
 pub(super) type Axes = [u8; MAX_TENSOR_RANK];
@@ -19,8 +20,18 @@ pub(super) enum Made {
     Reduce(ReduceOp, Option<u8>, Arc<Node>),
     Matmul(Arc<Node>, Arc<Node>),
     Permute(Axes, Arc<Node>),
+    /// Every other operation.
+    Called(Box<Called>),
     /// What was asked for makes no sense; told when it is evaluated.
     Wrong(Box<Error>),
+}
+
+const _: () = assert!(std::mem::size_of::<Made>() <= 24, "what is large is in a box");
+
+/// A problem and its operands, in the problem's order.
+pub(super) struct Called {
+    pub problem: Problem,
+    pub operands: Vec<Arc<Node>>,
 }
 
 /// A value of an expression.
@@ -47,7 +58,9 @@ impl Node {
 
     /// A number of a type; one that is none of that type's is wrong.
     pub(super) fn number(value: f64, dtype: DType) -> Arc<Node> {
-        match dtype != DType::I32 || value == f64::from(value as i32) {
+        let is_whole =
+            |(least, most): (i64, i64)| value.fract() == 0.0 && (least as f64..=most as f64).contains(&value);
+        match dtype.range().is_none_or(is_whole) {
             true => Node::new(Made::Number(value), dtype, Dims::default()),
             false => Node::wrong(Error::Number { value: value.to_string(), dtype }, dtype),
         }
@@ -63,7 +76,7 @@ impl Node {
 
     /// The node these operands make, unless one of them is wrong already or the shape is.
     fn made(made: Made, dtype: DType, shape: Result<Dims<usize>, Error>) -> Arc<Node> {
-        let earlier = made.operands().into_iter().flatten().find_map(|operand| operand.error());
+        let earlier = made.operands().find_map(|operand| operand.error());
         match (earlier, shape) {
             (None, Ok(shape)) => Node::new(made, dtype, shape),
             (Some(error), _) => Node::wrong(error.clone(), dtype),
@@ -75,6 +88,25 @@ impl Node {
     fn mixed(operation: &str, a: &Node, b: &Node) -> Option<Error> {
         let mixed = || Error::MixedTypes { operation: operation.to_string(), lhs: a.dtype, rhs: b.dtype };
         (a.dtype != b.dtype).then(mixed)
+    }
+
+    /// Its type and shape.
+    pub(super) fn spec(&self) -> Spec<'_> {
+        Spec { dtype: self.dtype, shape: &self.shape }
+    }
+
+    /// An operation that was found to fit its operands, or what is wrong with it.
+    pub(super) fn called(call: Result<Call, Error>, operands: Vec<Arc<Node>>) -> Arc<Node> {
+        let earlier = operands.iter().find_map(|operand| operand.error()).cloned();
+        match (earlier, call) {
+            (None, Ok(Call { problem, dtype, shape })) => {
+                Node::new(Made::Called(Box::new(Called { problem, operands })), dtype, shape)
+            }
+            // What is wrong has no type of its own; its first operand's stands for it.
+            (Some(error), _) | (None, Err(error)) => {
+                Node::wrong(error, operands.first().map_or(DType::F32, |operand| operand.dtype))
+            }
+        }
     }
 
     pub(super) fn unary(op: UnaryOp, of: &Arc<Node>) -> Arc<Node> {
@@ -103,20 +135,21 @@ impl Node {
         let checked = Reduce::new(op, of.dtype, &sizes(shape), axis);
         let kept = || shape.iter().enumerate().filter(|&(at, _)| axis.is_some_and(|axis| at != axis));
         let kept = || kept().map(|(_, &size)| size).collect::<Vec<usize>>();
+        let dtype = checked.as_ref().map_or(of.dtype, Reduce::out_dtype);
         let kept = checked.map_err(Error::from).and_then(|_| dims(&kept()));
-        Node::made(Made::Reduce(op, axis.map(|axis| axis as u8), Arc::clone(of)), of.dtype, kept)
+        Node::made(Made::Reduce(op, axis.map(|axis| axis as u8), Arc::clone(of)), dtype, kept)
     }
 
     pub(super) fn matmul(a: &Arc<Node>, b: &Arc<Node>) -> Arc<Node> {
+        // Whether there are products of that type at all.
+        let one = Matmul::new(a.dtype, 1, 1, 1);
+        let dtype = one.as_ref().map_or(a.dtype, Matmul::out_dtype);
         let shape = match Node::mixed("matmul", a, b) {
             Some(mixed) => Err(mixed),
-            // Whether there are products of that type at all.
-            None => Matmul::new(a.dtype, 1, 1, 1)
-                .map_err(Error::from)
-                .and_then(|_| product_shape(&a.shape, &b.shape)),
+            None => one.map_err(Error::from).and_then(|_| product_shape(&a.shape, &b.shape)),
         };
-        let shape = shape.and_then(|shape| element_count(a.dtype, &shape).and_then(|_| dims(&shape)));
-        Node::made(Made::Matmul(Arc::clone(a), Arc::clone(b)), a.dtype, shape)
+        let shape = shape.and_then(|shape| element_count(dtype, &shape).and_then(|_| dims(&shape)));
+        Node::made(Made::Matmul(Arc::clone(a), Arc::clone(b)), dtype, shape)
     }
 
     pub(super) fn permute(axes: &[usize], of: &Arc<Node>) -> Arc<Node> {
@@ -143,12 +176,19 @@ impl Node {
 }
 
 impl Made {
-    pub(super) fn operands(&self) -> [Option<&Arc<Node>>; 2] {
-        match self {
-            Made::Given(_) | Made::Number(_) | Made::Wrong(_) => [None, None],
-            Made::Unary(_, of) | Made::Reduce(_, _, of) | Made::Permute(_, of) => [Some(of), None],
-            Made::Binary(_, a, b) | Made::Matmul(a, b) => [Some(a), Some(b)],
+    /// An operand by its place.
+    pub(super) fn operand(&self, place: usize) -> Option<&Arc<Node>> {
+        match (self, place) {
+            (Made::Unary(_, of) | Made::Reduce(_, _, of) | Made::Permute(_, of), 0) => Some(of),
+            (Made::Binary(_, a, _) | Made::Matmul(a, _), 0) => Some(a),
+            (Made::Binary(_, _, b) | Made::Matmul(_, b), 1) => Some(b),
+            (Made::Called(called), place) => called.operands.get(place),
+            _ => None,
         }
+    }
+
+    fn operands(&self) -> impl Iterator<Item = &Arc<Node>> {
+        (0..).map_while(|place| self.operand(place))
     }
 }
 
@@ -156,32 +196,36 @@ impl Drop for Node {
     /// One after the other: the nodes of a long chain would otherwise be dropped each inside the one before.
     fn drop(&mut self) {
         let mut left = Vec::new();
-        let mut next = self.take_operands();
-        loop {
-            // What has no operands is dropped here and now.
-            let next_of = next.map(|operand| operand.filter(|operand| operand.made.operands()[0].is_some()));
-            let operand = match next_of {
-                [Some(first), second] => {
-                    left.extend(second);
-                    Some(first)
-                }
-                [None, second] => second.or_else(|| left.pop()),
-            };
-            let Some(operand) = operand else { return };
-            next = Arc::into_inner(operand).map_or([None, None], |mut node| node.take_operands());
+        let mut next = self.take_operands(&mut left);
+        while let Some(operand) = next.or_else(|| left.pop()) {
+            next = Arc::into_inner(operand).and_then(|mut node| node.take_operands(&mut left));
         }
     }
 }
 
 impl Node {
-    fn take_operands(&mut self) -> [Option<Arc<Node>>; 2] {
-        if self.made.operands()[0].is_none() {
-            return [None, None];
-        }
+    /// Takes one operand out, and puts the others aside. What has no operands of its own is dropped here and now.
+    fn take_operands(&mut self, left: &mut Vec<Arc<Node>>) -> Option<Arc<Node>> {
+        self.made.operand(0)?;
+        let goes_on = |node: &Arc<Node>| node.made.operand(0).is_some();
         match std::mem::replace(&mut self.made, Made::Number(0.0)) {
-            Made::Given(_) | Made::Number(_) | Made::Wrong(_) => [None, None],
-            Made::Unary(_, of) | Made::Reduce(_, _, of) | Made::Permute(_, of) => [Some(of), None],
-            Made::Binary(_, a, b) | Made::Matmul(a, b) => [Some(a), Some(b)],
+            Made::Given(_) | Made::Number(_) | Made::Wrong(_) => None,
+            Made::Unary(_, of) | Made::Reduce(_, _, of) | Made::Permute(_, of) => Some(of).filter(goes_on),
+            Made::Binary(_, a, b) | Made::Matmul(a, b) => match (goes_on(&a), goes_on(&b)) {
+                (true, false) => Some(a),
+                (false, true) => Some(b),
+                (false, false) => None,
+                (true, true) => {
+                    left.push(b);
+                    Some(a)
+                }
+            },
+            Made::Called(called) => {
+                let mut operands = called.operands.into_iter().filter(goes_on);
+                let next = operands.next();
+                left.extend(operands);
+                next
+            }
         }
     }
 }

@@ -1,29 +1,31 @@
 //! Computing a scheduled expression: values stay where they were computed until someone reads them.
 
 use super::batch::Waiting;
-use super::flat::{Flat, Flattened, Op, order};
+use super::flat::{Flat, Flattened, Op, Value, order};
 use super::fuse::{Feed, Task};
 use super::kept::Key;
 use super::schedule::{Schedule, Scheduled, Source};
+use super::strips::{OfStrip, OperandOfStrip, Strips};
 
 use crate::error::Error;
 use crate::memory::count;
 use crate::runtime::{HOST, Runtime};
 use crate::tensor::{AnyTensor, allocate_result, element_count};
 use std::sync::atomic::Ordering;
-use trimtab_core::{DType, LaunchError, MAX_INPUTS, Problem};
-use trimtab_operands::{Data, Slice};
+use trimtab_core::{DType, LaunchError, MAX_INPUTS, MAX_NUMBERS, Problem};
+use trimtab_operands::{Data, Lend, Slice};
 use trimtab_plan::{Plan, Planner, TermsId};
 use trimtab_tune::Stopwatch;
 
 /// One run in so many is timed, launch by launch.
 const TIMED: u32 = 32;
+/// The most operands of a step: those of three launches, in strips.
+const MAX_FEEDS: usize = 3 * (MAX_INPUTS + 1);
 
 /// The data of an expression that is being computed.
 pub(super) struct Values<'a> {
-    pub dtype: DType,
     inputs: &'a [AnyTensor],
-    pub numbers: &'a Data,
+    pub numbers: &'a [f64],
     /// Inputs that had to be copied into row-major order; empty if there is none.
     dense: Vec<Option<AnyTensor>>,
     /// By step.
@@ -48,7 +50,6 @@ impl Runtime {
     /// The value of an expression, in the processor's memory too if it is read at once. What a device fails at, the processor does.
     pub(super) fn evaluate(&self, flattened: Flattened, is_read: bool) -> Result<AnyTensor, Error> {
         let Flattened { flat, inputs, numbers } = flattened;
-        let numbers = Data::of_numbers(flat.dtype, &numbers);
         count(&self.shared.counts.evaluated, 1);
         if let Op::Input(number) = flat.value(flat.root()).op {
             return Ok(inputs[number as usize].clone());
@@ -87,12 +88,12 @@ impl Runtime {
         &self,
         schedule: &Schedule,
         inputs: &[AnyTensor],
-        numbers: &Data,
+        numbers: &[f64],
         (manner, timed, is_read, is_first): (Manner, bool, bool, bool),
     ) -> Result<AnyTensor, Error> {
         let flat = &schedule.key.flat;
         let made = Vec::with_capacity(schedule.steps.len());
-        let mut values = Values { dtype: flat.dtype, inputs, numbers, dense: Vec::new(), made };
+        let mut values = Values { inputs, numbers, dense: Vec::new(), made };
         let mut waiting = Waiting::new(self.planner(), manner != Manner::Together { careful: false });
         for step in &schedule.steps {
             let watch = timed.then(Stopwatch::start);
@@ -107,23 +108,23 @@ impl Runtime {
             }
             let value = match (memory, &step.piece.task) {
                 (_, Task::Copy) => self.copied(flat, step, &values)?,
-                (_, Task::Problem(_)) if out.len() == 0 => AnyTensor::zeros(flat.dtype, out.shape())?,
-                (None, Task::Problem(problem)) => {
-                    self.run_here(problem, step, out.shape(), &values, is_first)?
-                }
+                (_, Task::Problem(_)) if out.len() == 0 => AnyTensor::zeros(out.dtype, out.shape())?,
+                (None, Task::Problem(problem)) => self.run_here(problem, step, out, &values, is_first)?,
+                (_, Task::Strips(_)) if out.len() == 0 => AnyTensor::zeros(out.dtype, out.shape())?,
+                (_, Task::Strips(strips)) => self.run_strips(strips, step, out, &values, is_first)?,
                 (Some(memory), Task::Problem(problem)) if manner != Manner::Apart => {
                     let plan = self.plan_of(step.terms, problem)?;
                     match self.is_new(&plan) {
                         // Looked at before anybody uses it: what waits goes first.
                         true => {
                             waiting.launch()?;
-                            self.run_on(memory, problem, step, out.shape(), &values, timed)?
+                            self.run_on(memory, problem, step, out, &values, timed)?
                         }
-                        false => waiting.add(memory, &plan, problem, step, out.shape(), &values)?,
+                        false => waiting.add(memory, &plan, problem, step, out, &values)?,
                     }
                 }
                 (Some(memory), Task::Problem(problem)) => {
-                    self.run_on(memory, problem, step, out.shape(), &values, timed)?
+                    self.run_on(memory, problem, step, out, &values, timed)?
                 }
             };
             values.made.push(Some(value));
@@ -142,51 +143,92 @@ impl Runtime {
         &self,
         problem: &Problem,
         step: &Scheduled,
-        shape: &[usize],
+        made: &Value,
         values: &Values<'_>,
         is_first: bool,
     ) -> Result<AnyTensor, Error> {
-        // Numbers that do not lie together are put so; the rest is read where it is.
-        let mut together: [Gathered<'_>; MAX_INPUTS + 1] = Default::default();
-        let mut inputs = [Slice::None; MAX_INPUTS + 1];
-        let used = step.from.len().min(inputs.len());
-        for (place, numbers) in together[..used].iter_mut().enumerate() {
-            if let Feed::Numbers(places) = &step.piece.feeds[place] {
-                *numbers = gathered(places, values.numbers);
-            }
-        }
-        for (place, input) in inputs[..used].iter_mut().enumerate() {
-            let slice = match &step.piece.feeds[place] {
-                Feed::Numbers(_) => together[place].slice(),
-                Feed::Value(_) => values.elements(step.from[place])?,
-            };
-            *input = if slice.is_empty() { Slice::None } else { slice };
-        }
-        let dtype = values.dtype;
-        let mut out = allocate_result(dtype, element_count(dtype, shape)?)?;
+        with_operands::<{ MAX_INPUTS + 1 }, _>(step, values, |inputs| {
+            let (dtype, shape) = (made.dtype, made.shape());
+            let mut out = allocate_result(dtype, element_count(dtype, shape)?)?;
+            self.launch_here(step.terms, problem, inputs, &mut out, is_first)?;
+            AnyTensor::from_data(out, dtype, shape)
+        })
+    }
+
+    /// One launch on the processor, and the next best for as long as launches fail.
+    fn launch_here(
+        &self,
+        terms: TermsId,
+        problem: &Problem,
+        inputs: &[Slice<'_>],
+        out: &mut impl Lend,
+        is_first: bool,
+    ) -> Result<(), Error> {
         let planner = self.planner();
         // Whoever ends the process in its first launch is found out by the note left before it; the next best has not run either.
         let mut is_new = is_first;
-        retrying(planner, step.terms, problem, self.plan_of(step.terms, problem)?, |plan| {
+        retrying(planner, terms, problem, self.plan_of(terms, problem)?, |plan| {
             let is_unseen = self.is_new(plan);
-            let mut launch =
-                || self.launch_once(plan, problem, &inputs[..used], &mut out, planner.should_time(plan));
+            let mut launch = || self.launch_once(plan, problem, inputs, out, planner.should_time(plan));
             match std::mem::replace(&mut is_new, true) {
                 true => planner.first_launch(problem, plan, launch)?,
                 false => launch()?,
             }
-            if is_unseen { self.first_look(plan, problem, &inputs[..used], &out.slice()) } else { Ok(()) }
-        })?;
-        AnyTensor::from_data(out, dtype, shape)
+            if is_unseen { self.first_look(plan, problem, inputs, &out.lend().view()) } else { Ok(()) }
+        })
+    }
+
+    /// Launches strip by strip: what lies between them is as long as a strip.
+    fn run_strips(
+        &self,
+        strips: &Strips,
+        step: &Scheduled,
+        made: &Value,
+        values: &Values<'_>,
+        is_first: bool,
+    ) -> Result<AnyTensor, Error> {
+        with_operands::<MAX_FEEDS, _>(step, values, |feeds| {
+            let (dtype, shape) = (made.dtype, made.shape());
+            let mut out = allocate_result(dtype, element_count(dtype, shape)?)?;
+            let last = strips.launches.len() - 1;
+            let between =
+                strips.launches[..last].iter().map(|launch| allocate_result(launch.dtype, launch.len));
+            let mut between: Vec<Data> = between.collect::<Result<_, _>>()?;
+            for strip in 0..strips.count {
+                for (nth, launch) in strips.launches.iter().enumerate() {
+                    // Those before it are over; their results are read now.
+                    let (before, own) = between.split_at_mut(nth.min(last));
+                    let mut inputs = [Slice::None; MAX_INPUTS + 1];
+                    for (input, part) in inputs.iter_mut().zip(&launch.from) {
+                        *input = match *part {
+                            OperandOfStrip::Whole(feed) => feeds[feed],
+                            OperandOfStrip::Some(feed, len) => {
+                                feeds[feed].part(strip * len..(strip + 1) * len)
+                            }
+                            OperandOfStrip::Made(nth) => before.get(nth).map_or(Slice::None, Data::slice),
+                        };
+                    }
+                    let inputs = &inputs[..launch.from.len().min(MAX_INPUTS + 1)];
+                    let is_first = is_first && strip == 0;
+                    let mut to = match own.first_mut() {
+                        Some(own) => own.slice_mut(),
+                        None => out.slice_mut().part(strip * launch.len..(strip + 1) * launch.len),
+                    };
+                    self.launch_here(step.terms, &launch.problem, inputs, &mut to, is_first)
+                        .map_err(|error| in_strip(error, launch, strip))?;
+                }
+            }
+            AnyTensor::from_data(out, dtype, shape)
+        })
     }
 
     /// A view in row-major order, by the processor.
     fn copied(&self, flat: &Flat, step: &Scheduled, values: &Values<'_>) -> Result<AnyTensor, Error> {
         let out = flat.value(step.piece.out);
-        let Some(from) = step.from.first() else { return AnyTensor::zeros(flat.dtype, out.shape()) };
+        let Some(from) = step.from.first() else { return AnyTensor::zeros(out.dtype, out.shape()) };
         let from = match (&step.piece.feeds[0], from) {
-            (Feed::Numbers(places), Source::Numbers) => {
-                &AnyTensor::from_data(gathered(places, values.numbers).into_data(), flat.dtype, &[])?
+            (Feed::Numbers(dtype, places), Source::Numbers) => {
+                &AnyTensor::from_data(gathered(*dtype, places, values.numbers), *dtype, &[])?
             }
             _ => values.value(*from)?.fetched()?,
         };
@@ -212,6 +254,20 @@ impl Runtime {
             if places == 0 { 1 } else { places }
         };
         inputs.iter().map(at).collect()
+    }
+}
+
+#[cfg(test)]
+impl Runtime {
+    /// The value that these pieces of an expression compute on the processor.
+    pub(super) fn run_pieces(
+        &self,
+        flattened: &Flattened,
+        pieces: Vec<super::fuse::Piece>,
+    ) -> Result<AnyTensor, Error> {
+        let Flattened { flat, inputs, numbers } = flattened;
+        let schedule = Schedule::of_pieces(self, self.key(flat.clone(), inputs), pieces);
+        self.run(&schedule, inputs, numbers, (Manner::Apart, false, true, true))
     }
 }
 
@@ -275,6 +331,32 @@ impl Runtime {
     }
 }
 
+/// The operands of a step on the processor: numbers are put together, the rest is read where it is.
+fn with_operands<const N: usize, R>(
+    step: &Scheduled,
+    values: &Values<'_>,
+    run: impl FnOnce(&[Slice<'_>]) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let numbers = |feed: &Feed| match feed {
+        Feed::Numbers(dtype, places) => gathered(*dtype, places, values.numbers),
+        Feed::Value(_) => Data::None,
+    };
+    let mut together: [Data; N] = std::array::from_fn(|_| Data::None);
+    let mut inputs = [Slice::None; N];
+    let used = step.from.len().min(N);
+    for (together, feed) in together[..used].iter_mut().zip(&step.piece.feeds) {
+        *together = numbers(feed);
+    }
+    for (place, input) in inputs[..used].iter_mut().enumerate() {
+        let slice = match &step.piece.feeds[place] {
+            Feed::Numbers(..) => together[place].slice(),
+            Feed::Value(_) => values.elements(step.from[place])?,
+        };
+        *input = if slice.is_empty() { Slice::None } else { slice };
+    }
+    run(&inputs[..used])
+}
+
 /// Launches a plan, and the next best for as long as launches fail.
 pub(super) fn retrying(
     planner: &Planner,
@@ -292,41 +374,23 @@ pub(super) fn retrying(
     }
 }
 
-/// Single numbers of an expression together: as they lie if they lie so.
-pub(super) enum Gathered<'a> {
-    Lie(Slice<'a>),
-    Copied(Data),
-}
-
-impl Default for Gathered<'_> {
-    fn default() -> Self {
-        Gathered::Lie(Slice::None)
-    }
-}
-
-impl Gathered<'_> {
-    pub(super) fn slice(&self) -> Slice<'_> {
-        match self {
-            Gathered::Lie(slice) => *slice,
-            Gathered::Copied(data) => data.slice(),
+/// An error of a launch of one strip: places of indices count from where the strip begins.
+fn in_strip(error: Error, launch: &OfStrip, strip: usize) -> Error {
+    match (error, &launch.problem) {
+        (Error::Launch(LaunchError::Data(text)), Problem::Gather(p)) if strip > 0 => {
+            let first = strip as u64 * p.count;
+            Error::Launch(LaunchError::Data(format!("{text} (counted from index {first} on)")))
         }
-    }
-
-    fn into_data(self) -> Data {
-        match self {
-            Gathered::Lie(slice) => slice.to_data(),
-            Gathered::Copied(data) => data,
-        }
+        (error, _) => error,
     }
 }
 
-pub(super) fn gathered<'a>(places: &[u32], numbers: &'a Data) -> Gathered<'a> {
-    let first = places.first().copied().unwrap_or(0);
-    if places.iter().zip(first..).all(|(&place, next)| place == next) {
-        let first = first as usize;
-        return Gathered::Lie(numbers.slice().part(first..first + places.len()));
+/// Single numbers of an expression together.
+pub(super) fn gathered(dtype: DType, places: &[u32], numbers: &[f64]) -> Data {
+    let mut picked = [0.0; MAX_NUMBERS];
+    let count = places.len().min(MAX_NUMBERS);
+    for (own, place) in picked.iter_mut().zip(places) {
+        *own = numbers.get(*place as usize).copied().unwrap_or_default();
     }
-    let dtype = numbers.dtype().unwrap_or(DType::F32);
-    let picked: Vec<f64> = places.iter().filter_map(|&place| numbers.at(place as usize)).collect();
-    Gathered::Copied(Data::of_numbers(dtype, &picked))
+    Data::of_numbers(dtype, &picked[..count])
 }

@@ -2,19 +2,13 @@
 
 use super::fuse::{Group, Piece, Task};
 use crate::runtime::Runtime;
-use trimtab_core::Problem;
-
-/// Whether a piece runs several operations as one.
-fn is_fused(piece: &Piece) -> bool {
-    matches!(piece.task, Task::Problem(Problem::Fused(_)))
-}
 
 impl Runtime {
     /// Leaves out ways to compute groups that forced kernels leave no place for; a sentence for each kernel that did.
     pub(super) fn heed(&self, groups: &mut [Group]) -> Vec<String> {
         let forced = |piece: &Piece| match &piece.task {
             Task::Problem(problem) => self.planner().forced(problem),
-            Task::Copy => None,
+            Task::Copy | Task::Strips(_) => None,
         };
         let mut notes: Vec<String> = Vec::new();
         for group in groups.iter_mut().filter(|group| group.ways.len() > 1) {
@@ -23,7 +17,7 @@ impl Runtime {
             let as_one: Vec<Option<String>> = group
                 .ways
                 .iter()
-                .map(|way| way.iter().filter(|piece| is_fused(piece)).find_map(forced))
+                .map(|way| way.iter().filter(|piece| piece.operations > 1).find_map(forced))
                 .collect();
             // Operations that a way runs as one with others, and that have a forced kernel of their own.
             let taken = |way: &[Piece]| {

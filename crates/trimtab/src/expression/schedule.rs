@@ -26,7 +26,7 @@ const CLOSE: f64 = 1.5;
 const NEWS: f64 = 0.1;
 /// What a launch on the processor takes beside its kernel: its plan is looked up, its result gets a place. Seen on one machine; it
 /// only tips near ties between one launch and several.
-const BESIDE_NS: f64 = 150.0;
+pub(super) const BESIDE_NS: f64 = 150.0;
 /// Other ways are no longer measured once an expression took this many times the budget of one problem.
 const BUDGETS: u64 = 3;
 /// Pieces measured at most for the sake of ways that were not chosen.
@@ -438,7 +438,9 @@ impl Maker<'_> {
         for piece in ways.iter().copied().flatten() {
             for feed in &piece.feeds {
                 match feed {
-                    Feed::Numbers(places) => numbers = numbers.max(places.len()),
+                    Feed::Numbers(dtype, places) => {
+                        numbers = numbers.max(places.len() as u64 * dtype.size());
+                    }
                     Feed::Value(at) if made(*at) => (),
                     Feed::Value(at) => {
                         let node = nodes.get(at).copied().unwrap_or_else(|| {
@@ -459,7 +461,7 @@ impl Maker<'_> {
         if numbers > 0 {
             let mut here = vec![false; count];
             here[0] = true;
-            operands.push(graph.input(Bytes(numbers as u64 * flat.dtype.size()), &here));
+            operands.push(graph.input(Bytes(numbers), &here));
         }
         let times: Vec<Option<f64>> = (0..count)
             .map(|device| {
@@ -491,6 +493,17 @@ impl Maker<'_> {
     }
 }
 
+#[cfg(test)]
+impl Schedule {
+    /// These pieces, in order, on the processor.
+    pub(super) fn of_pieces(rt: &Runtime, key: Key, pieces: Vec<Piece>) -> Schedule {
+        let (costs, explanation) = (Costs::new(rt, Said::NOTHING), Explanation::computed());
+        let pieces = pieces.into_iter().map(|piece| (piece, HOST)).collect();
+        let steps = steps(&key.flat, pieces, &explanation, &costs);
+        Made { steps, explanation, basis: Vec::new(), generation: 0 }.with(key)
+    }
+}
+
 /// The launches in order, with where each finds its operands and what it leaves behind that nobody needs any more.
 fn steps(
     flat: &Flat,
@@ -503,7 +516,7 @@ fn steps(
     let mut steps: Vec<Scheduled> = Vec::with_capacity(pieces.len());
     for (number, (piece, device)) in pieces.into_iter().enumerate() {
         let from = |feed: &Feed| match feed {
-            Feed::Numbers(_) => Source::Numbers,
+            Feed::Numbers(..) => Source::Numbers,
             Feed::Value(at) => match flat.value(*at).op {
                 Op::Input(input) => Source::Input(input),
                 _ => made.get(at).map_or(Source::Step(u32::MAX), |&step| Source::Step(step)),

@@ -1,10 +1,11 @@
 //! What is done along one axis: softmax, norms, variance, scans, sorting.
 
-use super::{Float, sizes};
+use super::Float;
+use super::calls::{self, Given};
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::Tensor;
-use trimtab_core::{Rows, RowsOp, Scan, ScanOp, Sort};
+use trimtab_core::{RowsOp, ScanOp};
 use trimtab_operands::Element;
 
 impl Runtime {
@@ -38,10 +39,8 @@ impl Runtime {
 
     /// What of [`RowsOp`] takes nothing but its elements.
     fn rows<T: Float>(&self, op: RowsOp, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
-        let problem = Rows::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
-        let kept = |at: &usize| *at != axis || !op.reduces();
-        let shape: Vec<usize> = (0..tensor.shape().len()).filter(kept).map(|at| tensor.shape()[at]).collect();
-        self.compute_dense(&problem, &[tensor], &shape)
+        let call = calls::rows(op, tensor.spec(), axis)?;
+        self.call(&call, &[Given::Tensor(&tensor.any)])?.try_into()
     }
 
     /// `(x - mean) / √(variance + ε)` along an axis, times a scale and plus a shift for each element along it.
@@ -76,6 +75,29 @@ impl Runtime {
         self.norm(RowsOp::RmsNorm, tensor, axis, scale, None, epsilon)
     }
 
+    /// `softmax(q·kᵀ / √depth)·v` of each head: the last two axes of queries are how many and how deep, those of keys and values as many
+    /// of each as the other; all axes before count heads. With `causal` a query sees keys up to its own place, the last one all.
+    ///
+    /// ```
+    /// use trimtab::{Runtime, Tensor};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let (q, k) = (Tensor::full(&[1, 2, 4], 0.0f32)?, Tensor::full(&[1, 2, 4], 1.0f32)?);
+    /// let v = Tensor::from_vec(vec![1.0f32, 3.0], &[1, 2, 1])?;
+    /// assert_eq!(rt.attention(&q, &k, &v, false)?.to_vec(), [2.0, 2.0]);
+    /// assert_eq!(rt.attention(&q, &k, &v, true)?.to_vec(), [1.0, 2.0]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn attention<T: Float>(
+        &self,
+        queries: &Tensor<T>,
+        keys: &Tensor<T>,
+        values: &Tensor<T>,
+        causal: bool,
+    ) -> Result<Tensor<T>, Error> {
+        let call = calls::attention(queries.spec(), keys.spec(), values.spec(), causal)?;
+        self.call(&call, &Given::all(&[Some(queries), Some(keys), Some(values)]))?.try_into()
+    }
+
     fn norm<T: Float>(
         &self,
         op: RowsOp,
@@ -85,19 +107,10 @@ impl Runtime {
         shift: Option<&Tensor<T>>,
         epsilon: f64,
     ) -> Result<Tensor<T>, Error> {
-        let problem = Rows::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
-        let problem = problem.with(scale.is_some(), shift.is_some())?;
-        let len = tensor.shape()[axis];
-        let mut given = scale.into_iter().chain(shift);
-        if let Some(given) = given.find(|given| given.shape() != [len]) {
-            let reason = format!("a scale or shift has one element for each of {len} along the axis");
-            let (lhs, rhs) = (tensor.shape().to_vec(), given.shape().to_vec());
-            return Err(Error::Shapes { operation: op.name(), lhs, rhs, reason });
-        }
-        let epsilon = Tensor::full(&[1], T::from_f64(epsilon))?;
-        let given: Vec<&Tensor<T>> =
-            [tensor].into_iter().chain(scale).chain(shift).chain([&epsilon]).collect();
-        self.compute_dense(&problem, &given, tensor.shape())
+        let call = calls::norm(op, tensor.spec(), axis, scale.map(Tensor::spec), shift.map(Tensor::spec))?;
+        let mut given = Given::all(&[Some(tensor), scale, shift]);
+        given.push(Given::Number(T::DTYPE, epsilon));
+        self.call(&call, &given)?.try_into()
     }
 
     /// Every element with those before it along an axis, added up; integers wrap.
@@ -121,8 +134,8 @@ impl Runtime {
         axis: usize,
         exclusive: bool,
     ) -> Result<Tensor<T>, Error> {
-        let problem = Scan::new(op, T::DTYPE, &sizes(tensor.shape()), axis, exclusive)?;
-        self.compute_dense(&problem, &[tensor], tensor.shape())
+        let call = calls::scan(op, tensor.spec(), axis, exclusive)?;
+        self.call(&call, &[Given::Tensor(&tensor.any)])?.try_into()
     }
 
     /// The elements along an axis in order, the smallest first; what is not a number comes last.
@@ -149,7 +162,7 @@ impl Runtime {
         axis: usize,
         descending: bool,
     ) -> Result<Tensor<T>, Error> {
-        let problem = Sort::new(T::DTYPE, &sizes(tensor.shape()), axis, descending)?;
-        self.compute_dense(&problem, &[tensor], tensor.shape())
+        let call = calls::sort(tensor.spec(), axis, descending)?;
+        self.call(&call, &[Given::Tensor(&tensor.any)])?.try_into()
     }
 }

@@ -29,6 +29,20 @@ impl Runtime {
         }
     }
 
+    /// The matrix product of bytes, added up in i32: as [`Runtime::matmul`], with another type of result.
+    ///
+    /// ```
+    /// use trimtab::{Runtime, Tensor};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let a = Tensor::full(&[2, 300], -128i8)?;
+    /// assert_eq!(rt.matmul_bytes(&a, &a.transposed())?.to_vec(), [128 * 128 * 300; 4]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn matmul_bytes(&self, a: &Tensor<i8>, b: &Tensor<i8>) -> Result<Tensor<i32>, Error> {
+        let b = crate::tensor::AnyTensor::from(b.clone());
+        self.lazy_any(&a.any).matmul(&b).eval()?.typed()
+    }
+
     /// The matrix product written into a tensor that exists; allocates nothing when the operands are dense matrices.
     pub fn matmul_into<T: Float>(
         &self,

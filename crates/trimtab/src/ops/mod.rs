@@ -1,8 +1,14 @@
 //! The operations: each checks shapes, builds the problem, and lets the runtime choose and run.
 
+mod blocks;
+pub(crate) mod calls;
 mod elementwise;
+mod fft;
+mod indices;
 mod lines;
+mod masks;
 mod matmul;
+mod places;
 mod reduce;
 mod transpose;
 mod windows;
@@ -14,14 +20,16 @@ pub use windows::Windows;
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::{AnyTensor, Dims, MAX_TENSOR_RANK, Tensor, allocate_result, element_count};
-use trimtab_core::{DType, Lookup};
-use trimtab_operands::{Element, Slice};
+use calls::{Call, Given, Spec};
+use trimtab_core::{DType, Lookup, MAX_INPUTS};
+use trimtab_operands::{Data, Element, Slice};
 
 /// Types with fractions: what products, functions and means are defined for.
-pub trait Float: Element {}
+pub trait Float: Element<Total = Self> {}
 impl Float for f32 {}
 impl Float for f64 {}
 impl Float for trimtab_operands::f16 {}
+impl Float for trimtab_operands::bf16 {}
 
 /// The shape of a tensor as problems take it.
 pub(crate) fn sizes(shape: &[usize]) -> Dims<u64> {
@@ -44,6 +52,13 @@ pub(crate) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
         .collect()
 }
 
+impl<T: Element> Tensor<T> {
+    /// Its type and shape.
+    fn spec(&self) -> Spec<'_> {
+        Spec { dtype: T::DTYPE, shape: self.shape() }
+    }
+}
+
 impl Runtime {
     /// Computes a problem on operands in the caller's memory.
     fn compute(
@@ -58,17 +73,26 @@ impl Runtime {
         AnyTensor::from_data(out, dtype, shape)
     }
 
-    /// Computes a problem on tensors wherever and however they lie: views are copied in row-major order, values of other devices fetched.
-    fn compute_dense<T: Element>(
-        &self,
-        problem: &impl Lookup,
-        given: &[&Tensor<T>],
-        shape: &[usize],
-    ) -> Result<Tensor<T>, Error> {
-        let dense = given.iter().map(|tensor| self.contiguous(tensor)).collect::<Result<Vec<_>, _>>()?;
-        let fetched = dense.iter().map(|tensor| tensor.any.fetched()).collect::<Result<Vec<_>, _>>()?;
-        let slices: Vec<Slice<'_>> =
-            fetched.iter().map(|tensor| tensor.on_host().unwrap_or(Slice::None)).collect();
-        self.compute(problem, &slices, T::DTYPE, shape).map(Tensor::wrap)
+    /// Computes a call: at once where its operands lie in row-major order in the processor's memory, else as an expression of one
+    /// operation, so that what lies on a device may be computed and stay there.
+    fn call(&self, call: &Call, given: &[Given<'_>]) -> Result<AnyTensor, Error> {
+        let number = |given: &Given<'_>| match given {
+            Given::Tensor(_) => None,
+            Given::Number(dtype, number) => Some(Data::of_numbers(*dtype, &[*number])),
+        };
+        let numbers: Vec<Data> = given.iter().filter_map(number).collect();
+        let mut numbers = numbers.iter();
+        let mut inputs = [Slice::None; MAX_INPUTS + 1];
+        for (input, operand) in inputs.iter_mut().zip(given) {
+            let slice = match operand {
+                Given::Tensor(tensor) => tensor.on_host(),
+                Given::Number(..) => numbers.next().map(Data::slice),
+            };
+            match slice {
+                Some(slice) => *input = slice,
+                None => return self.lazy_call(call, given).eval(),
+            }
+        }
+        self.compute(&call.problem, &inputs[..given.len().min(inputs.len())], call.dtype, &call.shape)
     }
 }

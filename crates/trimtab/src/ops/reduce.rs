@@ -33,8 +33,12 @@ impl Runtime {
     /// assert_eq!(rt.sum(&a, 0)?.to_vec(), [5.0, 7.0, 9.0]);
     /// # Ok::<(), trimtab::Error>(())
     /// ```
-    pub fn sum<T: Element>(&self, tensor: &Tensor<T>, axis: impl Into<Axis>) -> Result<Tensor<T>, Error> {
-        self.reduce(ReduceOp::Sum, tensor, axis)
+    pub fn sum<T: Element>(
+        &self,
+        tensor: &Tensor<T>,
+        axis: impl Into<Axis>,
+    ) -> Result<Tensor<T::Total>, Error> {
+        self.reduce_to(ReduceOp::Sum, tensor, axis)
     }
 
     /// The arithmetic mean.
@@ -53,19 +57,35 @@ impl Runtime {
     }
 
     /// The product. Of integers: exact, or an error if it does not fit.
-    pub fn prod<T: Element>(&self, tensor: &Tensor<T>, axis: impl Into<Axis>) -> Result<Tensor<T>, Error> {
-        self.reduce(ReduceOp::Prod, tensor, axis)
+    pub fn prod<T: Element>(
+        &self,
+        tensor: &Tensor<T>,
+        axis: impl Into<Axis>,
+    ) -> Result<Tensor<T::Total>, Error> {
+        self.reduce_to(ReduceOp::Prod, tensor, axis)
     }
 
-    /// Any reduction by name.
+    /// Any reduction by name whose result is of the same type; sums and products of small integers are not.
     pub fn reduce<T: Element>(
         &self,
         op: ReduceOp,
         tensor: &Tensor<T>,
         axis: impl Into<Axis>,
     ) -> Result<Tensor<T>, Error> {
+        self.reduce_to(op, tensor, axis)
+    }
+
+    /// A reduction whose result is of that type, or an error that says of which it is.
+    fn reduce_to<T: Element, U: Element>(
+        &self,
+        op: ReduceOp,
+        tensor: &Tensor<T>,
+        axis: impl Into<Axis>,
+    ) -> Result<Tensor<U>, Error> {
         let axis = axis.into();
-        let Some(input) = tensor.any.on_host() else { return self.lazy(tensor).reduce(op, axis).eval() };
+        let Some(input) = tensor.any.on_host() else {
+            return self.lazy_any(&tensor.any).reduce(op, axis).eval()?.typed();
+        };
         let (axis, shape) = match axis {
             Axis::All => (None, vec![]),
             Axis::One(axis) => {
@@ -74,6 +94,6 @@ impl Runtime {
             }
         };
         let problem = Reduce::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
-        self.compute(&problem, &[input], T::DTYPE, &shape).map(Tensor::wrap)
+        self.compute(&problem, &[input], problem.out_dtype(), &shape)?.typed()
     }
 }

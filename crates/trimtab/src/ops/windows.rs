@@ -1,10 +1,11 @@
 //! Convolution and pooling: windows over the space of an operand.
 
+use super::calls::{self, Given};
 use super::{Float, sizes};
 use crate::error::Error;
 use crate::runtime::Runtime;
 use crate::tensor::Tensor;
-use trimtab_core::{Channels, Conv, Moves, Pool, PoolOp, UnaryOp};
+use trimtab_core::{Channels, Moves, PoolOp, UnaryOp};
 
 /// How a window moves and where channels lie. One number of stride, padding or dilation holds for every axis.
 #[derive(Clone, Copy, Debug)]
@@ -28,14 +29,10 @@ impl Default for Windows<'_> {
 }
 
 impl Windows<'_> {
-    fn with<R>(&self, with: impl FnOnce(Moves<'_>) -> R) -> R {
+    pub(super) fn with<R>(&self, with: impl FnOnce(Moves<'_>) -> R) -> R {
         let (stride, pad, dilation) = (sizes(self.stride), sizes(self.pad), sizes(self.dilation));
         with(Moves { stride: &stride, pad: &pad, dilation: &dilation })
     }
-}
-
-fn shape_of(sizes: &[u64]) -> Vec<usize> {
-    sizes.iter().map(|&size| size as usize).collect()
 }
 
 impl Runtime {
@@ -69,19 +66,9 @@ impl Runtime {
         bias: Option<&Tensor<T>>,
         act: Option<UnaryOp>,
     ) -> Result<Tensor<T>, Error> {
-        let (x, w) = (sizes(operand.shape()), sizes(weights.shape()));
-        let problem = windows
-            .with(|moves| Conv::new(T::DTYPE, windows.channels, &x, &w, moves, windows.groups as u64))?
-            .ending(bias.is_some(), act)?;
-        if let Some(bias) = bias.filter(|bias| bias.shape() != [problem.outputs()]) {
-            let reason =
-                format!("a bias has one element for each of {} channels of the result", problem.outputs());
-            let (lhs, rhs) = (weights.shape().to_vec(), bias.shape().to_vec());
-            return Err(Error::Shapes { operation: "conv", lhs, rhs, reason });
-        }
-        let shape = shape_of(&problem.out_shape());
-        let given: Vec<&Tensor<T>> = [operand, weights].into_iter().chain(bias).collect();
-        self.compute_dense(&problem, &given, &shape)
+        let beside = bias.map(Tensor::spec);
+        let call = calls::conv(operand.spec(), weights.spec(), windows, beside, act)?;
+        self.call(&call, &Given::all(&[Some(operand), Some(weights), bias]))?.try_into()
     }
 
     /// Of every window the largest element; a NaN wins, padding is not looked at.
@@ -121,9 +108,7 @@ impl Runtime {
         window: &[usize],
         windows: &Windows<'_>,
     ) -> Result<Tensor<T>, Error> {
-        let (x, window) = (sizes(operand.shape()), sizes(window));
-        let problem = windows.with(|moves| Pool::new(op, T::DTYPE, windows.channels, &x, &window, moves))?;
-        let shape = shape_of(&problem.out_shape());
-        self.compute_dense(&problem, &[operand], &shape)
+        let call = calls::pool(op, operand.spec(), window, windows)?;
+        self.call(&call, &[Given::Tensor(&operand.any)])?.try_into()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use trimtab::core::{KernelId, Point, Problem};
-use trimtab::operands::{DType, Data, Slice, SliceMut};
+use trimtab::operands::{DType, Data, Slice};
 use worker_device::{processor, receive, send};
 
 fn main() -> std::io::Result<()> {
@@ -24,11 +24,12 @@ fn compute(device: &trimtab::cpu::CpuDevice, asked: &str, inputs: &[Vec<u8>]) ->
     let problem = Problem::parse(problem).map_err(|error| error.to_string())?;
     let values = lines.next().unwrap_or_default().split_whitespace().map(|value| value.parse().unwrap_or(0));
     let point = Point::new(&values.collect::<Vec<u32>>());
-    let dtype = problem.dtype().unwrap_or(DType::F32);
+    let dtype = |place: usize| problem.input_dtype(place).unwrap_or(DType::F32);
     // Copied, so that elements lie as their type wants them.
-    let inputs: Vec<Data> = inputs.iter().map(|bytes| Data::of_bytes(dtype, bytes)).collect();
+    let inputs = inputs.iter().enumerate().map(|(place, bytes)| Data::of_bytes(dtype(place), bytes));
+    let inputs: Vec<Data> = inputs.collect();
     let inputs: Vec<Slice<'_>> = inputs.iter().map(Data::slice).collect();
-    let mut out = Data::zeros(dtype, problem.out_len() as usize);
+    let mut out = Data::zeros(problem.out_dtype().unwrap_or(DType::F32), problem.out_len() as usize);
     device.launch(kernel, &problem, &point, &inputs, out.slice_mut()).map_err(|error| error.to_string())?;
-    Ok([&[1], &*SliceMut::into_bytes(out.slice_mut())].concat())
+    Ok([&[1], out.slice().bytes()].concat())
 }

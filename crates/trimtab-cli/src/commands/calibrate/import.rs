@@ -16,6 +16,9 @@ use trimtab::wisdom::files;
 /// An entry as it should be, for messages.
 const EXAMPLE: &str = r#"{"category": "elementwise", "input_shapes": [[1024, 1024], [1024, 1024]], "mean_time_us": 85.2, "device": "gpu0"}"#;
 
+/// What entries may be of. The work of a convolution does not follow from its shapes.
+const CATEGORIES: &str = "unary, elementwise, reduction, transpose, matmul, pool, rows, scan or sort";
+
 /// Calibrations are of f32.
 const F32_BYTES: u64 = 4;
 
@@ -94,12 +97,9 @@ fn own(text: &str) -> Result<Option<Vec<Sample>>, String> {
 fn sample(entry: usize, object: &Map<String, Value>) -> Result<Sample, String> {
     let word = |keys: &[&str]| keys.iter().find_map(|key| object.get(*key)?.as_str());
     let category = word(&["category", "class", "operation", "op"])
-        .ok_or("`category` is missing; use unary, elementwise, reduction, transpose or matmul")?;
-    let class = class(category).ok_or_else(|| {
-        format!(
-            "`category` {category:?} is not known; use unary, elementwise, reduction, transpose or matmul"
-        )
-    })?;
+        .ok_or_else(|| format!("`category` is missing; use {CATEGORIES}"))?;
+    let class =
+        class(category).ok_or_else(|| format!("`category` {category:?} is not known; use {CATEGORIES}"))?;
     if let Some(dtype) = word(&["dtype", "type"])
         && !matches!(dtype.to_ascii_lowercase().as_str(), "f32" | "float32" | "single" | "float")
     {
@@ -142,11 +142,14 @@ fn numbers(shape: &[Value]) -> Result<Vec<u64>, String> {
 
 fn class(category: &str) -> Option<Class> {
     let category = category.trim().to_ascii_lowercase();
-    Class::parse(&category).or(match category.as_str() {
+    Class::parse(&category).filter(|class| *class != Class::Conv).or(match category.as_str() {
         "elementwise_unary" | "unary_elementwise" => Some(Class::Unary),
         "binary" | "elementwise_binary" | "pointwise" => Some(Class::Elementwise),
         "reduce" => Some(Class::Reduction),
         "gemm" | "mat_mul" | "mm" | "matrix_multiply" => Some(Class::Matmul),
+        "softmax" | "layer_norm" | "rms_norm" | "normalization" => Some(Class::Rows),
+        "pooling" => Some(Class::Pool),
+        "cumsum" => Some(Class::Scan),
         _ => None,
     })
 }
@@ -217,7 +220,7 @@ fn out_of_reach(device: &dyn Device, sample: &Sample) -> Option<f64> {
     let facts = device.facts();
     // At least one operand is read, and of each element something is computed.
     let (flops, bytes) = match sample.class {
-        Class::Matmul => (sample.size, 0),
+        Class::Matmul | Class::Conv => (sample.size, 0),
         _ => (0, sample.size.saturating_mul(F32_BYTES)),
     };
     let threads = if facts.kind == DeviceKind::Cpu { facts.threads } else { 1 };
@@ -271,7 +274,7 @@ mod tests {
             ("[]", ["empty", "category"]),
             ("[7]", ["entry 1", "object"]),
             (r#"[{"input_shapes": [[1]], "mean_time_us": 1}]"#, ["entry 1", "`category` is missing"]),
-            (r#"[{"category": "sort", "input_shapes": [[1]], "mean_time_us": 1}]"#, ["sort", "use unary"]),
+            (r#"[{"category": "frob", "input_shapes": [[1]], "mean_time_us": 1}]"#, ["frob", "use unary"]),
             (r#"[{"category": "unary", "input_shapes": [[1]]}]"#, ["entry 1", "`mean_time_us`"]),
             (
                 r#"[{"category": "unary", "input_shapes": [[1]], "mean_time_us": 0}]"#,

@@ -1,7 +1,7 @@
 //! Windows written out as columns, some places at a time, and multiplied with the weights.
 
-use super::ending::{Bias, end};
-use super::pointwise::Strided;
+use super::ending::{Bias, end, end_places};
+use super::pointwise::{Strided, multiplied};
 use super::{Float, Given, along, count, given, place_of, threads, work};
 use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
@@ -38,7 +38,7 @@ impl Variant<Cpu> for Im2ColKernel {
     fn declines(&self, problem: &Conv, _: &DeviceFacts) -> Option<Decline> {
         let depth = problem.depth();
         let deep = || Decline::from(format!("windows of {depth} elements do not fit into the room there is"));
-        crate::kernels::not_of_halves(problem.dtype)
+        crate::kernels::not_of_type(problem.dtype)
             .or_else(|| (Im2ColKernel::room(problem, PLACES[1]) > MOST_ROOM as u64).then(deep))
     }
 
@@ -54,13 +54,13 @@ impl Variant<Cpu> for Im2ColKernel {
         threads(problem, device).into_iter().flat_map(with).collect()
     }
 
-    fn work(&self, problem: &Conv, config: Im2ColConfig, _: &DeviceFacts) -> Work {
+    fn work(&self, problem: &Conv, config: Im2ColConfig, device: &DeviceFacts) -> Work {
         let places = count(problem.window.out()) as u64;
         // Columns are written and read once for each group.
         let columns = (problem.batch() as u64).saturating_mul(places).saturating_mul(problem.depth());
         let moved = columns.saturating_mul(3).saturating_mul(problem.groups() as u64);
         let room = Im2ColKernel::room(problem, config.places).saturating_mul(config.threads.into());
-        work(problem, moved, room, config.threads)
+        multiplied(work(problem, moved, room, config.threads), device)
     }
 
     fn launch(&self, problem: &Conv, config: Im2ColConfig, args: Args<'_>) -> Launched {
@@ -119,12 +119,9 @@ fn products<T: Float>(p: &Conv, level: Level, config: Im2ColConfig, given: Given
                 };
                 // SAFETY: the windows are `count` rows of `depth`; every task has its own places and channels of the result.
                 unsafe { product.multiply() };
-                for place in 0..count {
-                    let start = start + place * p.outputs();
-                    // SAFETY: every task has its own places and channels.
-                    let row = unsafe { whole.part(start..start + outputs) };
-                    end(p, level, bias.map_or(Bias::None, |bias| Bias::Each(&bias[output..])), row);
-                }
+                let (channels, first) = (output..output + outputs, batch * places + first);
+                // SAFETY: every task has its own places and channels.
+                unsafe { end_places(p, level, bias, &whole, channels, first..first + count) };
             }
         });
     });
@@ -170,7 +167,7 @@ fn write_rows<T: Float>(
 }
 
 /// Copies elements `step` apart from `start - pad` on; what lies outside is zero.
-fn copy_line<T: Float>(line: &[T], to: &mut [T], start: usize, pad: usize, step: usize) {
+pub(super) fn copy_line<T: Float>(line: &[T], to: &mut [T], start: usize, pad: usize, step: usize) {
     // Places before the line, and the last one within.
     let before = pad.saturating_sub(start).div_ceil(step).min(to.len());
     let within = (line.len() + pad).saturating_sub(start).div_ceil(step).clamp(before, to.len());

@@ -4,17 +4,22 @@
 //! place through padding alone only in kernels that skip it, so weights that are not numbers are nobody's promise); sums are in the
 //! element type, in an order that differs from kernel to kernel; the bias is added, then the function applied.
 
+mod depthwise;
 mod direct;
 mod ending;
 mod im2col;
+mod implicit;
 mod pointwise;
 mod reference;
+mod winograd;
+
+pub(super) use pointwise::Strided;
 
 use crate::args::{Args, Inputs};
 use crate::kernels::Kernels;
 use crate::kernels::matmul::float::{self, vector_bits};
 use crate::kernels::rows::Float as Real;
-use crate::simd::Levels;
+use crate::simd::{Levels, MAX_LANES, Vector};
 use trimtab_core::{
     Bytes, Channels, Conv, Decline, DeviceFacts, Flops, LaunchError, MAX_SPACE, Problem, Work, erase,
 };
@@ -25,6 +30,9 @@ pub fn kernels() -> Kernels {
     let (level, lanes) = Levels::detect().widest();
     vec![
         erase(pointwise::PointwiseKernel { level }),
+        erase(depthwise::DepthwiseKernel { level, lanes }),
+        erase(implicit::ImplicitKernel { level }),
+        erase(winograd::WinogradKernel { level }),
         erase(im2col::Im2ColKernel { level }),
         erase(direct::DirectKernel { level, lanes }),
         erase(reference::ReferenceKernel),
@@ -96,4 +104,22 @@ fn threads(problem: &Conv, device: &DeviceFacts) -> Vec<u32> {
 fn needs_channels_first(problem: &Conv) -> Option<Decline> {
     (problem.channels == Channels::Last)
         .then(|| Decline::because("channels lie behind the space; needs nchw"))
+}
+
+/// Some elements as a vector, the rest of it of a value.
+///
+/// # Safety
+/// So many elements must be readable.
+#[inline(always)]
+unsafe fn load_some<T: Copy, V: Vector<T>>(token: V::Token, from: *const T, count: usize, rest: T) -> V {
+    if count >= V::LANES {
+        // SAFETY: that many are readable.
+        return unsafe { V::load(token, from) };
+    }
+    let mut all = [rest; MAX_LANES];
+    // SAFETY: `count` elements are readable, and no vector has more lanes than there are places.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, all.as_mut_ptr(), count);
+        V::load(token, all.as_ptr())
+    }
 }

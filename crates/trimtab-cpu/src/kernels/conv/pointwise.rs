@@ -1,11 +1,12 @@
 //! Windows of one element: a product of the weights and the operand as it lies, nothing copied.
 
-use super::ending::{Bias, end};
+use super::ending::{Bias, end, end_places};
 use super::{Float, Given, count, given, threads, work};
 use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
+use crate::kernels::matmul::gemm::slabs;
 use crate::simd::Level;
-use trimtab_core::{Channels, Conv, Decline, DeviceFacts, LaunchError, Variant, Work};
+use trimtab_core::{Bytes, Channels, Conv, Decline, DeviceFacts, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, and places of the result that one takes at once.
@@ -29,7 +30,7 @@ impl Variant<Cpu> for PointwiseKernel {
 
     fn declines(&self, problem: &Conv, _: &DeviceFacts) -> Option<Decline> {
         let wide = || Decline::because("the window has more than one element, or steps over some");
-        crate::kernels::not_of_halves(problem.dtype).or_else(|| (!problem.window.is_single()).then(wide))
+        crate::kernels::not_of_type(problem.dtype).or_else(|| (!problem.window.is_single()).then(wide))
     }
 
     fn configs(&self, problem: &Conv, device: &DeviceFacts) -> Vec<PointwiseConfig> {
@@ -37,8 +38,8 @@ impl Variant<Cpu> for PointwiseKernel {
         threads(problem, device).into_iter().flat_map(with).collect()
     }
 
-    fn work(&self, problem: &Conv, config: PointwiseConfig, _: &DeviceFacts) -> Work {
-        work(problem, problem.operand_len(), 0, config.threads)
+    fn work(&self, problem: &Conv, config: PointwiseConfig, device: &DeviceFacts) -> Work {
+        multiplied(work(problem, problem.operand_len(), 0, config.threads), device)
     }
 
     fn launch(&self, problem: &Conv, config: PointwiseConfig, args: Args<'_>) -> Launched {
@@ -52,12 +53,17 @@ impl Variant<Cpu> for PointwiseKernel {
     }
 }
 
+/// With what the crate `gemm` keeps for its threads.
+pub(super) fn multiplied(work: Work, device: &DeviceFacts) -> Work {
+    Work { scratch: Bytes(work.scratch.0.saturating_add(slabs(device, work.threads))), ..work }
+}
+
 /// A product `rows × columns × depth` with strides of rows and columns.
-pub(super) struct Strided<T> {
-    pub(super) sizes: [usize; 3],
-    pub(super) lhs: (*const T, usize, usize),
-    pub(super) rhs: (*const T, usize, usize),
-    pub(super) out: (*mut T, usize, usize),
+pub(in crate::kernels) struct Strided<T> {
+    pub(in crate::kernels) sizes: [usize; 3],
+    pub(in crate::kernels) lhs: (*const T, usize, usize),
+    pub(in crate::kernels) rhs: (*const T, usize, usize),
+    pub(in crate::kernels) out: (*mut T, usize, usize),
 }
 
 impl<T: Float> Strided<T> {
@@ -66,11 +72,20 @@ impl<T: Float> Strided<T> {
     /// # Safety
     /// The operands must be readable and the result writable for these sizes and strides, and nobody else may use the result.
     pub(super) unsafe fn multiply(self) {
+        // SAFETY: as the caller promises.
+        unsafe { self.multiply_by(T::ONE, false) }
+    }
+
+    /// The same times a factor, and added to the result if that is asked.
+    ///
+    /// # Safety
+    /// As [`Strided::multiply`].
+    pub(in crate::kernels) unsafe fn multiply_by(self, factor: T, add: bool) {
         let [rows, columns, depth] = self.sizes;
         let stride = |elements: usize| elements as isize;
         let ((lhs, lhs_row, lhs_column), (rhs, rhs_row, rhs_column)) = (self.lhs, self.rhs);
         let (out, out_row, out_column) = self.out;
-        // SAFETY: as the caller promises; the old result is not read.
+        // SAFETY: as the caller promises; the old result is read only if it is added to.
         unsafe {
             ::gemm::gemm(
                 rows,
@@ -79,15 +94,15 @@ impl<T: Float> Strided<T> {
                 out,
                 stride(out_column),
                 stride(out_row),
-                false,
+                add,
                 lhs,
                 stride(lhs_column),
                 stride(lhs_row),
                 rhs,
                 stride(rhs_column),
                 stride(rhs_row),
-                T::ZERO,
-                T::ONE,
+                if add { T::ONE } else { T::ZERO },
+                factor,
                 false,
                 false,
                 false,
@@ -115,7 +130,8 @@ fn products<T: Float>(p: &Conv, level: Level, config: PointwiseConfig, given: Gi
         let (input, output) = (group * depth, group * outputs);
         match p.channels {
             Channels::First => {
-                let from = &operand[(batch * p.inputs() + input) * places + first..];
+                // Without input channels nothing is there, and nothing is read.
+                let from = operand.get((batch * p.inputs() + input) * places + first..).unwrap_or_default();
                 let start = (batch * p.outputs() + output) * places + first;
                 let product = Strided {
                     sizes: [outputs, count, depth],
@@ -145,12 +161,9 @@ fn products<T: Float>(p: &Conv, level: Level, config: PointwiseConfig, given: Gi
                 // SAFETY: `count` places of `inputs` channels begin there, of which `depth` are read; every task has its own
                 // places and channels of the result.
                 unsafe { product.multiply() };
-                for place in 0..count {
-                    let start = start + place * p.outputs();
-                    // SAFETY: every task has its own places and channels.
-                    let row = unsafe { whole.part(start..start + outputs) };
-                    end(p, level, bias.map_or(Bias::None, |bias| Bias::Each(&bias[output..])), row);
-                }
+                let (channels, first) = (output..output + outputs, batch * places + first);
+                // SAFETY: every task has its own places and channels.
+                unsafe { end_places(p, level, bias, &whole, channels, first..first + count) };
             }
         }
     });

@@ -50,6 +50,19 @@ impl Layout {
         layout
     }
 
+    /// One row that operands vary along.
+    pub(super) fn row_of(binary: bool) -> Layout {
+        let mut layout = Layout { rank: 1, dims: [1; MAX_RANK], lhs: [0; MAX_RANK], rhs: [0; MAX_RANK] };
+        (layout.dims[0], layout.lhs[0], layout.rhs[0]) = (usize::MAX, 1, usize::from(binary));
+        layout
+    }
+
+    /// Whether the operands vary along a row.
+    #[inline]
+    pub(super) fn varies(&self) -> (bool, bool) {
+        (self.lhs[self.rank - 1] != 0, self.rhs[self.rank - 1] != 0)
+    }
+
     /// Elements of one row.
     #[inline]
     pub(super) fn row(&self) -> usize {

@@ -5,13 +5,13 @@
 //! with the index of the first such element. Accuracy of floats: see [`math`].
 
 mod chunked;
+mod halves;
 mod layout;
 pub(super) mod math;
 pub(super) mod ops;
+mod plain;
 mod reference;
 mod span;
-#[cfg(test)]
-pub(crate) mod tests;
 mod vector;
 
 use crate::kernels::{Kernels, lanes_of, shared_work};
@@ -24,6 +24,8 @@ pub fn kernels() -> Kernels {
     vec![
         erase(vector::VectorKernel { levels }),
         erase(chunked::ChunkedKernel { levels }),
+        erase(halves::HalvesKernel { levels }),
+        erase(plain::PlainKernel),
         erase(reference::ReferenceKernel),
     ]
 }

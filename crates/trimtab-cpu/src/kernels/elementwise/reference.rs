@@ -6,7 +6,7 @@ use super::{bytes_walked, lens};
 use crate::args::{Args, Launched};
 use trimtab_core::{Bytes, DType, Elementwise, Flops};
 
-reference!("cpu.elementwise.reference", Elementwise);
+reference!("cpu.elementwise.reference", Elementwise, super::plain::reference);
 
 fn counted(problem: &Elementwise) -> (Flops, Bytes) {
     let flops = ops::flops(problem.op, problem.dtype != DType::I32);

@@ -127,20 +127,76 @@ pub(in crate::kernels) fn launch<T: Float>(
     args: Args<'_>,
     finish: impl Fn(*mut T, usize, usize) + Sync,
 ) -> Launched {
-    let (vectors, nc, kc) = (config.vectors as usize, config.nc, config.kc);
-    let legal = (1..=MAX_BLOCK).contains(&nc) && (1..=MAX_BLOCK).contains(&kc) && config.pack <= 1;
     let scratch = scratch_elements(config, problem.n, problem.k);
-    let Some(tiles) = T::tiles(config.bits)
-        .filter(|tiles| tiles.max_rows(vectors) > 0 && legal && scratch <= scratch::MAX_ELEMENTS as u64)
-    else {
+    let Some(blocks) = Blocks::<T>::new(config, scratch) else {
         return Err(wrong_point(config));
     };
-    let quantum = (tiles.max_rows(vectors), tiles.lanes() * vectors);
+    let quantum = (blocks.tiles.max_rows(blocks.vectors), blocks.tiles.lanes() * blocks.vectors);
     let how = Spread { threads: config.threads, split: config.split, quantum };
-    let blocks = Blocks { tiles, vectors, nc: nc as usize, kc: kc as usize, pack: config.pack == 1 };
     spread::<T>(problem, how, args, |product| {
-        scratch::with::<T, _>(scratch as usize, |scratch| blocks.multiply(product, scratch, &finish));
+        let source = Stored { product, pack: blocks.pack };
+        scratch::with::<T, _>(scratch as usize, |scratch| {
+            // SAFETY: the result of a product is writable by nobody else, and its sizes are at least 1.
+            unsafe { blocks.multiply(product.sizes(), &source, product.out(), scratch, &finish) }
+        });
     })
+}
+
+/// Where the operands of a product come from.
+///
+/// # Safety
+/// `lhs` must give a view that is readable as rows × depth while nobody writes to the panel.
+pub(in crate::kernels) unsafe trait Source<T> {
+    /// Packs rows `p .. p + depth` and columns `col .. col + cols` of the right operand, which are among those of the product:
+    /// strips of `width` columns, each row of a strip together. Nobody reads the missing columns of the last strip.
+    fn rhs(&self, inner: (usize, usize), columns: (usize, usize), width: usize, block: &mut [T]);
+    /// Rows `row .. row + rows` and columns `p .. p + depth` of the left operand, which are among those of the product, in place or
+    /// in the panel, which has room for them if [`Blocks::pack`] says so.
+    fn lhs(&self, rows: (usize, usize), inner: (usize, usize), panel: &mut [T]) -> View<T>;
+}
+
+/// Operands that lie in memory.
+struct Stored<'a, 'b, T> {
+    product: &'a Product<'b, T>,
+    pack: bool,
+}
+
+// SAFETY: the views of a product cover its operands.
+unsafe impl<T: Float> Source<T> for Stored<'_, '_, T> {
+    #[inline]
+    fn rhs(&self, inner: (usize, usize), columns: (usize, usize), width: usize, block: &mut [T]) {
+        // SAFETY: the rows and columns lie within the product's right operand.
+        unsafe { pack_rhs(self.product.rhs(), inner, columns, width, block) };
+    }
+
+    #[inline]
+    fn lhs(&self, (row, rows): (usize, usize), (p, depth): (usize, usize), panel: &mut [T]) -> View<T> {
+        let lhs = self.product.lhs();
+        let lhs = View { start: lhs.start.wrapping_add(row * lhs.row + p * lhs.col), ..lhs };
+        // SAFETY: the rows and columns lie within the product's left operand.
+        if self.pack { unsafe { pack_lhs(lhs, rows, depth, panel) } } else { lhs }
+    }
+}
+
+/// Computes a product of operands that come from elsewhere on the caller's thread, as [`launch`] does. `None` for settings no
+/// point has.
+///
+/// # Safety
+/// `out` must be writable as m × n, rows `out_row` apart, by nobody else; all sizes must be at least 1.
+pub(in crate::kernels) unsafe fn multiply<T: Float>(
+    (m, n, k): (usize, usize, usize),
+    source: &impl Source<T>,
+    (out, out_row): (*mut T, usize),
+    config: BlockedConfig,
+    finish: &impl Fn(*mut T, usize, usize),
+) -> Option<()> {
+    let scratch = scratch_elements(config, n as u64, k as u64);
+    let blocks = Blocks::new(config, scratch)?;
+    scratch::with::<T, _>(scratch as usize, |scratch| {
+        // SAFETY: as promised by the caller.
+        unsafe { blocks.multiply((m, n, k), source, (out, out_row), scratch, finish) }
+    });
+    Some(())
 }
 
 #[derive(Clone, Copy)]
@@ -153,12 +209,29 @@ struct Blocks<T: 'static> {
 }
 
 impl<T: Float> Blocks<T> {
-    fn multiply(self, product: &Product<'_, T>, scratch: &mut [T], finish: &impl Fn(*mut T, usize, usize)) {
-        let (m, n, k) = product.sizes();
+    /// Those of settings, unless no point has them.
+    fn new(config: BlockedConfig, scratch: u64) -> Option<Blocks<T>> {
+        let (vectors, nc, kc) = (config.vectors as usize, config.nc, config.kc);
+        let legal = (1..=MAX_BLOCK).contains(&nc) && (1..=MAX_BLOCK).contains(&kc) && config.pack <= 1;
+        let tiles = T::tiles(config.bits).filter(|tiles| {
+            tiles.max_rows(vectors) > 0 && legal && scratch <= scratch::MAX_ELEMENTS as u64
+        })?;
+        Some(Blocks { tiles, vectors, nc: nc as usize, kc: kc as usize, pack: config.pack == 1 })
+    }
+
+    /// # Safety
+    /// As [`multiply`].
+    unsafe fn multiply(
+        self,
+        (m, n, k): (usize, usize, usize),
+        source: &impl Source<T>,
+        out: (*mut T, usize),
+        scratch: &mut [T],
+        finish: &impl Fn(*mut T, usize, usize),
+    ) {
         let (lanes, max_rows) = (self.tiles.lanes(), self.tiles.max_rows(self.vectors));
         let width = self.vectors * lanes;
         let nc = self.nc.next_multiple_of(width).min(n.next_multiple_of(width));
-        let (rhs, lhs) = (product.rhs(), product.lhs());
         // Blocks of nearly equal depth: 257 as 129 + 128.
         let passes = k.div_ceil(self.kc);
         let kc = k.div_ceil(passes);
@@ -167,22 +240,17 @@ impl<T: Float> Blocks<T> {
             let cols = nc.min(n - col);
             for p in (0..k).step_by(kc) {
                 let depth = kc.min(k - p);
-                // SAFETY: the rows and columns lie within the product's right operand.
-                unsafe { pack_rhs(rhs, (p, depth), (col, cols), width, block) };
+                source.rhs((p, depth), (col, cols), width, block);
                 let panels = m.div_ceil(max_rows);
                 let (height, taller) = (m / panels, m % panels);
                 let mut row = 0;
                 for nth in 0..panels {
                     let rows = height + usize::from(nth < taller);
-                    let lhs = View { start: lhs.start.wrapping_add(row * lhs.row + p * lhs.col), ..lhs };
-                    // SAFETY: the rows and columns lie within the product's left operand.
-                    unsafe {
-                        let lhs = if self.pack { pack_lhs(lhs, rows, depth, panel) } else { lhs };
-                        self.panel(product, lhs, (row, rows), (col, cols), (p, depth), block);
-                    }
+                    let lhs = source.lhs((row, rows), (p, depth), panel);
+                    // SAFETY: the source promises that the left operand is readable, the caller that the result is writable.
+                    unsafe { self.panel(out, lhs, (row, rows), (col, cols), (p, depth), block) };
                     if p + depth == k {
-                        let (out, out_row) = product.out();
-                        finish(out.wrapping_add(row * out_row + col), rows, cols);
+                        finish(out.0.wrapping_add(row * out.1 + col), rows, cols);
                     }
                     row += rows;
                 }
@@ -193,18 +261,18 @@ impl<T: Float> Blocks<T> {
     /// One panel of rows times the packed block.
     ///
     /// # Safety
-    /// `lhs` must be readable as rows × depth, and the rows and columns must lie within the product.
+    /// `lhs` must be readable as rows × depth, `block` packed, and the rows and columns must lie within the result.
     #[inline]
     unsafe fn panel(
         self,
-        product: &Product<'_, T>,
+        (out, out_row): (*mut T, usize),
         lhs: View<T>,
         (row, rows): (usize, usize),
         (col, cols): (usize, usize),
         (p, depth): (usize, usize),
         block: &[T],
     ) {
-        let (lanes, (out, out_row)) = (self.tiles.lanes(), product.out());
+        let lanes = self.tiles.lanes();
         let width = self.vectors * lanes;
         for (strip, packed) in (0..cols).step_by(width).zip(block.chunks_exact(width * depth)) {
             let wide = width.min(cols - strip);
@@ -234,7 +302,7 @@ impl<T: Float> Blocks<T> {
 ///
 /// # Safety
 /// The rows and columns must lie within the operand.
-unsafe fn pack_rhs<T: Float>(
+pub(in crate::kernels) unsafe fn pack_rhs<T: Float>(
     rhs: View<T>,
     (p, depth): (usize, usize),
     (col, cols): (usize, usize),
@@ -262,7 +330,12 @@ unsafe fn pack_rhs<T: Float>(
 /// # Safety
 /// `lhs` must be readable as rows × depth, with rows or columns that are neighbours.
 #[inline]
-unsafe fn pack_lhs<T: Float>(lhs: View<T>, rows: usize, depth: usize, panel: &mut [T]) -> View<T> {
+pub(in crate::kernels) unsafe fn pack_lhs<T: Float>(
+    lhs: View<T>,
+    rows: usize,
+    depth: usize,
+    panel: &mut [T],
+) -> View<T> {
     if lhs.col == 1 {
         // SAFETY: as promised by the caller.
         unsafe { turn(lhs.start, lhs.row, rows, depth, rows, panel) };

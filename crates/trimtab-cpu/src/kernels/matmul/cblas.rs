@@ -1,4 +1,4 @@
-//! A CBLAS library of this machine, pinned to one thread, called for each part of the product.
+//! A CBLAS library of this machine, held to one thread, called for each part of the product.
 
 use super::float::Float;
 use super::gemm::{LibraryConfig, library};
@@ -55,11 +55,12 @@ impl Variant<Cpu> for Cblas {
                 self.0.name
             )));
         }
-        match (problem.dtype, self.0.gemms) {
-            (DType::F32, Gemms::Narrow(gemm, _)) => launch(problem, gemm, config, args),
-            (DType::F32, Gemms::Wide(gemm, _)) => launch(problem, gemm, config, args),
-            (DType::F64, Gemms::Narrow(_, gemm)) => launch(problem, gemm, config, args),
-            (DType::F64, Gemms::Wide(_, gemm)) => launch(problem, gemm, config, args),
+        let blas = &self.0;
+        match (problem.dtype, blas.gemms) {
+            (DType::F32, Gemms::Narrow(gemm, _)) => launch(problem, blas, gemm, config, args),
+            (DType::F32, Gemms::Wide(gemm, _)) => launch(problem, blas, gemm, config, args),
+            (DType::F64, Gemms::Narrow(_, gemm)) => launch(problem, blas, gemm, config, args),
+            (DType::F64, Gemms::Wide(_, gemm)) => launch(problem, blas, gemm, config, args),
             _ => Err(wrong_dtype(problem)),
         }
     }
@@ -67,11 +68,16 @@ impl Variant<Cpu> for Cblas {
 
 fn launch<T: Float, I: TryFrom<usize> + 'static>(
     problem: &Matmul,
+    blas: &Blas,
     gemm: GemmFn<T, I>,
     config: LibraryConfig,
     args: Args<'_>,
 ) -> Launched {
-    spread::<T>(problem, config.spread(), args, |product| call(gemm, product))
+    let _held = blas.for_launch();
+    spread::<T>(problem, config.spread(), args, |product| {
+        let _held = blas.for_call();
+        call(gemm, product);
+    })
 }
 
 /// How a rows × cols view is told to CBLAS: whether it is transposed, and the elements from stored row to stored row.

@@ -4,7 +4,7 @@ use super::float::{Float, lanes, typed_launch, vector_bits};
 use super::product::{Product, Spread, rereads, splits, spread, thread_counts};
 use super::work;
 use crate::args::{Args, Cpu, Launched};
-use trimtab_core::{Decline, DeviceFacts, Matmul, Variant, Work};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Matmul, Variant, Work};
 
 /// The kernel `cpu.matmul.gemm`.
 #[derive(Debug)]
@@ -29,15 +29,23 @@ impl LibraryConfig {
     }
 
     /// What a packing library does: reads each operand once a part, writes and reads its packed copy, and writes the
-    /// result. What it packs at a time is its own affair; we count one copy of the smaller operand.
+    /// result. What it packs at a time is its own affair; we count one copy of the larger operand for each thread, and the slab that
+    /// `gemm` keeps.
     /// It is taken to use the widest vectors there are.
-    pub(in crate::kernels) fn work(self, problem: &Matmul) -> Work {
+    pub(in crate::kernels) fn work(self, problem: &Matmul, device: &DeviceFacts) -> Work {
         let (lhs_times, rhs_times) = rereads(problem, self.threads, self.split);
         let (lhs, rhs) = (problem.m * problem.k, problem.k * problem.n);
         let walked = lhs.saturating_mul(3 * lhs_times).saturating_add(rhs.saturating_mul(3 * rhs_times));
         let elements = walked.saturating_add(problem.m * problem.n);
-        work(problem, elements, lhs.min(rhs), self.threads, lanes(problem, vector_bits()[0]))
+        let mut work = work(problem, elements, lhs.max(rhs), self.threads, lanes(problem, vector_bits()[0]));
+        work.scratch = Bytes(work.scratch.0.saturating_add(slabs(device, self.threads)));
+        work
     }
+}
+
+/// Bytes that the crate `gemm` keeps for so many threads: each that ever called it has a slab as large as its second cache.
+pub(in crate::kernels) fn slabs(device: &DeviceFacts, threads: u32) -> u64 {
+    device.cache(2).map_or(1 << 20, |cache| cache.0).saturating_mul(threads.into())
 }
 
 /// What kernels of libraries share: their settings and what they do.
@@ -54,9 +62,9 @@ macro_rules! library {
             &self,
             problem: &Self::Problem,
             config: Self::Config,
-            _: &trimtab_core::DeviceFacts,
+            device: &trimtab_core::DeviceFacts,
         ) -> trimtab_core::Work {
-            config.work(problem)
+            config.work(problem, device)
         }
     };
 }

@@ -52,6 +52,35 @@ impl<T> Lines<T> {
     }
 }
 
+impl<T: Copy> Lines<T> {
+    /// Dot products of a vector with as many rows of a matrix as there are results. Rows that are not there have none.
+    pub(in crate::kernels) fn dots(&self, matrix: &[T], vector: &[T], out: &mut [T]) {
+        let (len, count) = (vector.len(), out.len().min(matrix.len() / vector.len().max(1)));
+        let mut row = 0;
+        while row < count {
+            let (rows, dot) = self.dot(count - row);
+            let start = matrix[row * len..].as_ptr();
+            let out = out[row..].as_mut_ptr();
+            // SAFETY: so many rows, and places for results, are there; holding this proves the instruction set.
+            unsafe { dot(&Rows { start, step: len, len, vector: vector.as_ptr(), out, add: false }) };
+            row += rows;
+        }
+    }
+
+    /// The sum of a matrix's rows, each times its weight. Rows that are not there are not added.
+    pub(in crate::kernels) fn weighted(&self, matrix: &[T], weights: &[T], out: &mut [T]) {
+        let (len, count) = (out.len(), weights.len().min(matrix.len() / out.len().max(1)));
+        let mut row = 0;
+        while row < count {
+            let (rows, scaled) = self.scaled(count - row);
+            let (start, vector) = (matrix[row * len..].as_ptr(), weights[row..].as_ptr());
+            // SAFETY: so many rows, and weights, are there; holding this proves the instruction set.
+            unsafe { scaled(&Rows { start, step: len, len, vector, out: out.as_mut_ptr(), add: row > 0 }) };
+            row += rows;
+        }
+    }
+}
+
 macro_rules! lines {
     ($set:ident, $vectors:ident, $T:ty, $(#[$feature:meta])?) => {
         use super::super::vectors::$vectors as v;
@@ -136,7 +165,7 @@ macro_rules! lines {
             }
         }
 
-        pub(in super::super) static LINES: Lines<$T> = Lines {
+        pub(in super::super) const LINES: Lines<$T> = Lines {
             dot: [dot::<1, 4>, dot::<2, 4>, dot::<4, 2>],
             scaled: [scaled::<1>, scaled::<2>, scaled::<4>, scaled::<8>],
         };

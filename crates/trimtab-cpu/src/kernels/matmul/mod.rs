@@ -2,11 +2,14 @@
 
 pub(super) mod blocked;
 mod cblas;
+mod converting;
 pub(super) mod float;
 pub(super) mod gemm;
 mod lines;
 mod matrixmultiply;
 mod matvec;
+mod narrow;
+mod pairs;
 pub(super) mod product;
 mod reference;
 mod scratch;
@@ -14,9 +17,6 @@ mod small;
 mod tiles;
 mod turn;
 mod vectors;
-
-#[cfg(test)]
-mod tests;
 
 use crate::blas;
 use crate::kernels::{Kernels, shared_work};
@@ -41,6 +41,13 @@ pub(crate) fn kernels_with(libraries: Vec<blas::Blas>) -> Kernels {
     kernels.push(erase(gemm::Gemm));
     kernels.push(erase(blocked::Blocked));
     kernels.push(erase(matrixmultiply::MatrixMultiply));
+    // Where there is no such instruction there is no such kernel.
+    if pairs::is_here() {
+        kernels.push(erase(pairs::Pairs));
+    }
+    kernels.push(erase(converting::Converting));
+    kernels.push(erase(narrow::Halves));
+    kernels.push(erase(narrow::BytesKernel));
     kernels.push(erase(reference::ReferenceKernel));
     kernels
 }

@@ -18,9 +18,9 @@ const BATCH_PARTS_PER_THREAD: usize = 4;
 /// A matrix in memory: element (r, c) is at `start + r * row + c * col`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernels) struct View<T> {
-    pub(super) start: *const T,
-    pub(super) row: usize,
-    pub(super) col: usize,
+    pub(in crate::kernels) start: *const T,
+    pub(in crate::kernels) row: usize,
+    pub(in crate::kernels) col: usize,
 }
 
 /// A product for one thread: `out = lhs · rhs` with all sizes at least 1. Made only in this file, which guarantees that

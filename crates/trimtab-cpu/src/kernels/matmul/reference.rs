@@ -5,7 +5,7 @@ use crate::args::{Args, Launched};
 use trimtab_core::{Bytes, DType, Flops, Matmul};
 use trimtab_operands::Element;
 
-reference!("cpu.matmul.reference", Matmul);
+reference!("cpu.matmul.reference", Matmul, super::narrow::reference);
 
 fn counted(problem: &Matmul) -> (Flops, Bytes) {
     // Every inner product walks a row and a column anew; flops count both multiplications and additions.

@@ -142,7 +142,7 @@ macro_rules! tiles {
             }
         }
 
-        pub(in super::super) static TABLE: Table<$T> = table!($set);
+        pub(in super::super) const TABLE: Table<$T> = table!($set);
     };
 }
 super::vectors::for_each_set!(tiles);

@@ -24,7 +24,7 @@ impl Variant<Cpu> for DirectKernel {
     identity!("cpu.pool.direct", Parallel);
 
     fn declines(&self, problem: &Pool, _: &DeviceFacts) -> Option<Decline> {
-        crate::kernels::not_of_halves(problem.dtype)
+        crate::kernels::not_of_type(problem.dtype)
     }
 
     fn configs(&self, problem: &Pool, device: &DeviceFacts) -> Vec<DirectConfig> {

@@ -19,7 +19,7 @@ pub fn kernels() -> Kernels {
 
 /// f32 or f64 as pooling needs it.
 pub(super) trait Pooled:
-    Element + bytemuck::Pod + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self>
+    Element + PartialOrd + bytemuck::Pod + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self>
 {
     /// Before the first element.
     fn start(op: PoolOp) -> Self;

@@ -32,7 +32,7 @@ impl Variant<Cpu> for SeparableKernel {
         let last = || Decline::because("channels lie behind the space; needs nchw");
         let single = || Decline::from(format!("the window is long along {long} axes; needs two"));
         let large = || Decline::because("a plane does not fit into the room there is");
-        crate::kernels::not_of_halves(problem.dtype)
+        crate::kernels::not_of_type(problem.dtype)
             .or_else(|| (problem.channels == Channels::Last).then(last))
             .or_else(|| (long < 2).then(single))
             .or_else(|| (room(problem).iter().sum::<usize>() > MOST_ROOM).then(large))

@@ -8,9 +8,8 @@
 mod columns;
 pub(super) mod fold;
 mod parallel;
+mod plain;
 mod reference;
-#[cfg(test)]
-mod tests;
 mod vector;
 
 use crate::kernels::Kernels;
@@ -25,6 +24,7 @@ pub fn kernels() -> Kernels {
         erase(vector::VectorKernel { levels }),
         erase(parallel::ParallelKernel { level, lanes }),
         erase(columns::ColumnsKernel { level, lanes }),
+        erase(plain::PlainKernel),
         erase(reference::ReferenceKernel),
     ]
 }
@@ -41,8 +41,7 @@ fn lens(problem: &Reduce) -> Result<[u64; 3], LaunchError> {
 
 /// Bytes read and written, each once.
 fn bytes_walked(problem: &Reduce) -> Bytes {
-    let elements = problem.input_len().saturating_add(problem.out_len());
-    Bytes(elements.saturating_mul(problem.dtype.size()))
+    trimtab_core::Problem::from(*problem).operand_bytes()
 }
 
 /// Why a kernel of contiguous rows does not take a problem.

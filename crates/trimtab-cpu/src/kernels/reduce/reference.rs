@@ -5,7 +5,7 @@ use super::{bytes_walked, lens};
 use crate::args::{Args, Launched};
 use trimtab_core::{Bytes, Flops, LaunchError, Reduce};
 
-reference!("cpu.reduce.reference", Reduce);
+reference!("cpu.reduce.reference", Reduce, super::plain::reference);
 
 fn counted(problem: &Reduce) -> (Flops, Bytes) {
     // A compensated addition is eight operations.

@@ -31,7 +31,7 @@ impl Variant<Cpu> for ColumnsKernel {
     fn declines(&self, problem: &Rows, _: &DeviceFacts) -> Option<Decline> {
         let (inner, lanes) = (problem.inner, lanes_of(problem.dtype, self.lanes));
         let narrow = || Decline::from(format!("{inner} rows lie side by side; a vector holds {lanes}"));
-        crate::kernels::not_of_halves(problem.dtype).or_else(|| (inner < u64::from(lanes)).then(narrow))
+        crate::kernels::not_of_type(problem.dtype).or_else(|| (inner < u64::from(lanes)).then(narrow))
     }
 
     fn configs(&self, problem: &Rows, device: &DeviceFacts) -> Vec<ColumnsConfig> {
@@ -50,6 +50,9 @@ impl Variant<Cpu> for ColumnsKernel {
         }
         by_float!(problem, T => {
             let Given { input, scale, shift, epsilon, out, pool } = given::<T>(problem, args)?;
+            if out.is_empty() {
+                return Ok(());
+            }
             let (lanes, inner) = (lanes_of(problem.dtype, self.lanes) as usize, problem.inner as usize);
             // The last vector of a row of columns overlaps the one before: the same results are written twice by one task.
             let groups = inner.div_ceil(lanes);

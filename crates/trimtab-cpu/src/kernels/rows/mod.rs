@@ -10,6 +10,8 @@ mod reference;
 mod row;
 mod twopass;
 
+pub(super) use row::{OfRow, exps_in_place, multiply};
+
 use crate::args::{Args, Inputs};
 use crate::kernels::Kernels;
 use crate::kernels::elementwise::math::Real;

@@ -10,9 +10,9 @@ const RUN: usize = 16;
 
 /// A row, read with vectors.
 #[derive(Clone, Copy)]
-pub(super) struct OfRow<'a, T: Float, S: Simd> {
-    pub(super) simd: S,
-    pub(super) elements: &'a [T],
+pub(in crate::kernels) struct OfRow<'a, T: Float, S: Simd> {
+    pub(in crate::kernels) simd: S,
+    pub(in crate::kernels) elements: &'a [T],
 }
 
 /// All lanes together.
@@ -48,7 +48,7 @@ impl<'a, T: Float, S: Simd> OfRow<'a, T, S> {
 
     /// The largest; a NaN wins.
     #[inline(always)]
-    pub(super) fn largest(&self) -> f64 {
+    pub(in crate::kernels) fn largest(&self) -> f64 {
         let mut most = [self.splat(f64::NEG_INFINITY); 2];
         let mut at = 0;
         while at < self.elements.len() {
@@ -85,7 +85,7 @@ impl<'a, T: Float, S: Simd> OfRow<'a, T, S> {
 
     /// The sum of `exp(x - less)`.
     #[inline(always)]
-    pub(super) fn exps(&self, less: f64) -> f64 {
+    pub(in crate::kernels) fn exps(&self, less: f64) -> f64 {
         let less = self.splat(less);
         self.sum(
             f64::NEG_INFINITY,
@@ -96,7 +96,7 @@ impl<'a, T: Float, S: Simd> OfRow<'a, T, S> {
 
     /// The same; what is summed is kept.
     #[inline(always)]
-    pub(super) fn keep_exps(&self, less: f64, out: &mut [T]) -> f64 {
+    pub(in crate::kernels) fn keep_exps(&self, less: f64, out: &mut [T]) -> f64 {
         let (less, to) = (self.splat(less), Out(out.as_mut_ptr(), out.len()));
         self.sum(
             f64::NEG_INFINITY,
@@ -111,7 +111,7 @@ impl<'a, T: Float, S: Simd> OfRow<'a, T, S> {
 
     /// The sum.
     #[inline(always)]
-    pub(super) fn total(&self) -> f64 {
+    pub(in crate::kernels) fn total(&self) -> f64 {
         self.sum(
             0.0,
             #[inline(always)]
@@ -121,7 +121,7 @@ impl<'a, T: Float, S: Simd> OfRow<'a, T, S> {
 
     /// The sum of squared distances from a number.
     #[inline(always)]
-    pub(super) fn squares(&self, from: f64) -> f64 {
+    pub(in crate::kernels) fn squares(&self, from: f64) -> f64 {
         let less = self.splat(from);
         // The places past the end are as far from it as it is from nothing.
         self.sum(
@@ -136,7 +136,7 @@ impl<'a, T: Float, S: Simd> OfRow<'a, T, S> {
 
     /// Writes what a function makes of each vector.
     #[inline(always)]
-    pub(super) fn write(&self, out: &mut [T], value: impl Fn(usize, T::V<S>) -> T::V<S>) {
+    pub(in crate::kernels) fn write(&self, out: &mut [T], value: impl Fn(usize, T::V<S>) -> T::V<S>) {
         let to = Out(out.as_mut_ptr(), out.len());
         let mut at = 0;
         while at < self.elements.len() {
@@ -147,7 +147,7 @@ impl<'a, T: Float, S: Simd> OfRow<'a, T, S> {
 
     /// Writes the row's results: what is taken off, by what the rest is multiplied, or what is taken off a logarithm.
     #[inline(always)]
-    pub(super) fn finish(
+    pub(in crate::kernels) fn finish(
         &self,
         op: RowsOp,
         [less, by]: [f64; 2],
@@ -194,9 +194,40 @@ impl<'a, T: Float, S: Simd> OfRow<'a, T, S> {
     }
 }
 
+/// Puts `exp(x - less)` in the place of every element; their sum.
+#[inline(always)]
+pub(in crate::kernels) fn exps_in_place<T: Float, S: Simd>(simd: S, elements: &mut [T], less: f64) -> f64 {
+    let of = <T as trimtab_operands::Element>::from_f64;
+    let lanes = <T::V<S> as Vector<T>>::LANES;
+    let less = T::V::<S>::splat(simd, of(less));
+    let mut total = 0.0;
+    for run in elements.chunks_mut(RUN * lanes) {
+        let mut sum = T::V::<S>::splat(simd, of(0.0));
+        let mut whole = run.chunks_exact_mut(lanes);
+        for part in &mut whole {
+            // SAFETY: as many elements as a vector has, and they are ours.
+            let value = exp(unsafe { T::V::<S>::load(simd, part.as_ptr()) }.sub(less));
+            // SAFETY: the same elements.
+            unsafe { value.store(part.as_mut_ptr()) };
+            sum = sum.add(value);
+        }
+        let rest = whole.into_remainder();
+        if !rest.is_empty() {
+            let mut last = [of(f64::NEG_INFINITY); MAX_LANES];
+            last[..rest.len()].copy_from_slice(rest);
+            // SAFETY: no vector has more lanes than there are places.
+            let value = exp(unsafe { T::V::<S>::load(simd, last.as_ptr()) }.sub(less));
+            rest.copy_from_slice(&lanes_of::<T, S>(value)[..rest.len()]);
+            sum = sum.add(value);
+        }
+        total += lanes_of::<T, S>(sum)[..lanes].iter().map(|lane| lane.to_f64()).sum::<f64>();
+    }
+    total
+}
+
 /// Multiplies every element.
 #[inline(always)]
-pub(super) fn multiply<T: Float, S: Simd>(simd: S, elements: &mut [T], by: f64) {
+pub(in crate::kernels) fn multiply<T: Float, S: Simd>(simd: S, elements: &mut [T], by: f64) {
     let (to, len) = (Out(elements.as_mut_ptr(), elements.len()), elements.len());
     let factor = T::V::<S>::splat(simd, <T as trimtab_operands::Element>::from_f64(by));
     let lanes = <T::V<S> as Vector<T>>::LANES;

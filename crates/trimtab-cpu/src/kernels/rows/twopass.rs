@@ -28,7 +28,7 @@ pub struct TwoPassKernel {
 pub(super) fn declines(problem: &Rows) -> Option<Decline> {
     let apart = problem.inner;
     let far = || Decline::from(format!("elements of a row lie {apart} apart; needs contiguous rows"));
-    crate::kernels::not_of_halves(problem.dtype).or_else(|| (apart != 1).then(far))
+    crate::kernels::not_of_type(problem.dtype).or_else(|| (apart != 1).then(far))
 }
 
 /// Threads worth trying.

@@ -1,7 +1,7 @@
-//! Long contiguous rows in parts on several threads: first what each part adds up to, then each part from there on.
+//! Long contiguous rows in parts: first what each part adds up to, then each part from there on, a few abreast, on one thread or several.
 
 use super::serial::{SHAREABLE_ELEMENTS, declines};
-use super::{Carried, by_op, counted, lens, row};
+use super::{ABREAST, Carried, by_op, counted, lens, lines};
 use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::thread_counts;
 use crate::kernels::shared_work;
@@ -13,8 +13,10 @@ trimtab_core::config! {
     pub struct BlockedConfig { threads, part }
 }
 
-/// Elements of a part. The smaller ones are still in the caches when they are read again.
-const PARTS: [u32; 3] = [256 << 10, 32 << 10, 8 << 10];
+/// Elements of a part: some that few steps are needed between them, and some that short rows have several.
+const PARTS: [u32; 3] = [64 << 10, 8 << 10, 1 << 10];
+/// Elements from which a row has parts.
+const LEAST: u64 = 4 << 10;
 /// Most parts of a row: their carries wait on the stack.
 const MOST_PARTS: usize = 256;
 /// Accumulators of a part's sum: additions wait for each other otherwise.
@@ -30,21 +32,20 @@ impl Variant<Cpu> for BlockedKernel {
 
     identity!("cpu.scan.blocked", Tiled);
 
-    fn declines(&self, problem: &Scan, device: &DeviceFacts) -> Option<Decline> {
-        let (len, least) = (problem.len, SHAREABLE_ELEMENTS);
-        let short = || Decline::from(format!("rows of {len} are not divided; needs {least}"));
-        let alone = || Decline::because("parts are for several threads, the device has 1");
+    fn declines(&self, problem: &Scan, _: &DeviceFacts) -> Option<Decline> {
+        let len = problem.len;
+        let short = || Decline::from(format!("rows of {len} are not divided; needs {LEAST}"));
         declines(problem)
-            .or_else(|| crate::kernels::not_of_halves(problem.dtype))
-            .or_else(|| (device.threads < 2).then(alone))
-            .or_else(|| (len < least).then(short))
+            .or_else(|| crate::kernels::not_of_type(problem.dtype))
+            .or_else(|| (len < LEAST).then(short))
     }
 
     fn configs(&self, problem: &Scan, device: &DeviceFacts) -> Vec<BlockedConfig> {
         let fits = |part: &u32| u64::from(*part) < problem.len;
         let with =
             |threads: u32| PARTS.into_iter().filter(fits).map(move |part| BlockedConfig { threads, part });
-        thread_counts(device, true, 4).into_iter().filter(|&threads| threads > 1).flat_map(with).collect()
+        let shareable = problem.len >= SHAREABLE_ELEMENTS;
+        thread_counts(device, shareable, 4).into_iter().flat_map(with).collect()
     }
 
     fn work(&self, problem: &Scan, config: BlockedConfig, _: &DeviceFacts) -> Work {
@@ -100,9 +101,11 @@ fn rows<T: Carried, const OP: u8>(
             before = T::join(problem.op, before, here);
         }
         let carries = &*carries;
-        pool.for_chunks(config.threads, out, part, |first, out| {
-            let carry = carries[first / part];
-            row::<T, OP>(&input[first..first + out.len()], out, problem.exclusive, carry);
+        // A thread takes as many parts as are scanned abreast, if there are enough for all.
+        let at_once = (carries.len() / config.threads.max(1) as usize).clamp(1, ABREAST);
+        pool.for_chunks(config.threads, out, at_once * part, |first, out| {
+            let input = &input[first..first + out.len()];
+            lines::<T, OP>(input, out, part, problem.exclusive, |nth| carries[first / part + nth]);
         });
     }
 }

@@ -29,7 +29,7 @@ impl Variant<Cpu> for ColumnsKernel {
 
     fn declines(&self, problem: &Scan, _: &DeviceFacts) -> Option<Decline> {
         let near = || Decline::because("rows are contiguous; needs lines side by side");
-        (problem.inner == 1).then(near).or_else(|| crate::kernels::not_of_halves(problem.dtype))
+        (problem.inner == 1).then(near).or_else(|| crate::kernels::not_of_type(problem.dtype))
     }
 
     fn configs(&self, problem: &Scan, device: &DeviceFacts) -> Vec<ColumnsConfig> {
@@ -55,6 +55,9 @@ impl Variant<Cpu> for ColumnsKernel {
 }
 
 fn lines<T: Carried, const OP: u8>(problem: &Scan, threads: u32, input: &[T], out: &mut [T], pool: &Pool) {
+    if out.is_empty() {
+        return;
+    }
     let (len, inner) = (problem.len as usize, problem.inner as usize);
     let groups = inner.div_ceil(SIDE_BY_SIDE);
     let whole = Disjoint::new(out);

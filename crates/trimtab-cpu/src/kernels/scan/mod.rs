@@ -153,6 +153,57 @@ fn row<T: Carried, const OP: u8>(
     carry
 }
 
+/// Lines that are scanned abreast: what is carried along one waits for what was before, so that one alone takes a step every four cycles.
+const ABREAST: usize = 4;
+
+/// Scans contiguous lines of that length, the last perhaps shorter, each from its carry on.
+#[inline(always)]
+fn lines<T: Carried, const OP: u8>(
+    input: &[T],
+    out: &mut [T],
+    len: usize,
+    exclusive: bool,
+    carry: impl Fn(usize) -> T::Carry,
+) {
+    let groups = input.chunks(ABREAST * len).zip(out.chunks_mut(ABREAST * len));
+    for (nth, (input, out)) in groups.enumerate() {
+        let carry = |line: usize| carry(nth * ABREAST + line);
+        if input.len() == ABREAST * len {
+            abreast::<T, OP>(input, out, len, exclusive, std::array::from_fn(carry));
+            continue;
+        }
+        for (line, (input, out)) in input.chunks(len).zip(out.chunks_mut(len)).enumerate() {
+            row::<T, OP>(input, out, exclusive, carry(line));
+        }
+    }
+}
+
+/// Scans as many lines at once.
+#[inline(always)]
+fn abreast<T: Carried, const OP: u8>(
+    input: &[T],
+    out: &mut [T],
+    len: usize,
+    exclusive: bool,
+    mut carries: [T::Carry; ABREAST],
+) {
+    let ((a, b), (c, d)) = (input[..2 * len].split_at(len), input[2 * len..].split_at(len));
+    let (front, back) = out.split_at_mut(2 * len);
+    let ((p, q), (r, s)) = (front.split_at_mut(len), back.split_at_mut(len));
+    let inputs = a.iter().zip(b).zip(c.iter().zip(d));
+    let outs = p.iter_mut().zip(q).zip(r.iter_mut().zip(s));
+    for (((a, b), (c, d)), ((p, q), (r, s))) in inputs.zip(outs) {
+        let before = carries;
+        let values = [*a, *b, *c, *d];
+        carries = std::array::from_fn(
+            #[inline(always)]
+            |line| T::step::<OP>(before[line], values[line]),
+        );
+        let [e, f, g, h] = if exclusive { before } else { carries };
+        (*p, *q, *r, *s) = (T::element(e), T::element(f), T::element(g), T::element(h));
+    }
+}
+
 fn lens(problem: &Scan) -> Result<[u64; 3], LaunchError> {
     let len = problem.outer.checked_mul(problem.inner).and_then(|lines| lines.checked_mul(problem.len));
     len.map(|len| [len, 0, len])

@@ -1,6 +1,6 @@
-//! Contiguous rows, each from its first element to its last; several threads have rows of their own.
+//! Contiguous rows, each from its first element to its last, a few abreast; several threads have rows of their own.
 
-use super::{Carried, by_op, counted, lens, row};
+use super::{Carried, by_op, counted, lens, lines};
 use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::thread_counts;
 use crate::kernels::shared_work;
@@ -32,7 +32,7 @@ impl Variant<Cpu> for SerialKernel {
     identity!("cpu.scan.serial", Parallel);
 
     fn declines(&self, problem: &Scan, _: &DeviceFacts) -> Option<Decline> {
-        declines(problem).or_else(|| crate::kernels::not_of_halves(problem.dtype))
+        declines(problem).or_else(|| crate::kernels::not_of_type(problem.dtype))
     }
 
     fn configs(&self, problem: &Scan, device: &DeviceFacts) -> Vec<SerialConfig> {
@@ -61,8 +61,7 @@ fn rows<T: Carried, const OP: u8>(problem: &Scan, threads: u32, input: &[T], out
     let len = (problem.len as usize).max(1);
     let rows = ((SHAREABLE_ELEMENTS as usize / 4) / len).max(1);
     pool.for_chunks(threads, out, rows * len, |first, out| {
-        for (input, out) in input[first..first + out.len()].chunks(len).zip(out.chunks_mut(len)) {
-            row::<T, OP>(input, out, problem.exclusive, T::start(problem.op));
-        }
+        let input = &input[first..first + out.len()];
+        lines::<T, OP>(input, out, len, problem.exclusive, |_| T::start(problem.op));
     });
 }

@@ -5,7 +5,7 @@ use super::{Sortable, counted, in_place, lens};
 use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
 use crate::kernels::room::with_room;
-use crate::kernels::{not_of_halves, shared_work};
+use crate::kernels::{not_of_type, shared_work};
 use crate::pool::Pool;
 use trimtab_core::{Bytes, Decline, DeviceFacts, LaunchError, Sort, Variant, Work};
 
@@ -29,7 +29,7 @@ impl Variant<Cpu> for ApartKernel {
 
     fn declines(&self, problem: &Sort, _: &DeviceFacts) -> Option<Decline> {
         let near = || Decline::because("rows are contiguous; needs lines side by side");
-        not_of_halves(problem.dtype).or_else(|| (problem.inner == 1).then(near))
+        not_of_type(problem.dtype).or_else(|| (problem.inner == 1).then(near))
     }
 
     fn configs(&self, problem: &Sort, device: &DeviceFacts) -> Vec<ApartConfig> {
@@ -57,6 +57,9 @@ impl Variant<Cpu> for ApartKernel {
 }
 
 fn lines<T: Sortable>(problem: &Sort, threads: u32, input: &[T], out: &mut [T], pool: &Pool) {
+    if out.is_empty() {
+        return;
+    }
     let (len, inner) = (problem.len as usize, problem.inner as usize);
     let groups = inner.div_ceil(TOGETHER);
     let whole = Disjoint::new(out);

@@ -5,18 +5,22 @@
 
 mod apart;
 mod merge;
+mod network;
 mod radix;
 mod reference;
 mod rows;
 
 use crate::kernels::Kernels;
+use crate::simd::Levels;
 use trimtab_core::{Bytes, Flops, LaunchError, Sort, erase};
 use trimtab_operands::Element;
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Kernels {
+    let (level, lanes) = Levels::detect().widest();
     vec![
         erase(rows::RowsKernel),
+        erase(network::NetworkKernel { level, lanes }),
         erase(radix::RadixKernel),
         erase(merge::MergeKernel),
         erase(apart::ApartKernel),
@@ -25,7 +29,7 @@ pub fn kernels() -> Kernels {
 }
 
 /// An element type that is sorted as whole numbers of its size.
-pub(super) trait Sortable: Element + bytemuck::Pod {
+pub(super) trait Sortable: Element + PartialOrd + bytemuck::Pod {
     /// The whole numbers.
     type Key: Copy + Ord + Default + Send + Sync + bytemuck::Pod;
     /// Bytes of one.

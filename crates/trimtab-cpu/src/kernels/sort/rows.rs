@@ -3,7 +3,7 @@
 use super::{Sortable, counted, in_place, lens};
 use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::thread_counts;
-use crate::kernels::{not_of_halves, shared_work};
+use crate::kernels::{not_of_type, shared_work};
 use crate::pool::Pool;
 use trimtab_core::{Decline, DeviceFacts, LaunchError, Sort, Variant, Work};
 
@@ -23,7 +23,7 @@ pub struct RowsKernel;
 pub(super) fn declines(problem: &Sort) -> Option<Decline> {
     let apart = problem.inner;
     let far = || Decline::from(format!("elements lie {apart} apart; needs contiguous rows"));
-    not_of_halves(problem.dtype).or_else(|| (apart != 1).then(far))
+    not_of_type(problem.dtype).or_else(|| (apart != 1).then(far))
 }
 
 /// Threads worth trying where each has rows of its own.

@@ -3,14 +3,15 @@
 mod reference;
 mod registers;
 mod rows;
-#[cfg(test)]
-mod tests;
 mod tiled;
 mod tiles;
 
+use crate::args::{Args, Typed};
+use crate::kernels::units::{Unit, words, words_mut};
 use crate::kernels::{Kernels, shared_work};
 use crate::simd::Levels;
-use trimtab_core::{Bytes, Flops, MAX_RANK, Transpose, Work, erase};
+use trimtab_core::{Bytes, Flops, LaunchError, MAX_RANK, Problem, Transpose, Work, erase};
+use trimtab_operands::Slice;
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Kernels {
@@ -20,6 +21,22 @@ pub fn kernels() -> Kernels {
         erase(tiled::TiledKernel),
         erase(reference::ReferenceKernel),
     ]
+}
+
+/// The operands as words of their size, once types and lengths were compared.
+fn moved<'a, U: Unit>(problem: &Transpose, args: Args<'a>) -> Result<Typed<'a, U>, LaunchError> {
+    let input = args.inputs.first().copied().unwrap_or(Slice::None);
+    let (len, dtype) = (problem.len() as usize, problem.dtype);
+    let is_right = input.len() == len
+        && input.dtype() == Some(dtype)
+        && args.out.len() == len
+        && args.out.dtype() == dtype;
+    if !is_right {
+        args.check(&Problem::from(*problem))?;
+    }
+    // SAFETY: the input is of the result's type, or there are no elements, and what kernels write are words of the input.
+    let out = unsafe { words_mut(args.out) };
+    Ok(Typed { lhs: words(input), rhs: &[], out, pool: args.pool })
 }
 
 /// Elements from which a second thread can pay: waking one costs up to 20 µs.

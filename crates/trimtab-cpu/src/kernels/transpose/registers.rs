@@ -2,11 +2,11 @@
 
 use super::tiled::sides;
 use super::tiles::{Tile, copy_tile, for_tiles};
-use super::{Axes, SHAREABLE_ELEMENTS, work};
+use super::{Axes, SHAREABLE_ELEMENTS, moved, work};
 use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::{last_cache, thread_counts};
+use crate::kernels::units::Unit;
 use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
-use trimtab_operands::Element;
 
 trimtab_core::config! {
     /// Side of a tile in elements, threads, and whether stores pass the caches.
@@ -33,9 +33,16 @@ impl Variant<Cpu> for RegistersKernel {
 
     identity!("cpu.transpose.registers", Vectorized);
 
+    fn takes(&self, dtype: DType) -> bool {
+        matches!(dtype.size(), 4 | 8)
+    }
+
     fn declines(&self, problem: &Transpose, device: &DeviceFacts) -> Option<Decline> {
         if !self.available || device.vector_bytes.is_some_and(|bytes| bytes < 32) {
             return Some(Decline::because("needs AVX2"));
+        }
+        if !self.takes(problem.dtype) {
+            return Some(Decline::from(format!("turns elements of 4 or 8 bytes, not {}", problem.dtype)));
         }
         let ((wide, high), side) = (sides(problem), side(problem.dtype));
         if Axes::keeps_rows(problem) {
@@ -70,30 +77,35 @@ impl Variant<Cpu> for RegistersKernel {
 
     #[inline]
     fn launch(&self, problem: &Transpose, config: RegistersConfig, args: Args<'_>) -> Launched {
-        if !self.available || Axes::keeps_rows(problem) || config.tile == 0 {
+        let is_taken = self.available && self.takes(problem.dtype);
+        if !is_taken || Axes::keeps_rows(problem) || config.tile == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        by_type!(problem, T => run::<T>(problem, config, args))
+        match (problem.dtype.size(), problem.dtype.is_complex()) {
+            (4, _) => run::<u32>(problem, config, args),
+            (_, false) => run::<u64>(problem, config, args),
+            (_, true) => run::<[u32; 2]>(problem, config, args),
+        }
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn run<T: Element>(_: &Transpose, config: RegistersConfig, _: Args<'_>) -> Launched {
+fn run<U: Unit>(_: &Transpose, config: RegistersConfig, _: Args<'_>) -> Launched {
     Err(LaunchError::Point(format!("{config:?}")))
 }
 
 /// Only called where AVX2 was found.
 #[cfg(target_arch = "x86_64")]
-fn run<T: Element>(problem: &Transpose, config: RegistersConfig, args: Args<'_>) -> Launched {
-    let typed = args.typed::<T>([problem.len(), 0, problem.len()])?;
+fn run<U: Unit>(problem: &Transpose, config: RegistersConfig, args: Args<'_>) -> Launched {
+    let typed = moved::<U>(problem, args)?;
     let out = typed.out.as_ptr() as usize;
     let axes = Axes::new(problem);
-    let row_bytes = axes.dims[axes.rank - 1] * size_of::<T>();
+    let row_bytes = axes.dims[axes.rank - 1] * size_of::<U>();
     // Tiles and squares start at multiples of 32 bytes of a row then.
     let stream = config.stream != 0
         && out.is_multiple_of(32)
         && row_bytes.is_multiple_of(32)
-        && (config.tile as usize * size_of::<T>()).is_multiple_of(32);
+        && (config.tile as usize * size_of::<U>()).is_multiple_of(32);
     for_tiles(&axes, typed, config.tile as usize, config.threads, |tile| {
         // SAFETY: AVX2 was found; the tile lies within live slices and is ours alone; streamed addresses are aligned.
         unsafe { squares::turn(tile, stream) };

@@ -1,10 +1,10 @@
 //! Permutation that keeps the last axis in its place: whole rows are copied. Copies of everything are one long row.
 
-use super::{Axes, SHAREABLE_ELEMENTS, work};
+use super::{Axes, SHAREABLE_ELEMENTS, moved, work};
 use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::thread_counts;
-use trimtab_core::{Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
-use trimtab_operands::Element;
+use crate::kernels::units::Unit;
+use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, and elements a thread takes at once (rounded to whole rows).
@@ -25,6 +25,10 @@ impl Variant<Cpu> for RowsKernel {
     type Config = RowsConfig;
 
     identity!("cpu.transpose.rows", Parallel);
+
+    fn takes(&self, _: DType) -> bool {
+        true
+    }
 
     fn declines(&self, problem: &Transpose, _: &DeviceFacts) -> Option<Decline> {
         (!Axes::keeps_rows(problem)).then(|| {
@@ -59,12 +63,12 @@ impl Variant<Cpu> for RowsKernel {
         if !Axes::keeps_rows(problem) || config.chunk == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        by_type!(problem, T => run::<T>(problem, config, args))
+        by_unit!(problem.dtype, U => run::<U>(problem, config, args))
     }
 }
 
-fn run<T: Element>(problem: &Transpose, config: RowsConfig, args: Args<'_>) -> Launched {
-    let typed = args.typed::<T>([problem.len(), 0, problem.len()])?;
+fn run<U: Unit>(problem: &Transpose, config: RowsConfig, args: Args<'_>) -> Launched {
+    let typed = moved::<U>(problem, args)?;
     let (axes, input, chunk) = (Axes::new(problem), typed.lhs, config.chunk as usize);
     if axes.rank == 1 {
         typed.pool.for_chunks(config.threads, typed.out, chunk, |start, part| {

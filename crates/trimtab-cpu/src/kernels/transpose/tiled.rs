@@ -1,11 +1,11 @@
 //! Permutation by square tiles that fit the first cache: lines are read and written whole.
 
 use super::tiles::{copy_tile, for_tiles};
-use super::{Axes, SHAREABLE_ELEMENTS, work};
+use super::{Axes, SHAREABLE_ELEMENTS, moved, work};
 use crate::args::{Args, Cpu, Launched};
 use crate::kernels::elementwise::thread_counts;
-use trimtab_core::{Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
-use trimtab_operands::Element;
+use crate::kernels::units::Unit;
+use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Transpose, Variant, Work};
 
 trimtab_core::config! {
     /// Side of a tile in elements, and threads.
@@ -25,6 +25,10 @@ impl Variant<Cpu> for TiledKernel {
     type Config = TiledConfig;
 
     identity!("cpu.transpose.tiled", Tiled);
+
+    fn takes(&self, _: DType) -> bool {
+        true
+    }
 
     fn declines(&self, problem: &Transpose, _: &DeviceFacts) -> Option<Decline> {
         Axes::keeps_rows(problem).then(|| {
@@ -57,7 +61,7 @@ impl Variant<Cpu> for TiledKernel {
         if Axes::keeps_rows(problem) || config.tile == 0 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        by_type!(problem, T => run::<T>(problem, config, args))
+        by_unit!(problem.dtype, U => run::<U>(problem, config, args))
     }
 }
 
@@ -68,8 +72,8 @@ pub(super) fn sides(problem: &Transpose) -> (u64, u64) {
     (wide, high.unwrap_or(1))
 }
 
-fn run<T: Element>(problem: &Transpose, config: TiledConfig, args: Args<'_>) -> Launched {
-    let typed = args.typed::<T>([problem.len(), 0, problem.len()])?;
+fn run<U: Unit>(problem: &Transpose, config: TiledConfig, args: Args<'_>) -> Launched {
+    let typed = moved::<U>(problem, args)?;
     for_tiles(&Axes::new(problem), typed, config.tile as usize, config.threads, |tile| {
         // SAFETY: the tile lies within the slices, which live until `for_tiles` returns, and is ours alone.
         unsafe { copy_tile(tile) };

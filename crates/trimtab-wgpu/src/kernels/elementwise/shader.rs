@@ -85,11 +85,11 @@ impl Elements {
     /// Their types: the stored element, the one computed with, and a vector.
     pub(crate) fn types(self, vector: u32) -> String {
         let (element, computed) = match self.dtype {
-            DType::F32 => ("f32", "f32"),
             DType::F16 => ("f16", "f32"),
             DType::I32 => ("i32", "i32"),
             DType::F64 if self.by_bits => ("vec2<u32>", "vec2<u32>"),
             DType::F64 => ("f64", "f64"),
+            _ => ("f32", "f32"),
         };
         let of = if vector == 1 { element.to_string() } else { format!("vec{vector}<{element}>") };
         format!("alias T = {element};\nalias A = {computed};\nalias V = {of};\n")
@@ -98,10 +98,10 @@ impl Elements {
     /// The operations on them.
     pub(crate) fn ops(self) -> &'static str {
         match self.dtype {
-            DType::F32 | DType::F16 => concat!(include_str!("arithmetic.wgsl"), include_str!("ops.wgsl")),
             DType::I32 => include_str!("ops_i32.wgsl"),
             DType::F64 if self.by_bits => include_str!("ops_f64_bits.wgsl"),
             DType::F64 => include_str!("arithmetic.wgsl"),
+            _ => concat!(include_str!("arithmetic.wgsl"), include_str!("ops.wgsl")),
         }
     }
 }

@@ -224,7 +224,7 @@ fn filled(name: &str, side: &str, operand: Side) -> String {
 }
 
 /// So many inner steps from `at` on.
-fn round(config: BlockedConfig) -> String {
+pub(crate) fn round(config: BlockedConfig) -> String {
     let mut text = String::new();
     for step in 0..config.unroll {
         for four in 0..config.tm / 4 {

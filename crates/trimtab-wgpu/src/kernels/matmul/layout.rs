@@ -91,7 +91,7 @@ pub(super) fn too_narrow(problem: &Matmul, least: u64) -> Option<Decline> {
 }
 
 /// Bytes one element of a sum takes: halves are summed as f32.
-pub(super) fn sum_bytes(dtype: DType) -> u32 {
+pub(crate) fn sum_bytes(dtype: DType) -> u32 {
     if dtype == DType::F64 { 8 } else { 4 }
 }
 
@@ -346,7 +346,7 @@ pub(super) fn shader(dtype: DType, vectors: Vectors, text: &str) -> String {
     let (stored, sum) = match dtype {
         DType::F64 => ("f64", "f64"),
         DType::F16 => ("f16", "f32"),
-        DType::F32 | DType::I32 => ("f32", "f32"),
+        _ => ("f32", "f32"),
     };
     let index = |vector: bool| if vector { "vec4<T>" } else { "T" };
     let (left, right, product) = (index(vectors.lhs), index(vectors.rhs), index(vectors.product));

@@ -5,7 +5,7 @@ pub(crate) mod direct;
 pub(crate) mod layout;
 pub(crate) mod matvec;
 pub(crate) mod naive;
-mod registers;
+pub(crate) mod registers;
 pub(crate) mod subgroup;
 pub(crate) mod tiled;
 

@@ -10,14 +10,14 @@ pub(super) const PARTS: [&str; 4] = ["x", "y", "z", "w"];
 
 /// A block of the product in registers: `c{row}_{four columns}`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
+pub(crate) struct Block {
     pub rows: u32,
     pub columns: u32,
 }
 
 impl Block {
     /// Declares the sums, all zero.
-    pub(super) fn declared(self) -> String {
+    pub(crate) fn declared(self) -> String {
         let mut text = String::new();
         for row in 0..self.rows {
             for four in 0..self.columns / 4 {

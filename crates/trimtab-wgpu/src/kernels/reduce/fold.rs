@@ -38,7 +38,7 @@ fn take_$N(s: $S, value: $D) -> $S { return $S(s.value $OP value); }
 fn merge_$N(a: $S, b: $S) -> $S { return $S(a.value $OP b.value); }
 ";
 
-const PRODUCT: &str = "
+pub(crate) const PRODUCT: &str = "
 fn normal_$N(value: $F, exponent: $I) -> $S {
     let bits = bitcast<$U>(value);
     let field = (bits >> $U(23u)) & $U(255u);
@@ -85,7 +85,7 @@ fn merge_$N(a: $S, b: $S) -> $S {
 }
 ";
 
-const EXTREME: &str = "
+pub(crate) const EXTREME: &str = "
 fn key_$N(value: $D) -> $I {
     let bits = bitcast<$I>($F(value));
     let ordered = bits ^ ((bits >> $U(31u)) & $I(0x7fffffff));
@@ -287,11 +287,11 @@ impl Fold {
 
     fn element(self) -> &'static str {
         match self.dtype {
-            DType::F32 => "f32",
             DType::F16 => "f16",
             DType::I32 => "i32",
             DType::F64 if self.is_extreme() => "vec2<u32>",
             DType::F64 => "f64",
+            _ => "f32",
         }
     }
 

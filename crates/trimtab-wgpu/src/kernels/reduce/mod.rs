@@ -2,7 +2,7 @@
 
 pub(crate) mod fold;
 pub(crate) mod serial;
-mod stage;
+pub(crate) mod stage;
 pub(crate) mod subgroup;
 pub(crate) mod tree;
 pub(crate) mod twopass;

@@ -104,7 +104,7 @@ pub(super) struct Slots {
 /// The most rounds of a loop an invocation makes. Mesa's software adapters leave every loop of a shader, without an error,
 /// once its loops made 65535 rounds together (a sum of 65536 elements by one invocation was short of the last ones), and
 /// much longer walks look like a hang to the driver of a real GPU.
-pub(super) const LONGEST_WALK: u64 = 1 << 15;
+pub(crate) const LONGEST_WALK: u64 = 1 << 15;
 
 /// What the adapter told, or why it cannot hold the problem.
 pub(super) fn admits<'a>(problem: &Reduce, device: &'a DeviceFacts) -> Result<&'a AdapterFacts, Decline> {

@@ -175,6 +175,7 @@ impl Variant<Gpu> for TwoPassKernel {
             barriers: parts.iter().map(groups).sum::<u64>() * first.barriers()
                 + finish_groups * second.barriers(),
             invocations: parts.iter().map(groups).max().unwrap_or(0) * u64::from(config.workgroup),
+            ..Work::default()
         }
     }
 

@@ -16,9 +16,9 @@ pub fn kernels() -> Kernels {
 /// The operand and the result as shaders see them, by vectors of that many elements.
 fn declared(problem: &Transpose, vector: u32) -> String {
     let element = match problem.dtype {
-        DType::F32 | DType::I32 => "u32",
         DType::F64 => "vec2<u32>",
         DType::F16 => "f16",
+        _ => "u32",
     };
     let of = if vector == 1 { element.to_string() } else { format!("vec{vector}<{element}>") };
     format!(

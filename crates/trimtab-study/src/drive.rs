@@ -1,0 +1,270 @@
+//! Spends a budget on a study: asks, builds, measures, tells, until something ends it.
+
+use crate::measure::{Effort, Measured, Rival, measure};
+use crate::outcome::Outcome;
+use crate::runner::{Runner, Trouble};
+use crate::study::{Asked, Evaluation};
+use crate::study_file::{StudyError, StudyFile};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use trimtab_core::Nanos;
+use trimtab_tune::{Stopwatch, minimum};
+
+trimtab_core::named! {
+    /// What ended a search.
+    pub enum EndedBy {
+        /// As many points were tried as were asked for.
+        Evaluations = "evals",
+        /// The time is spent.
+        Budget = "budget",
+        /// Every legal point was tried.
+        Space = "space",
+        /// Somebody pressed Ctrl-C, or asked it to end.
+        Interrupt = "interrupt",
+    }
+}
+
+/// What a search may spend, and how.
+#[derive(Clone, Debug)]
+pub struct Spending {
+    /// Most points, those of earlier processes included.
+    pub evaluations: Option<usize>,
+    /// Most time, that of earlier processes included.
+    pub budget: Option<Nanos>,
+    /// Points at once; more than one only where the value is no time.
+    pub workers: usize,
+    /// How points are measured.
+    pub effort: Effort,
+    /// Whether the next point is compiled while one is measured.
+    pub build_ahead: bool,
+    /// Set from outside to end the search.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Why a search ended without an end of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// The log cannot be written.
+    #[error(transparent)]
+    Study(#[from] StudyError),
+    /// No point can work.
+    #[error("{0}")]
+    Fatal(String),
+}
+
+/// Searches until something ends it. `told` hears of every evaluation.
+pub fn drive(
+    file: &mut StudyFile,
+    runner: &dyn Runner,
+    spending: &Spending,
+    told: &mut dyn FnMut(&StudyFile, &Evaluation) -> bool,
+) -> Result<EndedBy, DriveError> {
+    let drive = Drive { runner, spending, watch: Stopwatch::start(), before: file.seconds() };
+    match spending.workers {
+        0 | 1 => drive.one_by_one(file, told),
+        _ => drive.side_by_side(file, told),
+    }
+}
+
+struct Drive<'a> {
+    runner: &'a dyn Runner,
+    spending: &'a Spending,
+    watch: Stopwatch,
+    /// Seconds of earlier processes.
+    before: f64,
+}
+
+impl Drive<'_> {
+    fn seconds(&self) -> f64 {
+        self.before + self.watch.elapsed().0 as f64 / 1e9
+    }
+
+    /// Why no further point may be started, if so.
+    fn ends(&self, file: &StudyFile, under_way: usize) -> Option<EndedBy> {
+        let started = file.study.evaluations().len() + under_way;
+        if self.spending.stop.load(Ordering::Relaxed) {
+            return Some(EndedBy::Interrupt);
+        }
+        if self.spending.evaluations.is_some_and(|most| started >= most) {
+            return Some(EndedBy::Evaluations);
+        }
+        let spent = self.spending.budget.is_some_and(|budget| self.seconds() >= budget.0 as f64 / 1e9);
+        spent.then_some(EndedBy::Budget)
+    }
+
+    /// The best point, to be run in turns with one that comes close.
+    fn rival(&self, file: &StudyFile) -> Option<Rival> {
+        if !self.runner.measures_time() {
+            return None;
+        }
+        let best = file.study.best()?;
+        let runs = best.outcome.ran()?.samples.len();
+        Some(Rival { point: file.study.space().point(best.at), best: best.outcome.ran()?.value, runs })
+    }
+
+    /// Tells what was measured; false if whoever listens wants an end.
+    fn tell(
+        &self,
+        file: &mut StudyFile,
+        at: usize,
+        measured: Measured,
+        told: &mut dyn FnMut(&StudyFile, &Evaluation) -> bool,
+    ) -> Result<(), DriveError> {
+        if let (false, Some(best)) = (measured.rival.is_empty(), file.study.best()) {
+            let best_at = best.at;
+            let known =
+                best.outcome.ran().map(|ran| ran.value).into_iter().chain(measured.rival.iter().copied());
+            if let Some(value) = minimum(&known.collect::<Vec<f64>>()) {
+                file.again(best_at, measured.rival.clone(), value)?;
+            }
+        }
+        let evaluation = file.tell(at, measured.outcome, measured.runs, self.seconds())?;
+        if !told(file, &evaluation) {
+            self.spending.stop.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn one_by_one(
+        &self,
+        file: &mut StudyFile,
+        told: &mut dyn FnMut(&StudyFile, &Evaluation) -> bool,
+    ) -> Result<EndedBy, DriveError> {
+        let ahead = self.spending.build_ahead && self.runner.builds_ahead();
+        let at_once = if ahead { 2 } else { 1 };
+        let mut waiting: VecDeque<Asked> = file.left_over().into();
+        std::thread::scope(|scope| {
+            let mut building: VecDeque<std::thread::ScopedJoinHandle<'_, Result<(), Trouble>>> =
+                VecDeque::new();
+            let mut ended_by = None;
+            loop {
+                while ended_by.is_none() && waiting.len() < at_once {
+                    ended_by = self.ends(file, waiting.len());
+                    if ended_by.is_none() {
+                        match file.ask()? {
+                            Some(asked) => waiting.push_back(asked),
+                            None => ended_by = Some(EndedBy::Space),
+                        }
+                    }
+                }
+                if ended_by == Some(EndedBy::Interrupt) {
+                    return Ok(EndedBy::Interrupt);
+                }
+                while ahead && building.len() < waiting.len() {
+                    let point = waiting[building.len()].point.clone();
+                    // What is measured meanwhile comes first.
+                    let makes_way = !building.is_empty();
+                    building.push_back(scope.spawn(move || self.runner.build(&point, makes_way)));
+                }
+                let Some(next) = waiting.pop_front() else { return Ok(ended_by.unwrap_or(EndedBy::Space)) };
+                let built = match building.pop_front() {
+                    Some(building) => {
+                        building.join().unwrap_or_else(|_| Err(Trouble::Fatal("building panicked".into())))
+                    }
+                    None => self.runner.build(&next.point, false),
+                };
+                let rival = self.rival(file);
+                let measured = built.and_then(|()| {
+                    measure(self.runner, &next.point, 0, self.spending.effort, rival.as_ref())
+                });
+                match settled(measured)? {
+                    Some(measured) => self.tell(file, next.at, measured, told)?,
+                    None => return Ok(EndedBy::Interrupt),
+                }
+            }
+        })
+    }
+
+    fn side_by_side(
+        &self,
+        file: &mut StudyFile,
+        told: &mut dyn FnMut(&StudyFile, &Evaluation) -> bool,
+    ) -> Result<EndedBy, DriveError> {
+        let (send_job, jobs): (Sender<Asked>, Receiver<Asked>) = channel();
+        let jobs = Mutex::new(jobs);
+        let (send_done, done) = channel();
+        std::thread::scope(|scope| {
+            for worker in 0..self.spending.workers {
+                let (jobs, send_done) = (&jobs, send_done.clone());
+                scope.spawn(move || {
+                    loop {
+                        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                        let Ok(asked) = job else { return };
+                        let built = self.runner.build(&asked.point, false);
+                        let measured = built.and_then(|()| {
+                            measure(self.runner, &asked.point, worker, self.spending.effort, None)
+                        });
+                        if send_done.send((asked.at, measured)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            let mut left_over = file.left_over().into_iter();
+            let mut under_way = 0;
+            let mut ended_by = None;
+            let mut result = Ok(EndedBy::Space);
+            // Moved in here, so that workers end when this does.
+            let send_job = send_job;
+            loop {
+                while ended_by.is_none() && under_way < self.spending.workers {
+                    ended_by = self.ends(file, under_way);
+                    if ended_by.is_some() {
+                        break;
+                    }
+                    let asked = match left_over.next() {
+                        Some(asked) => Some(asked),
+                        None => match file.ask() {
+                            Ok(asked) => asked,
+                            Err(error) => {
+                                result = Err(error.into());
+                                break;
+                            }
+                        },
+                    };
+                    match asked {
+                        Some(asked) => {
+                            // They receive for as long as this is here.
+                            let _ = send_job.send(asked);
+                            under_way += 1;
+                        }
+                        None => ended_by = Some(EndedBy::Space),
+                    }
+                }
+                if under_way == 0 || result.is_err() {
+                    break;
+                }
+                let Ok((at, measured)) = done.recv() else { break };
+                under_way -= 1;
+                let told = settled(measured).and_then(|measured| match measured {
+                    Some(measured) => self.tell(file, at, measured, told),
+                    None => {
+                        ended_by = Some(EndedBy::Interrupt);
+                        Ok(())
+                    }
+                });
+                if let Err(error) = told {
+                    result = Err(error);
+                    self.spending.stop.store(true, Ordering::Relaxed);
+                    break;
+                }
+            }
+            drop(send_job);
+            result.map(|_| ended_by.unwrap_or(EndedBy::Space))
+        })
+    }
+}
+
+/// A point that failed was measured too; nothing if it was stopped.
+fn settled(measured: Result<Measured, Trouble>) -> Result<Option<Measured>, DriveError> {
+    match measured {
+        Ok(measured) => Ok(Some(measured)),
+        Err(Trouble::Failed(failed)) => {
+            Ok(Some(Measured { outcome: Outcome::Failed(failed), runs: 1, rival: Vec::new() }))
+        }
+        Err(Trouble::Fatal(message)) => Err(DriveError::Fatal(message)),
+        Err(Trouble::Stopped) => Ok(None),
+    }
+}
