@@ -44,8 +44,8 @@ const INPUT_SECONDS: usize = 10;
 /// Lines of a target's output that are shown when it fails.
 const SHOWN: usize = 40;
 
-/// LLVM's coverage, as libFuzzer reads it.
-const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+/// LLVM's coverage, as libFuzzer reads it, and most kernels left out (`trimtab-cpu/src/kernels/mod.rs`).
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                      -Cllvm-args=-sanitizer-coverage-trace-compares";
 

@@ -71,9 +71,10 @@ fn builder() -> Builder {
 
 pub(crate) fn run(printer: &Printer) -> Result<()> {
     let measured = printer.options.shapes.unwrap_or(MEASURED);
-    printer.line(&growth("off", builder().patience(Patience::Off).build()?, PROBLEMS)?);
+    // First, because a process keeps some of what it gave back.
     let dir = tempfile::tempdir()?;
     printer.line(&growth("default", builder().wisdom_dir(dir.path()).build()?, measured)?);
+    printer.line(&growth("off", builder().patience(Patience::Off).build()?, PROBLEMS)?);
     printer.line(&warm()?);
     Ok(())
 }

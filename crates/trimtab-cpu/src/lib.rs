@@ -1,6 +1,10 @@
 //! The CPU as a trimtab device: probe, kernels, the BLAS found on the machine, machine state.
 //!
 //! Unsafe code is confined to SIMD, foreign libraries, the thread pool, shared output slices, child processes and a file's memory, each with its reason.
+#![cfg_attr(
+    fuzzing,
+    allow(dead_code, unused_macros, unused_imports, reason = "most kernels are left out there")
+)]
 
 mod args;
 mod bench;

@@ -37,6 +37,18 @@ const NOISY_LADDER: [f64; 6] = [8.0, 4.0, 2.5, 1.8, 1.5, 1.35];
 const NOISY_RUN_OFF_FACTOR: f64 = 1.15;
 const NOISY_RUN_OFF_RIVALS: usize = 10;
 const NOISY_RUN_OFF_SAMPLES: u32 = 24;
+/// Where others used the machine meanwhile, whoever is within this factor of the best runs off, …
+const UNSURE_FACTOR: f64 = 1.5;
+const NOISY_UNSURE_FACTOR: f64 = 1.6;
+/// … at most so many of them, …
+const UNSURE_RIVALS: usize = 12;
+/// … fewer are dropped early, …
+const UNSURE_LADDER: [f64; 6] = [8.0, 4.0, 2.5, 1.8, 1.4, 1.2];
+/// … each with so many times the samples while they still do. Two threads beside two busy processes hardly ever run undisturbed: of 34
+/// products one pick was 18 % off.
+const UNSURE_SAMPLES: u32 = 3;
+/// … on a GPU in shorter batches, of which more fit into the same time.
+const NOISY_UNSURE: u64 = 2;
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
 /// Most suspects that get another chance in one decision.
@@ -47,8 +59,10 @@ const TIMEOUT_MAX: Nanos = Nanos::from_millis(5_000);
 const DEFAULT_LENIENCE: u64 = 5;
 /// One sample in so many that others disturbed makes a race one on a busy machine.
 const SPOILED: usize = 4;
-/// Samples of every rival still racing that make a race complete although the budget ended it.
+/// Samples of every rival still racing that make a race complete although the budget ended it, …
 const ENOUGH_SAMPLES: usize = 3;
+/// … and on a GPU in the background, where the next race has twice the time.
+const NOISY_ENOUGH: usize = 8;
 
 /// Whose measured times are too close to call.
 #[derive(Clone, Copy)]
@@ -69,11 +83,8 @@ impl Close {
     }
 
     /// After rounds on a busy machine: what others did to them is not known.
-    const fn settling(noisy: bool) -> Close {
-        match noisy {
-            true => Close { factor: 1.6, most: 12 },
-            false => Close { factor: 1.5, most: 12 },
-        }
+    const fn unsure(noisy: bool) -> Close {
+        Close { factor: if noisy { NOISY_UNSURE_FACTOR } else { UNSURE_FACTOR }, most: UNSURE_RIVALS }
     }
 }
 
@@ -130,6 +141,9 @@ impl Deciding<'_> {
         }
         self.record.apply(Event::Settled { rival, reason });
         awaited.flatten().into_iter().for_each(|awaited| self.await_build(awaited));
+        if self.runs_off_again() && !self.record.complete {
+            return true;
+        }
         if !self.ask.scope.is_alone() {
             for &winner in raced.iter().filter(|_| time_only) {
                 self.by.remember_on(&self.record, winner, self.ask.session);
@@ -139,6 +153,12 @@ impl Deciding<'_> {
             self.by.remember(&self.record, self.ask.session);
         }
         true
+    }
+
+    /// Whether the background looks again at what a whole race found.
+    fn runs_off_again(&self) -> bool {
+        let was_completed = self.verdict.as_ref().is_some_and(|verdict| !verdict.extent.partial);
+        self.ask.behind.is_some() && was_completed
     }
 
     /// Races the rivals of one device and names the winner, if it can be measured now.
@@ -209,9 +229,11 @@ impl Deciding<'_> {
             evaluations: self.budget.evaluations_left().div_ceil(turns),
         };
         let before = self.budget.evaluated();
-        let was_completed = self.verdict.as_ref().is_some_and(|verdict| !verdict.extent.partial);
-        if self.ask.behind.is_some() && was_completed {
-            return self.last_round(bench, device, noisy, self.incumbent);
+        if self.runs_off_again() {
+            let leader = self.last_round(bench, device, noisy, self.incumbent);
+            // What a whole race found gives way to a whole one only: of one cut short some rivals may have had two runs.
+            let stays = self.incumbent.filter(|_| !self.record.complete);
+            return stays.filter(|&rival| self.record.rivals[rival].estimate().is_some()).or(leader);
         }
         if let Some(list) = self.shortlist(device) {
             let leader = self.race(bench, &list, self.incumbent);
@@ -257,17 +279,22 @@ impl Deciding<'_> {
         noisy: bool,
         leader: Option<usize>,
     ) -> Option<usize> {
-        let settles = self.ask.behind.is_some();
-        let last = self.run_off(device, if settles { Close::settling(noisy) } else { Close::tuning(noisy) });
+        let (settles, busy) = (self.ask.behind.is_some(), self.record.busy);
+        let unsure = settles || busy;
+        let last = self.run_off(device, if unsure { Close::unsure(noisy) } else { Close::tuning(noisy) });
         if last.len() < 2 && !settles {
             return leader;
         }
         let rules = &mut self.ask.rules;
         let least = if noisy { NOISY_RUN_OFF_SAMPLES } else { RUN_OFF_SAMPLES };
-        rules.min_samples = least.max(rules.min_samples);
+        rules.min_samples = (if busy { UNSURE_SAMPLES * least } else { least }).max(rules.min_samples);
         rules.max_samples = rules.min_samples.max(rules.max_samples);
+        if busy || (settles && noisy) {
+            rules.ladder = UNSURE_LADDER;
+        }
+        let longer = if unsure { NOISY_UNSURE } else { NOISY_RUN_OFF };
         rules.batch_time_min = match noisy {
-            true => Nanos(rules.batch_time_min.0.saturating_mul(NOISY_RUN_OFF)),
+            true => Nanos(rules.batch_time_min.0.saturating_mul(longer)),
             false => rules.batch_time_min.max(RUN_OFF_BATCH),
         };
         self.race(bench, &last, leader).or(leader)
@@ -420,7 +447,10 @@ impl Deciding<'_> {
         let winner = report.winner.map(|winner| indices[winner]);
         let device = indices.first().map_or_else(String::new, |&index| rivals[index].device_id.to_string());
         self.record.apply(Event::Raced { device, rivals: indices.len(), runs: report.runs, winner });
-        if matches!(report.stopped, StopReason::BudgetSpent) && !enough(&report, &candidates) {
+        let noisy = indices.first().and_then(|&index| self.by.devices.get(self.record.rivals[index].device));
+        let noisy = noisy.is_some_and(|device| device.facts().habits.noisy) && self.ask.behind.is_some();
+        let samples = if noisy { NOISY_ENOUGH } else { ENOUGH_SAMPLES };
+        if matches!(report.stopped, StopReason::BudgetSpent) && !enough(&report, &candidates, samples) {
             self.record.apply_once(Event::BudgetEnded { budget_ns: self.ask.budget.0 });
         }
         self.by.note(&mut self.record, indices, &report);
@@ -537,11 +567,11 @@ pub(crate) fn timeout(ask: &Ask<'_>) -> Nanos {
 }
 
 /// Whether a race that the budget ended has still seen enough: everyone who could win was sampled a few times.
-fn enough(report: &RaceReport, candidates: &[Candidate]) -> bool {
+fn enough(report: &RaceReport, candidates: &[Candidate], samples: usize) -> bool {
     let best = report.rivals.iter().filter_map(|raced| raced.min()).fold(f64::INFINITY, f64::min);
     report.rivals.iter().all(|raced| {
         let hopeless = candidates[raced.candidate].expected.is_some_and(|time| time.0 as f64 > 4.0 * best);
         let dropped = raced.dropped_after.is_some_and(|after| after > 0);
-        raced.failure.is_some() || hopeless || dropped || raced.samples.len() >= ENOUGH_SAMPLES
+        raced.failure.is_some() || hopeless || dropped || raced.samples.len() >= samples
     })
 }

@@ -24,8 +24,9 @@ use trimtab_wisdom::{Outcome, Stats};
 const MAX_WAITING: usize = 256;
 /// Times a plan is raced again: where the machine never is quiet, or a space never is searched, it stays as it is.
 const MAX_RACES: u32 = 4;
-/// What the first of them may take; each later one twice as much …
+/// What the first of them may take, and on a GPU, where times vary more; each later one twice as much …
 const FIRST_RACE: Nanos = Nanos::from_millis(400);
+const FIRST_NOISY_RACE: Nanos = Nanos::from_millis(1_000);
 /// … or so many runs of the plan in force, …
 const RUNS: u64 = 32;
 /// … but never more than this.
@@ -40,9 +41,9 @@ const QUIET: Duration = Duration::from_millis(250);
 const STEP: Duration = Duration::from_millis(20);
 /// How long nothing is tried while others use the machine.
 const WHILE_BUSY: Duration = Duration::from_millis(500);
-/// One part in so many of the time is used, while the process makes calls and while it makes none.
-const SHARE: u32 = 20;
-const IDLE_SHARE: u32 = 2;
+/// A rest after work, in shares of what it took: a twentieth of the time is used while the process makes calls, four fifths while it makes none.
+const REST: f64 = 19.0;
+const IDLE_REST: f64 = 0.25;
 /// Calls that were reported within this time are calls being made.
 const CALLS: Nanos = Nanos::from_millis(1_500);
 
@@ -289,7 +290,10 @@ impl Inner {
     fn race_again(&self, one: &Waiting, plan: &Plan) -> Came {
         let Waiting { problem, terms, races } = one;
         let mut quiet = |_: &Progress| ();
-        let longest = Nanos(plan.expected.0.saturating_mul(RUNS)).max(FIRST_RACE);
+        let device = self.decider.devices.get(plan.device);
+        let noisy = device.is_some_and(|device| device.facts().habits.noisy);
+        let first = if noisy { FIRST_NOISY_RACE } else { FIRST_RACE };
+        let longest = Nanos(plan.expected.0.saturating_mul(RUNS)).max(first);
         let budget = Nanos(longest.0 << races.min(&4)).min(LONGEST_RACE);
         let ask = self.ask(problem, *terms, self.settings.patience, &mut quiet);
         let behind = Some(Arc::clone(&self.settling.first));
@@ -377,8 +381,8 @@ fn step(inner: &Arc<Inner>) -> Duration {
         Came::Left => (),
         Came::Again { raced } => settling.wait(Waiting { races: one.races + u32::from(raced), ..one }),
     }
-    let share = if settling.makes_calls() { SHARE } else { IDLE_SHARE };
-    watch.elapsed().duration() * (share - 1)
+    let rest = if settling.makes_calls() { REST } else { IDLE_REST };
+    watch.elapsed().duration().mul_f64(rest)
 }
 
 /// The current thread, for a planner that ends on it.

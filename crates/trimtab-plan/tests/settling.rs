@@ -23,6 +23,8 @@ struct Machine {
     busy: AtomicBool,
     /// The kernel that is wrong at the real size.
     lies: Option<&'static str>,
+    /// Every run takes this many milliseconds, whatever time it tells.
+    drags_ms: AtomicU32,
     benches: AtomicU32,
 }
 
@@ -31,7 +33,8 @@ impl Machine {
         let scripted = Scripted::new(kernels);
         let infos = scripted.kernels().iter().cloned();
         let infos = infos.map(|info| KernelInfo { operation: Operation::Elementwise, ..info }).collect();
-        Machine { scripted, infos, busy: AtomicBool::new(false), lies: None, benches: AtomicU32::new(0) }
+        let (busy, drags_ms, benches) = Default::default();
+        Machine { scripted, infos, busy, lies: None, drags_ms, benches }
     }
 }
 
@@ -64,7 +67,8 @@ impl Device for Machine {
     fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
         self.benches.fetch_add(1, Ordering::Relaxed);
         let lies = self.lies.and_then(|lies| self.infos.iter().position(|info| info.name == lies));
-        Ok(Box::new(Checked { bench: self.scripted.bench(problem, limit)?, lies }))
+        let drags = Duration::from_millis(self.drags_ms.load(Ordering::Relaxed).into());
+        Ok(Box::new(Checked { bench: self.scripted.bench(problem, limit)?, lies, drags }))
     }
 }
 
@@ -72,6 +76,7 @@ impl Device for Machine {
 struct Checked<'a> {
     bench: Box<dyn Bench + 'a>,
     lies: Option<usize>,
+    drags: Duration,
 }
 
 impl Bench for Checked<'_> {
@@ -79,6 +84,7 @@ impl Bench for Checked<'_> {
         if self.lies == Some(kernel.0 as usize) {
             return Err(Failure::new(FailureKind::Wrong, "element 7 is 0, reference 1"));
         }
+        std::thread::sleep(self.drags);
         self.bench.run(kernel, point, n, timeout)
     }
 }
@@ -143,6 +149,27 @@ fn a_pick_made_while_the_machine_was_busy_is_told_as_such_and_put_right_once_it_
     let recalled = decided(&next);
     assert_eq!((name(&recalled), recalled.reason), ("good", Reason::Remembered));
     assert_eq!(machine.scripted.runs.load(Ordering::Relaxed), runs);
+}
+
+#[test]
+fn a_race_that_is_cut_short_in_the_background_does_not_replace_what_a_whole_one_found() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let kernels = vec![kernel("found", &[(1, 20_000)]), kernel("lucky", &[(1, 25_000)]), reference(900_000)];
+    let machine = Arc::new(Machine::new(kernels));
+    machine.busy.store(true, Ordering::Relaxed);
+    let planner = planner(&machine, &wisdom, Settings::default());
+    assert_eq!(name(&decided(&planner)), "found");
+    let before = machine.benches.load(Ordering::Relaxed);
+
+    // Two or three runs fit into the first race of the background, six into the second.
+    machine.scripted.slow_down("lucky", 0.6);
+    machine.drags_ms.store(130, Ordering::Relaxed);
+    machine.busy.store(false, Ordering::Relaxed);
+    let second = later(&planner, |_| machine.benches.load(Ordering::Relaxed) >= before + 2);
+    assert_eq!(name(&second), "found");
+    // A later one has the time it needs.
+    let settled = later(&planner, |now| now.trust() == Trust::Settled);
+    assert_eq!((name(&settled), settled.trust()), ("lucky", Trust::Settled));
 }
 
 #[test]

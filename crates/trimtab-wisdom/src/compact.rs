@@ -196,7 +196,7 @@ type Segments = Vec<(String, Vec<u8>)>;
 /// Everything as as few segments as it needs, each with its name, and the number of lines.
 fn segments(union: &Union, origin: &str) -> io::Result<(Segments, usize)> {
     let facts = union.unmerged().map(Line::Fact);
-    let verdicts = union.unmerged_verdicts().cloned().map(Line::Verdict);
+    let verdicts = union.unmerged_verdicts().map(Line::Verdict);
     let intents = union.intents().map(Line::Intent);
     let lines = union.forgets().map(Line::Forget).chain(intents).chain(verdicts).chain(facts);
     let mut segments = Segments::new();

@@ -89,7 +89,7 @@ impl Wisdom {
             facts.filter(|Fact { key, .. }| filter.matches(&key.device, &key.kernel, Some(&key.problem)));
         let verdicts = state.union.verdicts();
         let verdicts = verdicts.filter(|old| filter.matches(&old.device, &old.kernel, Some(&old.problem)));
-        let lines = facts.map(Line::Fact).chain(verdicts.cloned().map(Line::Verdict));
+        let lines = facts.map(Line::Fact).chain(verdicts.map(Line::Verdict));
         for line in lines.filter_map(|line| encode(&line, self.origin()).ok()) {
             text.push_str(&line);
         }
@@ -131,7 +131,7 @@ impl Wisdom {
         }
         // Verdicts are few and stand alone: they are tried on a copy of nothing but themselves.
         let mut verdicts = Union::default();
-        for old in state.union.unmerged_verdicts().cloned() {
+        for old in state.union.unmerged_verdicts() {
             verdicts.insert(Line::Verdict(old));
         }
         for line in lines.iter().filter(|line| matches!(line, Line::Verdict(_))) {

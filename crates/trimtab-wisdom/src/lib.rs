@@ -34,6 +34,7 @@ mod segment;
 mod store;
 mod told;
 mod union;
+mod verdicts;
 mod view;
 mod wall;
 mod warning;

@@ -8,6 +8,7 @@ use crate::fact::{DAY_MS, Fact, FactKey, Filter, MERGED, MeasuredOn, Outcome, St
 use crate::line::{FactLine, Forget, Intent, Line};
 use crate::names::{Name, Names};
 use crate::seen::{Seen, SeenBy};
+use crate::verdicts::{self, Verdicts};
 use crate::wall::MAX_MS;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,9 +69,7 @@ pub(crate) struct Union {
     live: usize,
     /// The names of the fact that came last: the next has most of them, and comparing a text is faster than finding its name.
     last: [Name; 7],
-    /// By race, then winner: forgetting one kernel must not depend on whether another's verdict came before it.
-    verdicts: BTreeMap<(String, String, String), BTreeMap<String, Verdict>>,
-    verdict_count: usize,
+    verdicts: Verdicts,
     /// By origin, device, kernel, version, point: when, and whether it is discharged.
     intents: BTreeMap<IntentKey, (u64, bool)>,
     forgets: BTreeMap<Filter, u64>,
@@ -141,22 +140,7 @@ impl Union {
         if verdict.last_seen_ms <= until {
             return Change::Unchanged;
         }
-        let key = (verdict.device.clone(), verdict.problem.clone(), verdict.terms.clone());
-        let winners = self.verdicts.entry(key).or_default();
-        let change = if winners.is_empty() { Change::New } else { Change::Updated };
-        match winners.entry(verdict.kernel.clone()) {
-            Entry::Vacant(place) => {
-                place.insert(verdict);
-                self.verdict_count += 1;
-                change
-            }
-            // The derived order starts with the key, then time, then origin: the newest is the greatest.
-            Entry::Occupied(mut place) if *place.get() < verdict => {
-                place.insert(verdict);
-                Change::Updated
-            }
-            Entry::Occupied(_) => Change::Unchanged,
-        }
+        self.verdicts.insert(&mut self.names, verdict)
     }
 
     fn insert_intent(&mut self, intent: Intent) -> Change {
@@ -197,7 +181,11 @@ impl Union {
                 [key.device, key.problem, key.kernel].map(|name| names.text(name));
             !hides(device, kernel, Some(problem), seen.at_ms)
         });
-        self.retain_verdicts(|old| !hides(&old.device, &old.kernel, Some(&old.problem), old.last_seen_ms));
+        self.retain_verdicts(|names, key, at_ms| {
+            let [device, problem, kernel] =
+                [key.device, key.problem, key.kernel].map(|name| names.text(name));
+            !hides(device, kernel, Some(problem), at_ms)
+        });
         self.intents.retain(|(_, device, kernel, ..), (at_ms, _)| !hides(device, kernel, None, *at_ms));
         self.forgets.insert(filter, before_ms);
         while self.forgets.len() > MAX_FORGETS {
@@ -220,20 +208,24 @@ impl Union {
             live += if is_live(names.text(key.condition)) { kept } else { 0 };
             kept > 0
         });
-        if entries < self.entries {
-            let keys = self.facts.keys().flat_map(|key| key.names());
-            let origins = self.facts.values().flat_map(SeenBy::as_slice).map(|seen| seen.origin);
-            self.names.keep(keys.chain(origins));
-        }
+        let went = entries < self.entries;
         (self.entries, self.live) = (entries, live);
+        if went {
+            self.drop_unused_names();
+        }
     }
 
-    fn retain_verdicts(&mut self, mut keep: impl FnMut(&Verdict) -> bool) {
-        self.verdicts.retain(|_, winners| {
-            winners.retain(|_, verdict| keep(verdict));
-            !winners.is_empty()
-        });
-        self.verdict_count = self.verdicts.values().map(BTreeMap::len).sum();
+    fn retain_verdicts(&mut self, mut keep: impl FnMut(&Names, &verdicts::Key, u64) -> bool) {
+        let names = &self.names;
+        if self.verdicts.retain(|key, at_ms| keep(names, key, at_ms)) {
+            self.drop_unused_names();
+        }
+    }
+
+    fn drop_unused_names(&mut self) {
+        let keys = self.facts.keys().flat_map(|key| key.names());
+        let origins = self.facts.values().flat_map(SeenBy::as_slice).map(|seen| seen.origin);
+        self.names.keep(keys.chain(origins).chain(self.verdicts.names()));
     }
 
     /// Until when what is known by these three was forgotten; lines up to then do not count.
@@ -350,19 +342,19 @@ impl Union {
         self.facts.len()
     }
 
-    pub fn verdict(&self, device: &str, problem: &str, terms: &str) -> Option<&Verdict> {
-        let winners = self.verdicts.get(&(device.to_string(), problem.to_string(), terms.to_string()))?;
-        winners.values().max()
+    /// The verdict that counts of a race.
+    pub fn verdict(&self, device: &str, problem: &str, terms: &str) -> Option<Verdict> {
+        self.verdicts.last(&self.names, device, problem, terms)
     }
 
     /// The verdict that counts of every race.
-    pub fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
-        self.verdicts.values().filter_map(|winners| winners.values().max())
+    pub fn verdicts(&self) -> impl Iterator<Item = Verdict> {
+        self.verdicts.last_of_all(&self.names)
     }
 
     /// The verdicts for every kernel that ever won, for writing them out again.
-    pub fn unmerged_verdicts(&self) -> impl Iterator<Item = &Verdict> {
-        self.verdicts.values().flat_map(BTreeMap::values)
+    pub fn unmerged_verdicts(&self) -> impl Iterator<Item = Verdict> {
+        self.verdicts.iter(&self.names)
     }
 
     /// The state of an intent: when, and whether it is discharged.
@@ -430,10 +422,12 @@ impl Union {
                 newest = seen_by.as_slice().iter().map(|seen| seen.at_ms).fold(newest, u64::max);
             }
         }
-        for old in self.unmerged_verdicts() {
-            if filter.matches(&old.device, &old.kernel, Some(&old.problem)) {
+        for (key, at_ms) in self.verdicts.times() {
+            let [device, kernel, problem] =
+                [key.device, key.kernel, key.problem].map(|name| self.names.text(name));
+            if filter.matches(device, kernel, Some(problem)) {
                 count += 1;
-                newest = newest.max(old.last_seen_ms);
+                newest = newest.max(at_ms);
             }
         }
         for ((_, device, kernel, ..), &(at_ms, done)) in &self.intents {
@@ -503,14 +497,13 @@ impl Union {
             });
             dropped += before - self.entries;
         }
-        if self.verdict_count > MAX_VERDICTS {
-            let mut times: Vec<u64> = self.unmerged_verdicts().map(|verdict| verdict.last_seen_ms).collect();
-            let excess = self.verdict_count - MAX_VERDICTS + MAX_VERDICTS / 10;
-            let (_, cut, _) = times.select_nth_unstable(excess);
-            let cut = *cut;
-            let before = self.verdict_count;
-            self.retain_verdicts(|verdict| verdict.last_seen_ms > cut);
-            dropped += before - self.verdict_count;
+        let before = self.verdicts.len();
+        if before > MAX_VERDICTS {
+            let mut times: Vec<u64> = self.verdicts.times().map(|(_, at_ms)| at_ms).collect();
+            let excess = before - MAX_VERDICTS + MAX_VERDICTS / 10;
+            let cut = *times.select_nth_unstable(excess).1;
+            self.retain_verdicts(|_, _, at_ms| at_ms > cut);
+            dropped += before - self.verdicts.len();
         }
         if self.intents.len() > MAX_INTENTS {
             let mut order: Vec<_> =
@@ -527,7 +520,7 @@ impl Union {
     /// Trims where far too much has come in: while a store is read, memory stays bounded whatever it holds.
     pub fn bound(&mut self) -> usize {
         let many = self.entries > 2 * MAX_FACTS
-            || self.verdict_count > 2 * MAX_VERDICTS
+            || self.verdicts.len() > 2 * MAX_VERDICTS
             || self.intents.len() > 2 * MAX_INTENTS;
         if many { self.trim(MAX_FACTS) } else { 0 }
     }
@@ -543,7 +536,7 @@ impl Union {
 
     /// The number of verdicts, counted per race and winner.
     pub fn verdict_count(&self) -> usize {
-        self.verdict_count
+        self.verdicts.len()
     }
 
     /// Forgets which intents were discharged before that time: they only shadow lines that are gone.

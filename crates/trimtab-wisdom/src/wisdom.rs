@@ -118,7 +118,7 @@ impl State {
         match queued.clone() {
             Queued::Fact { key, origin } => self.union.seen(&key, &origin).map(Line::Fact),
             Queued::Verdict { device, problem, terms } => {
-                self.union.verdict(&device, &problem, &terms).cloned().map(Line::Verdict)
+                self.union.verdict(&device, &problem, &terms).map(Line::Verdict)
             }
             Queued::Forget(filter) => {
                 let before_ms = self.union.forget(&filter)?;
@@ -267,12 +267,12 @@ impl Wisdom {
 
     /// Who won that race last.
     pub fn verdict(&self, device: &str, problem: &str, terms: &str) -> Option<Verdict> {
-        self.state().union.verdict(device, problem, terms).cloned()
+        self.state().union.verdict(device, problem, terms)
     }
 
     /// The last verdict of every race.
     pub fn verdicts(&self) -> Vec<Verdict> {
-        self.state().union.verdicts().cloned().collect()
+        self.state().union.verdicts().collect()
     }
 
     /// Remembers an outcome: at once in memory, with the next [`flush`](Wisdom::flush) in the store. Times of the same key
@@ -522,7 +522,7 @@ impl Wisdom {
         let own = state.union.of_origin(&self.origin);
         let own: Vec<Queued> =
             own.map(|(key, _)| Queued::Fact { key, origin: self.origin.clone() }).collect();
-        let verdicts = state.union.verdicts().filter(|verdict| verdict.origin == self.origin).cloned();
+        let verdicts = state.union.verdicts().filter(|verdict| verdict.origin == self.origin);
         let verdicts: Vec<Queued> = verdicts
             .map(|Verdict { device, problem, terms, .. }| Queued::Verdict { device, problem, terms })
             .collect();

@@ -56,7 +56,7 @@ fn union_of(lines: &[Line]) -> Union {
 
 fn all_lines(union: &Union) -> Vec<Line> {
     let facts = union.unmerged().map(Line::Fact);
-    let verdicts = union.unmerged_verdicts().cloned().map(Line::Verdict);
+    let verdicts = union.unmerged_verdicts().map(Line::Verdict);
     let intents = union.intents().map(Line::Intent);
     facts.chain(verdicts).chain(intents).chain(union.forgets().map(Line::Forget)).collect()
 }
@@ -75,7 +75,7 @@ fn visible(union: &Union) -> (Vec<Fact>, Vec<Fact>, Vec<Verdict>, Vec<Intent>, u
     (
         union.all_facts(),
         unmerged,
-        union.unmerged_verdicts().cloned().collect(),
+        union.unmerged_verdicts().collect(),
         union.intents().collect(),
         union.entries(),
     )
