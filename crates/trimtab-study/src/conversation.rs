@@ -5,6 +5,7 @@ use crate::process::{
     Captured, Ended, EndedFor, Launch, MEMORY_TICK, OUTPUT_WAIT, TICK, end_group, has_ended, keep,
     resident_bytes,
 };
+use crate::quiet::{Clock, Pausing, Quiet};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,9 @@ pub struct Conversation {
     errors: Arc<Mutex<Captured>>,
     errors_closed: Receiver<()>,
     asked: u32,
+    /// Held where it pauses while a time is taken.
+    pausing: Option<Pausing>,
+    quiet: Option<Arc<Quiet>>,
     /// It was ended and collected.
     is_over: bool,
 }
@@ -44,7 +48,13 @@ impl Conversation {
         }
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command.spawn()?;
+        let (mut child, pausing) = match &launch.makes_way_for {
+            Some(quiet) => {
+                let (child, pausing) = quiet.start(|| command.spawn())?;
+                (child, Some(pausing))
+            }
+            None => (command.spawn()?, None),
+        };
         let (answer, answers) = channel();
         if let Some(output) = child.stdout.take() {
             std::thread::spawn(move || {
@@ -61,7 +71,18 @@ impl Conversation {
         let (closed, errors_closed) = channel();
         let errors = child.stderr.take().map(|stream| keep(stream, closed)).unwrap_or_default();
         let input = child.stdin.take();
-        Ok(Conversation { child, input, answers, errors, errors_closed, asked: 0, is_over: false })
+        let quiet = launch.makes_way_for.clone();
+        Ok(Conversation {
+            child,
+            input,
+            answers,
+            errors,
+            errors_closed,
+            asked: 0,
+            pausing,
+            quiet,
+            is_over: false,
+        })
     }
 
     /// How often it was asked.
@@ -69,19 +90,21 @@ impl Conversation {
         self.asked
     }
 
-    /// Asks, and waits for the answer. Without one the child has ended, or was ended: nothing can be asked any more.
+    /// Asks, and waits for the answer, until one of `stops` is set. Without one the child has ended, or was ended: nothing can be asked any more.
     pub fn ask(
         &mut self,
         question: &str,
         time_limit: Option<Nanos>,
         memory_limit: Option<u64>,
-        stop: &AtomicBool,
+        stops: &[&AtomicBool],
     ) -> Result<String, Box<Ended>> {
         self.asked += 1;
         // What it said about earlier questions is no evidence for this one.
         *self.errors.lock().unwrap_or_else(PoisonError::into_inner) = Captured::default();
         while self.answers.try_recv().is_ok() {}
-        let watch = Stopwatch::start();
+        let quiet = self.quiet.clone();
+        let clock = Clock::start(quiet.as_deref());
+        let watch = clock.watch;
         let line = format!("{question}\n");
         let written = self.input.as_mut().map(|input| input.write_all(line.as_bytes()));
         if !matches!(written, Some(Ok(()))) {
@@ -90,7 +113,7 @@ impl Conversation {
         let tick = if memory_limit.is_some() { MEMORY_TICK } else { TICK };
         loop {
             let left = time_limit
-                .map_or(tick, |limit| Duration::from_nanos(limit.saturating_sub(watch.elapsed()).0));
+                .map_or(tick, |limit| Duration::from_nanos(limit.saturating_sub(clock.elapsed()).0));
             match self.answers.recv_timeout(left.min(tick)) {
                 Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Disconnected) => return Err(Box::new(self.end(watch, None))),
@@ -98,11 +121,12 @@ impl Conversation {
             }
             let id = self.child.id();
             let held = memory_limit.and_then(|limit| resident_bytes(id).filter(|held| *held > limit));
-            let too_long = time_limit.is_some_and(|limit| watch.elapsed() >= limit);
+            let too_long = time_limit.is_some_and(|limit| clock.elapsed() >= limit);
+            let is_stopped = stops.iter().any(|stop| stop.load(Ordering::Relaxed));
             let why = match held {
                 Some(held) => Some(EndedFor::Memory(held)),
                 None if too_long => Some(EndedFor::Time),
-                None => stop.load(Ordering::Relaxed).then_some(EndedFor::Stop),
+                None => is_stopped.then_some(EndedFor::Stop),
             };
             if why.is_some() {
                 return Err(Box::new(self.end(watch, why)));
@@ -126,6 +150,7 @@ impl Conversation {
         }
         end_group(&self.child);
         let _ = self.child.kill();
+        self.pausing = None;
         let status = self.child.wait().ok();
         // Somebody it left behind may hold it open.
         let _ = self.errors_closed.recv_timeout(OUTPUT_WAIT);
@@ -140,6 +165,7 @@ impl Drop for Conversation {
         if !self.is_over {
             end_group(&self.child);
             let _ = self.child.kill();
+            self.pausing = None;
             let _ = self.child.wait();
         }
     }
@@ -163,23 +189,23 @@ mod tests {
         let stop = AtomicBool::new(false);
         let mut child =
             sh("while read line; do [ $line = end ] && { echo why >&2; exit 7; }; echo got $line; done");
-        assert_eq!(child.ask("a", None, None, &stop).unwrap(), "got a\n");
-        assert_eq!(child.ask("b", None, None, &stop).unwrap(), "got b\n");
-        let ended = child.ask("end", None, None, &stop).unwrap_err();
+        assert_eq!(child.ask("a", None, None, &[&stop]).unwrap(), "got a\n");
+        assert_eq!(child.ask("b", None, None, &[&stop]).unwrap(), "got b\n");
+        let ended = child.ask("end", None, None, &[&stop]).unwrap_err();
         assert_eq!(ended.status.unwrap().code(), Some(7));
         assert_eq!(ended.last_output(), b"why\n");
         assert_eq!(child.asked(), 3);
-        assert!(child.ask("more", None, None, &stop).is_err());
+        assert!(child.ask("more", None, None, &[&stop]).is_err());
     }
 
     #[test]
     fn one_that_takes_too_long_is_ended_with_everything_it_started() {
         let mut child = sh("read line; sleep 60 & sleep 60");
         let limit = Some(Nanos::from_millis(50));
-        let ended = child.ask("x", limit, None, &AtomicBool::new(false)).unwrap_err();
+        let ended = child.ask("x", limit, None, &[&AtomicBool::new(false)]).unwrap_err();
         assert_eq!(ended.ended_for, Some(EndedFor::Time));
         let mut child = sh("read line; sleep 60");
-        let ended = child.ask("x", None, None, &AtomicBool::new(true)).unwrap_err();
+        let ended = child.ask("x", None, None, &[&AtomicBool::new(true)]).unwrap_err();
         assert_eq!(ended.ended_for, Some(EndedFor::Stop));
     }
 }
