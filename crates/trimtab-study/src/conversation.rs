@@ -48,26 +48,37 @@ impl Conversation {
         }
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let (mut child, pausing) = match &launch.makes_way_for {
-            Some(quiet) => {
-                let (child, pausing) = quiet.start(|| command.spawn())?;
-                (child, Some(pausing))
-            }
-            None => (command.spawn()?, None),
-        };
+        let quiet = launch.makes_way_for.clone();
+        let (start, started) = channel();
         let (answer, answers) = channel();
-        if let Some(output) = child.stdout.take() {
-            std::thread::spawn(move || {
-                let mut lines = BufReader::new(output);
-                loop {
-                    let mut line = String::new();
-                    match std::io::Read::take(&mut lines, MAX_ANSWER).read_line(&mut line) {
-                        Ok(1..) if answer.send(line).is_ok() => {}
-                        _ => return,
-                    }
+        // The thread that starts it reads its answers too and ends no sooner than it: a child may ask to be killed when whoever started it
+        // ends, and the system means the thread.
+        std::thread::spawn(move || {
+            let spawned = match &quiet {
+                Some(quiet) => quiet.start(|| command.spawn()).map(|(child, pausing)| (child, Some(pausing))),
+                None => command.spawn().map(|child| (child, None)),
+            };
+            let (mut child, pausing) = match spawned {
+                Ok(spawned) => spawned,
+                Err(error) => {
+                    let _ = start.send(Err(error));
+                    return;
                 }
-            });
-        }
+            };
+            let output = child.stdout.take();
+            // They wait for it.
+            let _ = start.send(Ok((child, pausing)));
+            let Some(output) = output else { return };
+            let mut lines = BufReader::new(output);
+            loop {
+                let mut line = String::new();
+                match std::io::Read::take(&mut lines, MAX_ANSWER).read_line(&mut line) {
+                    Ok(1..) if answer.send(line).is_ok() => {}
+                    _ => return,
+                }
+            }
+        });
+        let (mut child, pausing) = started.recv().map_err(std::io::Error::other)??;
         let (closed, errors_closed) = channel();
         let errors = child.stderr.take().map(|stream| keep(stream, closed)).unwrap_or_default();
         let input = child.stdin.take();
@@ -196,6 +207,17 @@ mod tests {
         assert_eq!(ended.last_output(), b"why\n");
         assert_eq!(child.asked(), 3);
         assert!(child.ask("more", None, None, &[&stop]).is_err());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn it_outlives_the_thread_that_asked_for_it() {
+        let script = "while read line; do echo got $line; done";
+        let words = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", script].map(str::to_string).to_vec();
+        let launch = Launch { words, ..Launch::default() };
+        let mut child = std::thread::spawn(move || Conversation::start(&launch).unwrap()).join().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(child.ask("a", None, None, &[]).unwrap(), "got a\n");
     }
 
     #[test]
