@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const HELP: &str = "\
-usage: cargo xtask bench tune-anything [--seeds N] [--evals N] [--only NAME] [--trimtab FILE] [--json] [--no-install]
+usage: cargo xtask bench tune-anything [--seeds N] [--first-seed N] [--evals N] [--only NAME] [--trimtab FILE] [--json] [--no-install]
 
 On each example every tuner gets the same space and number of evaluations, once a seed, in turns; what each found is then measured side by
 side by one harness. Rows: stencil and tiles (against Kernel Tuner and Optuna), flags (against Optuna), overhead (against hyperfine).
@@ -18,6 +18,7 @@ side by one harness. Rows: stencil and tiles (against Kernel Tuner and Optuna), 
   --seeds N       searches of each tuner [default: 10]
   --evals N       points of each search [default: 40]
   --only NAME     one of the rows
+  --first-seed N  the first of them [default: 0]
   --trimtab FILE  the command [default: built now, `cargo build --package trimtab-cli`]
 ";
 
@@ -42,6 +43,7 @@ const EXAMPLES: [(&str, &[&str]); 3] = [
 
 struct Request {
     seeds: u64,
+    first_seed: u64,
     evals: u64,
     only: Option<String>,
     trimtab: Option<PathBuf>,
@@ -51,13 +53,23 @@ struct Request {
 
 impl Request {
     fn read(words: &[&str]) -> Result<Request> {
-        let mut request =
-            Request { seeds: 10, evals: 40, only: None, trimtab: None, json: false, may_install: true };
+        let mut request = Request {
+            seeds: 10,
+            first_seed: 0,
+            evals: 40,
+            only: None,
+            trimtab: None,
+            json: false,
+            may_install: true,
+        };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("{word} needs a value\n\n{HELP}"));
             match *word {
                 "--seeds" => request.seeds = value()?.parse().context("--seeds is a number")?,
+                "--first-seed" => {
+                    request.first_seed = value()?.parse().context("--first-seed is a number")?
+                }
                 "--evals" => request.evals = value()?.parse().context("--evals is a number")?,
                 "--only" => request.only = Some((*value()?).to_string()),
                 "--trimtab" => request.trimtab = Some(PathBuf::from(value()?)),
@@ -184,7 +196,10 @@ struct Bench {
 /// What a tuner found, and how long it took.
 struct Found {
     point: Value,
+    /// Of the whole process, as users wait for it.
     seconds: f64,
+    /// Of the search alone, as it says itself: without what an interpreter takes to start.
+    search: f64,
 }
 
 impl Bench {
@@ -219,7 +234,7 @@ impl Bench {
         let last: Option<Value> = text.lines().last().and_then(|line| serde_json::from_str(line).ok());
         let point = last.map(|last| last["best"]["point"].clone()).filter(Value::is_object);
         let told = || format!("{example}: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(Found { point: point.with_context(told)?, seconds })
+        Ok(Found { point: point.with_context(told)?, seconds, search: seconds })
     }
 
     /// What a script says; `input` is its standard input.
@@ -238,8 +253,8 @@ impl Bench {
     fn compare(&self, example: &str, rivals: &[&str], request: &Request) -> Result<()> {
         let names: Vec<&str> = ["trimtab"].iter().chain(rivals).copied().collect();
         let mut times: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
-        let mut walls = times.clone();
-        for seed in 0..request.seeds {
+        let (mut walls, mut searches) = (times.clone(), times.clone());
+        for seed in request.first_seed..request.first_seed + request.seeds {
             let mut found: Vec<Option<Found>> = names.iter().map(|_| None).collect();
             for turn in 0..names.len() {
                 // Each begins as often as the others: what warms the machine up, or cools it down, is shared.
@@ -248,11 +263,11 @@ impl Bench {
                     "trimtab" => self.ours(example, seed, request.evals)?,
                     tool => {
                         let numbers = [seed.to_string(), request.evals.to_string()];
+                        let start = now();
                         let told = self.script(&["tune", tool, example, &numbers[0], &numbers[1]], "")?;
-                        Found {
-                            point: told["point"].clone(),
-                            seconds: told["seconds"].as_f64().unwrap_or(f64::NAN),
-                        }
+                        let seconds = start.elapsed().as_secs_f64();
+                        let search = told["seconds"].as_f64().unwrap_or(f64::NAN);
+                        Found { point: told["point"].clone(), seconds, search }
                     }
                 });
             }
@@ -262,22 +277,26 @@ impl Bench {
             for (at, found) in found.iter().enumerate() {
                 times[at].push(told[at].as_f64().unwrap_or(f64::NAN));
                 walls[at].push(found.seconds);
+                searches[at].push(found.search);
             }
             let shown: Map<String, Value> = names
                 .iter()
                 .zip(&times)
                 .map(|(name, times)| (format!("{name}_ms"), json!(times.last().map(|time| time * 1e3))))
                 .collect();
-            eprintln!("{example}, seed {seed}: {}", Value::Object(shown));
+            let seconds: Vec<String> =
+                walls.iter().map(|walls| format!("{:.1}", walls[walls.len() - 1])).collect();
+            eprintln!("{example}, seed {seed}: {}, seconds {}", Value::Object(shown), seconds.join(" "));
         }
         for (at, name) in names.iter().enumerate() {
             let ratios: Vec<f64> =
                 times[0].iter().zip(&times[at]).map(|(ours, theirs)| ours / theirs).collect();
             request.print(&json!({
                 "bench": "tune-anything", "example": example, "tuner": name, "evaluations": request.evals, "seeds": request.seeds,
-                "best_ms": median(&times[at]) * 1e3, "wall_s": median(&walls[at]),
+                "best_ms": median(&times[at]) * 1e3, "wall_s": median(&walls[at]), "search_s": median(&searches[at]),
                 "ours_to_this": median(&ratios), "our_wall_to_this": median(&walls[0]) / median(&walls[at]),
                 "as_good": at == 0 || median(&times[0]) <= median(&times[at]),
+                "no_longer": at == 0 || median(&walls[0]) <= median(&searches[at]),
             }));
         }
         Ok(())

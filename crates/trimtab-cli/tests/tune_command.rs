@@ -164,7 +164,13 @@ fn times_are_repeated_and_workers_are_only_for_what_is_no_time() {
     assert_eq!(last["best"]["point"]["n"], 1);
     assert!(lines[0]["repeats"].as_u64().unwrap() >= 2, "{lines:?}");
     let said = refused(&machine, &["./bench {n}", "--param", "n=1,2", "--workers", "2"]);
-    assert!(said.contains("wall time would be wrong") && said.contains("a metric that is no time"), "{said}");
+    assert!(said.contains("times would be wrong") && said.contains("a metric that is no time"), "{said}");
+    // A time that the command takes itself is raced in the same way, and nothing runs beside it.
+    let own = [&["./bench {n}", "--param", "n=1,9", "--is-time"], &VALUE[..]].concat();
+    let (lines, _) = searched(&machine, &own);
+    assert!(lines[0]["repeats"].as_u64().unwrap() >= 3 && lines[1]["repeats"] == 1, "{lines:?}");
+    let said = refused(&machine, &[&own[..], &["--workers", "2"]].concat());
+    assert!(said.contains("times would be wrong"), "{said}");
     let workers = ["--workers", "4", "--workdir-per-worker", "--shell", "--evals", "100"];
     let text = "pwd > where; echo value {n}";
     let (lines, last) = searched(&machine, &[&[text, "--param", "n=1..40"], &workers[..], &VALUE].concat());

@@ -90,6 +90,8 @@ fn dtype_of<'de, D: Deserializer<'de>>(from: D) -> Result<DType, D::Error> {
 pub(crate) enum Question {
     /// Run it and say how long it took; check its results first.
     Run { job: Job, check: bool },
+    /// Build it and launch one workgroup of it: the driver then has it.
+    Warm { job: Job },
     /// Run it once and write its outputs, elements only, to these files in the order of arguments.
     Make { job: Job, outputs: Vec<(usize, PathBuf)> },
 }

@@ -2,7 +2,7 @@
 //!
 //! [`read_spec`] reads what a space file says of the kernel: entry point, arguments, workgroups, what its result is compared with.
 //! [`KernelRunner`] is the [`Runner`](trimtab_study::Runner) of a study: it builds libraries ahead and asks a child process, which runs
-//! [`serve`], to run a point. The child stays between points; one that crashes, hangs or eats memory costs one point.
+//! [`serve_parent`], to run a point. The child stays between points; one that crashes, hangs or eats memory costs one point.
 
 mod arguments;
 mod compare;
@@ -16,6 +16,7 @@ mod shim;
 mod spec;
 mod spec_arguments;
 mod spec_file;
+mod warm;
 #[cfg(feature = "wgpu")]
 mod wgsl;
 mod worker;
@@ -24,4 +25,4 @@ pub use language::{Language, cuda_missing};
 pub use runner::{KernelRunner, Limits};
 pub use spec::{Against, Argument, Content, Fill, Formula, KernelSpec};
 pub use spec_file::read_spec;
-pub use worker::{serve, serve_parent};
+pub use worker::serve_parent;

@@ -97,9 +97,11 @@ impl OpenCl {
     }
 
     fn build(&self, job: &Job, options: &str) -> Result<(Handle, Handle), Refusal> {
-        let source = files::read(&job.source, MAX_SOURCE_BYTES).map_err(|error| {
+        let mut source = files::read(&job.source, MAX_SOURCE_BYTES).map_err(|error| {
             Failed::new(Fault::Compile, format!("{} cannot be read: {error}", job.source.display()))
         })?;
+        // Never of no length: OpenCL takes that for a text that ends with a NUL, and would read on and on.
+        source.push(b'\n');
         let (text, len) = (source.as_ptr().cast(), source.len());
         let mut status = SUCCESS;
         // SAFETY: one text of that length, which is copied before the call returns.

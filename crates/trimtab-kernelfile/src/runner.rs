@@ -4,6 +4,7 @@ use crate::job::{Compared, Job, Question, Reply};
 use crate::language::{Language, words_of};
 use crate::shim;
 use crate::spec::KernelSpec;
+use crate::warm::Warmers;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use trimtab_core::Nanos;
 use trimtab_study::{
-    BuildCache, Conversation, Failed, Fault, Fingerprint, Launch, NamedPoint, Ran, Runner, Setting, Trouble,
-    run, succeeded,
+    BuildCache, Conversation, Failed, Fault, Fingerprint, Launch, NamedPoint, Quiet, Ran, Runner, Setting,
+    Trouble, run, succeeded,
 };
+use trimtab_tune::Stopwatch;
 use trimtab_wisdom::files;
 
 /// What a run may use.
@@ -36,14 +38,16 @@ pub struct KernelRunner {
     /// The words that start the child.
     child: Vec<String>,
     built: BuildCache,
+    quiet: Arc<Quiet>,
     stop: Arc<AtomicBool>,
     talk: Mutex<Option<Conversation>>,
+    warmers: Warmers,
     /// References that were made, or found.
     references: Mutex<BTreeSet<String>>,
 }
 
 impl KernelRunner {
-    /// Runs that kernel at these sizes. `child` are the words that start a process which [`serve`](crate::serve)s; what is built is kept
+    /// Runs that kernel at these sizes. `child` are the words that start a process which [`serve_parent`](crate::serve_parent)s; what is built is kept
     /// in `dir`.
     pub fn new(
         spec: KernelSpec,
@@ -54,7 +58,8 @@ impl KernelRunner {
         stop: Arc<AtomicBool>,
     ) -> KernelRunner {
         let (built, talk, references) = (BuildCache::new(dir), Mutex::default(), Mutex::default());
-        KernelRunner { spec, sizes, limits, child, built, stop, talk, references }
+        let (quiet, warmers) = (Arc::default(), Warmers::default());
+        KernelRunner { spec, sizes, limits, child, built, quiet, stop, talk, warmers, references }
     }
 
     /// The words that compile a job's library, but for where it goes.
@@ -118,7 +123,9 @@ impl KernelRunner {
         words.insert(1, shim.display().to_string());
         words.extend(["-o".to_string(), unfinished.display().to_string()]);
         let program = words[0].clone();
-        let launch = Launch { words, time_limit: Some(self.limits.build), makes_way, ..Launch::default() };
+        let makes_way_for = makes_way.then(|| Arc::clone(&self.quiet));
+        let launch =
+            Launch { words, time_limit: Some(self.limits.build), makes_way_for, ..Launch::default() };
         let ended = run(&launch, &self.stop).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Trouble::Fatal(format!(
                 "there is no program `{program}` to compile {}; install it, or name another: compiler = \"…\" in [kernel]",
@@ -155,9 +162,9 @@ impl KernelRunner {
             let is_fresh = child.asked() == 0;
             let time = match question {
                 Question::Run { .. } => self.limits.time,
-                Question::Make { .. } => self.limits.build,
+                Question::Make { .. } | Question::Warm { .. } => self.limits.build,
             };
-            let answered = child.ask(&line, Some(time), self.limits.memory, &self.stop);
+            let answered = child.ask(&line, Some(time), self.limits.memory, &[&self.stop]);
             let failed = match answered {
                 Ok(answer) => match serde_json::from_str::<Reply>(&answer) {
                     Ok(Reply::Failed(failed)) if failed.fault == Fault::Compile => return Err(failed.into()),
@@ -180,7 +187,9 @@ impl KernelRunner {
             // Dropped: whatever went wrong may have left traces.
             *talk = None;
             let comes_back = matches!(&failed, Trouble::Failed(failed) if matches!(failed.fault, Fault::TimedOut | Fault::Memory));
-            if is_fresh || comes_back || failed == Trouble::Stopped {
+            let ends = comes_back || failed == Trouble::Stopped;
+            // Alone in the end: those who build ahead may hold what it lacks.
+            if ends || (is_fresh && !self.warmers.dismiss()) {
                 return Err(failed);
             }
         }
@@ -244,15 +253,27 @@ impl Runner for KernelRunner {
         true
     }
 
+    fn quiet(&self) -> Option<&Quiet> {
+        Some(&self.quiet)
+    }
+
     fn builds_ahead(&self) -> bool {
-        self.spec.language.is_compiled()
+        self.spec.language.is_compiled() || self.spec.language == Language::OpenCl
     }
 
     fn build(&self, point: &NamedPoint, makes_way: bool) -> Result<(), Trouble> {
-        match self.builds_ahead() {
-            true => self.job(point, makes_way).map(drop),
-            false => Ok(()),
+        if self.spec.language.is_compiled() {
+            return self.job(point, makes_way).map(drop);
         }
+        // Whoever is next is built where it is measured.
+        if makes_way
+            && self.builds_ahead()
+            && let Ok(job) = self.job(point, true)
+        {
+            let Limits { build, memory, .. } = self.limits;
+            self.warmers.warm(&job, &self.child, build, memory, &self.quiet, &self.stop);
+        }
+        Ok(())
     }
 
     fn run(&self, point: &NamedPoint, _worker: usize, first: bool) -> Result<Ran, Trouble> {
@@ -262,7 +283,13 @@ impl Runner for KernelRunner {
         } else {
             job.arguments.iter_mut().for_each(|given| given.compared = None);
         }
-        match self.ask(&Question::Run { job, check: first })? {
+        let question = Question::Run { job, check: first };
+        let watch = Stopwatch::start();
+        let reply = self.ask(&question)?;
+        if let Question::Run { job, check: true } = &question {
+            self.warmers.measured(job, watch.elapsed().0 as f64 / 1e9);
+        }
+        match reply {
             Reply::Ran { seconds, .. } => Ok(Ran::of(seconds)),
             reply => Err(Trouble::Fatal(format!("the child answered something else: {reply:?}"))),
         }

@@ -293,8 +293,11 @@ impl Reader<'_> {
         match (plain, is_there) {
             (true, true) => Ok(entry.to_string()),
             (true, false) => {
-                let there =
-                    known.map(|known| format!("; there are: {}", known.join(", "))).unwrap_or_default();
+                let there = match known.as_deref() {
+                    Some([]) => ", and no other".to_string(),
+                    Some(known) => format!("; there are: {}", known.join(", ")),
+                    None => String::new(),
+                };
                 Err(self.wrong(given.span(), format!("{shown} has no entry point `{entry}`{there}")))
             }
             (false, _) => Err(self.wrong(given.span(), format!("`{entry}` is no name of a function"))),

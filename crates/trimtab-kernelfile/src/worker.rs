@@ -67,7 +67,8 @@ struct Worker {
     wanted: Vec<(PathBuf, Vec<u8>)>,
 }
 
-/// Answers the questions of the process that started this one. What kernels print goes to standard error, and this process ends with the other.
+/// Answers the questions of the process that started this one, on whose word libraries are loaded and called: only a process that is started
+/// for nothing else calls this. What kernels print goes to standard error, and this process ends with the other.
 pub fn serve_parent() -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
@@ -82,7 +83,7 @@ pub fn serve_parent() -> std::io::Result<()> {
 }
 
 /// Answers questions until there are no more.
-pub fn serve(input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
+pub(crate) fn serve(input: impl BufRead, mut output: impl Write) -> std::io::Result<()> {
     let mut worker = Worker::default();
     for line in input.lines() {
         let reply = match serde_json::from_str::<Question>(&line?) {
@@ -101,6 +102,7 @@ impl Worker {
     fn answer(&mut self, question: &Question) -> Reply {
         let answered = match question {
             Question::Run { job, check } => self.run(job, *check),
+            Question::Warm { job } => self.warm(job),
             Question::Make { job, outputs } => self.make(job, outputs),
         };
         match answered {
@@ -148,6 +150,16 @@ impl Worker {
             (best, total, launches) = (best.min(seconds), total + seconds, launches + 1);
         }
         Ok(Reply::Ran { seconds: best, launches })
+    }
+
+    /// Drivers compile some of it only when it is launched.
+    fn warm(&mut self, job: &Job) -> Result<Reply, Refusal> {
+        let job = Job { groups: [1; 3], ..job.clone() };
+        let place = self.place(&job)?;
+        place.target.load(&job)?;
+        place.put(&job, false)?;
+        place.target.launch(&job)?;
+        Ok(Reply::Made)
     }
 
     fn check(&mut self, job: &Job) -> Result<(), Refusal> {
@@ -206,7 +218,12 @@ impl Place {
             }
             let adds = matches!(&given.data, GivenData::Array { fill, is_output: true, .. } if *fill != Fill::Poison);
             if !known || all || adds {
-                self.target.write(at, given, &self.held[at].1)?;
+                let written = self.target.write(at, given, &self.held[at].1);
+                if written.is_err() {
+                    // It holds something else, or nothing: what comes next must not take it for known.
+                    self.held.truncate(at);
+                }
+                written?;
             }
         }
         Ok(())

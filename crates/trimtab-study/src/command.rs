@@ -5,6 +5,7 @@ use crate::fingerprint::Fingerprint;
 use crate::metric::Metric;
 use crate::outcome::{Failed, Fault, Ran};
 use crate::process::{Ended, Launch, run};
+use crate::quiet::Quiet;
 use crate::runner::{Runner, Trouble};
 use crate::space::{NamedPoint, ParameterSpace};
 use crate::template::{Fill, Template};
@@ -38,6 +39,8 @@ pub struct Commands {
     pub depends: Vec<PathBuf>,
     /// What is minimised or maximised.
     pub metric: Metric,
+    /// Whether that is a time: the wall's, or one the command takes itself.
+    pub measures_time: bool,
     /// Further numbers.
     pub numbers: Vec<(String, Metric)>,
     /// A run is ended after that.
@@ -97,6 +100,7 @@ pub struct CommandRunner {
     sizes: Vec<(String, String)>,
     /// What was compiled.
     built: BuildCache,
+    quiet: Arc<Quiet>,
     stop: Arc<AtomicBool>,
 }
 
@@ -108,7 +112,7 @@ impl CommandRunner {
         built_dir: PathBuf,
         stop: Arc<AtomicBool>,
     ) -> CommandRunner {
-        CommandRunner { commands, sizes, built: BuildCache::new(built_dir), stop }
+        CommandRunner { commands, sizes, built: BuildCache::new(built_dir), quiet: Arc::default(), stop }
     }
 
     /// What compiling depends on: its words, its variables, and the files it names.
@@ -198,7 +202,7 @@ impl CommandRunner {
     ) -> Result<(), Trouble> {
         let launch = Launch {
             time_limit: self.commands.build_limit,
-            makes_way,
+            makes_way_for: makes_way.then(|| Arc::clone(&self.quiet)),
             ..self.launch(template, point, out, 0)
         };
         let ended = self.start(&launch, template, "--compile", Fault::Compile)?;
@@ -215,7 +219,11 @@ impl CommandRunner {
 
 impl Runner for CommandRunner {
     fn measures_time(&self) -> bool {
-        self.commands.metric.is_time()
+        self.commands.measures_time
+    }
+
+    fn quiet(&self) -> Option<&Quiet> {
+        Some(&self.quiet)
     }
 
     fn builds_ahead(&self) -> bool {

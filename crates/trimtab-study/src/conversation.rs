@@ -5,6 +5,7 @@ use crate::process::{
     Captured, Ended, EndedFor, Launch, MEMORY_TICK, OUTPUT_WAIT, TICK, end_group, has_ended, keep,
     resident_bytes,
 };
+use crate::quiet::{Clock, Pausing, Quiet};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,9 @@ pub struct Conversation {
     errors: Arc<Mutex<Captured>>,
     errors_closed: Receiver<()>,
     asked: u32,
+    /// Held where it pauses while a time is taken.
+    pausing: Option<Pausing>,
+    quiet: Option<Arc<Quiet>>,
     /// It was ended and collected.
     is_over: bool,
 }
@@ -44,24 +48,52 @@ impl Conversation {
         }
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command.spawn()?;
+        let quiet = launch.makes_way_for.clone();
+        let (start, started) = channel();
         let (answer, answers) = channel();
-        if let Some(output) = child.stdout.take() {
-            std::thread::spawn(move || {
-                let mut lines = BufReader::new(output);
-                loop {
-                    let mut line = String::new();
-                    match std::io::Read::take(&mut lines, MAX_ANSWER).read_line(&mut line) {
-                        Ok(1..) if answer.send(line).is_ok() => {}
-                        _ => return,
-                    }
+        // The thread that starts it reads its answers too and ends no sooner than it: a child may ask to be killed when whoever started it
+        // ends, and the system means the thread.
+        std::thread::spawn(move || {
+            let spawned = match &quiet {
+                Some(quiet) => quiet.start(|| command.spawn()).map(|(child, pausing)| (child, Some(pausing))),
+                None => command.spawn().map(|child| (child, None)),
+            };
+            let (mut child, pausing) = match spawned {
+                Ok(spawned) => spawned,
+                Err(error) => {
+                    let _ = start.send(Err(error));
+                    return;
                 }
-            });
-        }
+            };
+            let output = child.stdout.take();
+            // They wait for it.
+            let _ = start.send(Ok((child, pausing)));
+            let Some(output) = output else { return };
+            let mut lines = BufReader::new(output);
+            loop {
+                let mut line = String::new();
+                match std::io::Read::take(&mut lines, MAX_ANSWER).read_line(&mut line) {
+                    Ok(1..) if answer.send(line).is_ok() => {}
+                    _ => return,
+                }
+            }
+        });
+        let (mut child, pausing) = started.recv().map_err(std::io::Error::other)??;
         let (closed, errors_closed) = channel();
         let errors = child.stderr.take().map(|stream| keep(stream, closed)).unwrap_or_default();
         let input = child.stdin.take();
-        Ok(Conversation { child, input, answers, errors, errors_closed, asked: 0, is_over: false })
+        let quiet = launch.makes_way_for.clone();
+        Ok(Conversation {
+            child,
+            input,
+            answers,
+            errors,
+            errors_closed,
+            asked: 0,
+            pausing,
+            quiet,
+            is_over: false,
+        })
     }
 
     /// How often it was asked.
@@ -69,19 +101,21 @@ impl Conversation {
         self.asked
     }
 
-    /// Asks, and waits for the answer. Without one the child has ended, or was ended: nothing can be asked any more.
+    /// Asks, and waits for the answer, until one of `stops` is set. Without one the child has ended, or was ended: nothing can be asked any more.
     pub fn ask(
         &mut self,
         question: &str,
         time_limit: Option<Nanos>,
         memory_limit: Option<u64>,
-        stop: &AtomicBool,
+        stops: &[&AtomicBool],
     ) -> Result<String, Box<Ended>> {
         self.asked += 1;
         // What it said about earlier questions is no evidence for this one.
         *self.errors.lock().unwrap_or_else(PoisonError::into_inner) = Captured::default();
         while self.answers.try_recv().is_ok() {}
-        let watch = Stopwatch::start();
+        let quiet = self.quiet.clone();
+        let clock = Clock::start(quiet.as_deref());
+        let watch = clock.watch;
         let line = format!("{question}\n");
         let written = self.input.as_mut().map(|input| input.write_all(line.as_bytes()));
         if !matches!(written, Some(Ok(()))) {
@@ -90,7 +124,7 @@ impl Conversation {
         let tick = if memory_limit.is_some() { MEMORY_TICK } else { TICK };
         loop {
             let left = time_limit
-                .map_or(tick, |limit| Duration::from_nanos(limit.saturating_sub(watch.elapsed()).0));
+                .map_or(tick, |limit| Duration::from_nanos(limit.saturating_sub(clock.elapsed()).0));
             match self.answers.recv_timeout(left.min(tick)) {
                 Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Disconnected) => return Err(Box::new(self.end(watch, None))),
@@ -98,11 +132,12 @@ impl Conversation {
             }
             let id = self.child.id();
             let held = memory_limit.and_then(|limit| resident_bytes(id).filter(|held| *held > limit));
-            let too_long = time_limit.is_some_and(|limit| watch.elapsed() >= limit);
+            let too_long = time_limit.is_some_and(|limit| clock.elapsed() >= limit);
+            let is_stopped = stops.iter().any(|stop| stop.load(Ordering::Relaxed));
             let why = match held {
                 Some(held) => Some(EndedFor::Memory(held)),
                 None if too_long => Some(EndedFor::Time),
-                None => stop.load(Ordering::Relaxed).then_some(EndedFor::Stop),
+                None => is_stopped.then_some(EndedFor::Stop),
             };
             if why.is_some() {
                 return Err(Box::new(self.end(watch, why)));
@@ -126,6 +161,7 @@ impl Conversation {
         }
         end_group(&self.child);
         let _ = self.child.kill();
+        self.pausing = None;
         let status = self.child.wait().ok();
         // Somebody it left behind may hold it open.
         let _ = self.errors_closed.recv_timeout(OUTPUT_WAIT);
@@ -140,6 +176,7 @@ impl Drop for Conversation {
         if !self.is_over {
             end_group(&self.child);
             let _ = self.child.kill();
+            self.pausing = None;
             let _ = self.child.wait();
         }
     }
@@ -163,23 +200,34 @@ mod tests {
         let stop = AtomicBool::new(false);
         let mut child =
             sh("while read line; do [ $line = end ] && { echo why >&2; exit 7; }; echo got $line; done");
-        assert_eq!(child.ask("a", None, None, &stop).unwrap(), "got a\n");
-        assert_eq!(child.ask("b", None, None, &stop).unwrap(), "got b\n");
-        let ended = child.ask("end", None, None, &stop).unwrap_err();
+        assert_eq!(child.ask("a", None, None, &[&stop]).unwrap(), "got a\n");
+        assert_eq!(child.ask("b", None, None, &[&stop]).unwrap(), "got b\n");
+        let ended = child.ask("end", None, None, &[&stop]).unwrap_err();
         assert_eq!(ended.status.unwrap().code(), Some(7));
         assert_eq!(ended.last_output(), b"why\n");
         assert_eq!(child.asked(), 3);
-        assert!(child.ask("more", None, None, &stop).is_err());
+        assert!(child.ask("more", None, None, &[&stop]).is_err());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn it_outlives_the_thread_that_asked_for_it() {
+        let script = "while read line; do echo got $line; done";
+        let words = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", script].map(str::to_string).to_vec();
+        let launch = Launch { words, ..Launch::default() };
+        let mut child = std::thread::spawn(move || Conversation::start(&launch).unwrap()).join().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(child.ask("a", None, None, &[]).unwrap(), "got a\n");
     }
 
     #[test]
     fn one_that_takes_too_long_is_ended_with_everything_it_started() {
         let mut child = sh("read line; sleep 60 & sleep 60");
         let limit = Some(Nanos::from_millis(50));
-        let ended = child.ask("x", limit, None, &AtomicBool::new(false)).unwrap_err();
+        let ended = child.ask("x", limit, None, &[&AtomicBool::new(false)]).unwrap_err();
         assert_eq!(ended.ended_for, Some(EndedFor::Time));
         let mut child = sh("read line; sleep 60");
-        let ended = child.ask("x", None, None, &AtomicBool::new(true)).unwrap_err();
+        let ended = child.ask("x", None, None, &[&AtomicBool::new(true)]).unwrap_err();
         assert_eq!(ended.ended_for, Some(EndedFor::Stop));
     }
 }

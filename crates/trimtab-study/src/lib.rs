@@ -17,6 +17,7 @@ mod metric;
 mod outcome;
 mod parameter;
 mod process;
+mod quiet;
 mod runner;
 mod setting;
 mod space;
@@ -41,6 +42,7 @@ pub use metric::Metric;
 pub use outcome::{Failed, Fault, KEPT_LINES, Outcome, Ran};
 pub use parameter::{MAX_VALUES, Parameter};
 pub use process::{Captured, Ended, EndedFor, Launch, run};
+pub use quiet::{Quiet, Silence};
 pub use runner::{Runner, Trouble};
 /// What definitions say in words of their own.
 pub use serde_json::Value as Json;

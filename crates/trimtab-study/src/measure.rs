@@ -1,9 +1,13 @@
 //! Measures a point: how often it is run, when enough is known, what several runs say together.
 //!
 //! Times are raced as kernels are (`trimtab_tune::LADDER`): a point that is far behind the best is dropped after a run or two, one that comes
-//! close runs in turns with the best, and the smallest time counts. Of other numbers the middle one counts.
+//! close runs in turns with the best, and the smallest time counts. In the end those too close to call run in turns once more
+//! ([`run_off`]). Of other numbers the middle one counts.
+//!
+//! Compilers go on beside warm-ups and pause while a time counts.
 
 use crate::outcome::{Failed, Fault, Outcome, Ran};
+use crate::quiet::Quiet;
 use crate::runner::{Runner, Trouble};
 use crate::space::NamedPoint;
 use trimtab_tune::{LADDER, median, minimum};
@@ -13,6 +17,10 @@ const CONFIRMED_BY: usize = 1;
 const CONFIRMED_WITHIN: f64 = 0.05;
 /// Within this factor of the best a point runs in turns with it.
 const CLOSE: f64 = 1.07;
+/// A time close to the best is confirmed by this many runs that lie near each other: the run-off decides.
+const CLOSE_RUNS: usize = 3;
+/// The most points in the run-off.
+const RUN_OFF: usize = 4;
 /// A run that takes this much longer than the fastest of its point is an outlier.
 pub const OUTLIER: f64 = 1.25;
 
@@ -41,6 +49,8 @@ impl Effort {
 /// The best point so far, to be run in turns with one that comes close.
 #[derive(Clone, Debug)]
 pub struct Rival {
+    /// Its place in the space.
+    pub at: usize,
     /// Its values.
     pub point: NamedPoint,
     /// Its smallest time.
@@ -72,7 +82,7 @@ pub fn measure(
     let rival_times = match runner.measures_time() {
         true => runs.race(rival)?,
         false => {
-            while runs.ran.len() < effort.repeats.max(1) as usize && runs.once()? {}
+            while runs.ran.len() < effort.repeats.max(1) as usize && runs.once(false)? {}
             Vec::new()
         }
     };
@@ -91,10 +101,13 @@ struct Runs<'a> {
 
 impl Runs<'_> {
     /// One more run; false when the point is not to be run any more.
-    fn once(&mut self) -> Result<bool, Trouble> {
+    fn once(&mut self, in_silence: bool) -> Result<bool, Trouble> {
         let is_first = self.ran.is_empty();
         self.count += 1;
-        match self.runner.run(self.point, self.worker, is_first) {
+        let silence = self.runner.quiet().filter(|_| in_silence).map(Quiet::keep);
+        let ran = self.runner.run(self.point, self.worker, is_first);
+        drop(silence);
+        match ran {
             Ok(ran) => self.ran.push(ran),
             Err(Trouble::Failed(failed)) => {
                 // What takes too long takes too long again, and costs most.
@@ -116,7 +129,7 @@ impl Runs<'_> {
     /// Runs until the time is known, or known to be no better than the rival's.
     fn race(&mut self, rival: Option<&Rival>) -> Result<Vec<f64>, Trouble> {
         for _ in 0..self.effort.warmup {
-            if !self.once()? {
+            if !self.once(false)? {
                 return Ok(Vec::new());
             }
             let far =
@@ -128,7 +141,7 @@ impl Runs<'_> {
         let warmups = self.ran.len();
         let mut rival_times: Vec<f64> = Vec::new();
         loop {
-            if !self.once()? {
+            if !self.once(true)? {
                 return Ok(rival_times);
             }
             let times = self.times();
@@ -139,23 +152,14 @@ impl Runs<'_> {
             let is_dropped = rival_best.is_some_and(|rival| best > rung * rival);
             let is_close = rival_best.is_some_and(|rival| best <= CLOSE * rival);
             let near = times.iter().filter(|time| **time <= best * (1.0 + CONFIRMED_WITHIN)).count();
-            let is_confirmed = near > CONFIRMED_BY && !is_close;
+            let is_confirmed = near > CONFIRMED_BY && (!is_close || counted >= CLOSE_RUNS);
             if counted >= self.effort.repeats.max(1) as usize || is_dropped || is_confirmed {
                 break;
             }
             if let Some(rival) = rival.filter(|_| is_close)
                 && rival.runs + rival_times.len() < 2 * self.effort.repeats as usize
             {
-                match self
-                    .runner
-                    .build(&rival.point, false)
-                    .and_then(|()| self.runner.run(&rival.point, self.worker, false))
-                {
-                    Ok(ran) => rival_times.push(ran.value),
-                    // It ran before: somebody else's trouble, and this point is not to blame.
-                    Err(Trouble::Failed(_)) => {}
-                    Err(trouble) => return Err(trouble),
-                }
+                rival_times.extend(again(self.runner, &rival.point, self.worker)?);
             }
         }
         // The warm-up served: what comes first is slow for reasons of its own.
@@ -187,6 +191,43 @@ impl Runs<'_> {
         }
         Outcome::Ran(Ran { value, samples: times, others })
     }
+}
+
+/// Runs a point that ran before once more; nothing if it fails now: that is somebody else's trouble.
+fn again(runner: &dyn Runner, point: &NamedPoint, worker: usize) -> Result<Option<f64>, Trouble> {
+    let ran = runner.build(point, false).and_then(|()| {
+        let _silence = runner.quiet().map(Quiet::keep);
+        runner.run(point, worker, false)
+    });
+    match ran {
+        Ok(ran) => Ok(Some(ran.value)),
+        Err(Trouble::Failed(_)) => Ok(None),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+/// Runs those that come close to the best in turns with it, until each ran twice as often as a point usually does: which of them is the
+/// best is then no luck of a few runs. Gives back the further times of each.
+pub fn run_off(runner: &dyn Runner, effort: Effort, close: &[Rival]) -> Result<Vec<Vec<f64>>, Trouble> {
+    let most = 2 * effort.repeats.max(1) as usize;
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); close.len()];
+    for round in 0..most {
+        for (rival, times) in close.iter().zip(&mut times) {
+            if rival.runs + times.len() < most && times.len() <= round {
+                times.extend(again(runner, &rival.point, 0)?);
+            }
+        }
+    }
+    Ok(times)
+}
+
+/// Those that a run-off is between, the best first; nobody where one is ahead of all others.
+pub fn too_close_to_call(mut ran: Vec<Rival>) -> Vec<Rival> {
+    ran.sort_by(|a, b| a.best.total_cmp(&b.best));
+    let limit = ran.first().map_or(0.0, |best| CLOSE * best.best);
+    ran.retain(|rival| rival.best <= limit);
+    ran.truncate(RUN_OFF);
+    if ran.len() < 2 { Vec::new() } else { ran }
 }
 
 /// How many of a point's times are outliers.
@@ -232,8 +273,12 @@ mod tests {
     }
 
     fn measured(runner: &Written, effort: Effort, rival: bool) -> Measured {
-        let best =
-            Rival { point: NamedPoint(vec![("a".into(), crate::Setting::Integer(1))]), best: 10.0, runs: 3 };
+        let best = Rival {
+            at: 0,
+            point: NamedPoint(vec![("a".into(), crate::Setting::Integer(1))]),
+            best: 10.0,
+            runs: 3,
+        };
         measure(runner, &NamedPoint(vec![]), 0, effort, rival.then_some(&best)).unwrap()
     }
 
@@ -257,8 +302,21 @@ mod tests {
         let runner = written(true, &[Ok(12.0), Ok(10.1), Ok(10.0), Ok(9.9), Ok(10.2), Ok(10.0)]);
         let measured = measured(&runner, Effort::usual(true), true);
         assert_eq!(measured.outcome.ran().unwrap().value, 9.9);
-        assert_eq!((measured.runs, measured.rival.len() as u32), (6, *runner.rival_runs.lock().unwrap()));
-        assert_eq!(measured.rival, [10.0; 4]);
+        assert_eq!((measured.runs, *runner.rival_runs.lock().unwrap()), (4, 2));
+        assert_eq!(measured.rival, [10.0; 2]);
+    }
+
+    #[test]
+    fn those_too_close_to_call_run_in_turns_until_each_ran_often() {
+        let named = |at: i64| NamedPoint(vec![("a".into(), crate::Setting::Integer(at))]);
+        let rival = |at: i64, best: f64, runs: usize| Rival { at: at as usize, point: named(at), best, runs };
+        let ran = vec![rival(1, 10.3, 3), rival(2, 10.0, 8), rival(3, 10.8, 3), rival(4, 10.1, 10)];
+        let close = too_close_to_call(ran);
+        assert_eq!(close.iter().map(|rival| rival.best).collect::<Vec<_>>(), [10.0, 10.1, 10.3]);
+        let runner = written(true, &[]);
+        let times = run_off(&runner, Effort::usual(true), &close).unwrap();
+        assert_eq!(times.iter().map(Vec::len).collect::<Vec<_>>(), [2, 0, 7]);
+        assert!(too_close_to_call(vec![rival(1, 1.0, 1), rival(2, 2.0, 1)]).is_empty());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A child process: no shell, nothing on its standard input, a limit on time, memory and what is kept of its output, ended as a group.
 
+use crate::quiet::{Clock, Quiet};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::path::PathBuf;
@@ -36,8 +37,8 @@ pub struct Launch {
     pub memory_limit: Option<u64>,
     /// What it leaves running in the background stays: a server that is prepared.
     pub leaves_children: bool,
-    /// It makes way for whatever else runs.
-    pub makes_way: bool,
+    /// It makes way for what is measured: at a lower priority, and paused while a time is taken.
+    pub makes_way_for: Option<Arc<Quiet>>,
 }
 
 /// Why a process was ended by us.
@@ -131,11 +132,14 @@ pub fn run(launch: &Launch, stop: &AtomicBool) -> std::io::Result<Ended> {
     }
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let watch = Stopwatch::start();
-    let mut child = command.spawn()?;
-    if launch.makes_way {
-        make_way(&child);
-    }
+    let watch = Clock::start(launch.makes_way_for.as_deref());
+    let (mut child, pausing) = match &launch.makes_way_for {
+        Some(quiet) => {
+            let (child, pausing) = quiet.start(|| command.spawn())?;
+            (child, Some(pausing))
+        }
+        None => (command.spawn()?, None),
+    };
     let (closed, closing) = channel();
     let streams = [
         child.stdout.take().map(|stream| keep(stream, closed.clone())),
@@ -146,6 +150,8 @@ pub fn run(launch: &Launch, stop: &AtomicBool) -> std::io::Result<Ended> {
     if !launch.leaves_children {
         end_group(&child);
     }
+    // Once it is collected its number may be somebody else's.
+    drop(pausing);
     let status = child.wait().ok();
     let waited = Stopwatch::start();
     let mut open = streams.len();
@@ -180,9 +186,9 @@ pub(crate) fn keep(mut stream: impl Read + Send + 'static, closed: Sender<()>) -
 
 /// Waits until a process ends or has to be ended: how long that took, and why we ended it.
 #[cfg(unix)]
-fn wait(child: &mut Child, launch: &Launch, stop: &AtomicBool, watch: Stopwatch) -> (f64, Option<EndedFor>) {
+fn wait(child: &mut Child, launch: &Launch, stop: &AtomicBool, watch: Clock<'_>) -> (f64, Option<EndedFor>) {
     let (ended, ending) = channel();
-    let id = child.id();
+    let (id, since_start) = (child.id(), watch.watch);
     // It waits without collecting: until the child is collected below nobody else can get its number, so that no stranger is ended.
     std::thread::spawn(move || {
         let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
@@ -191,7 +197,7 @@ fn wait(child: &mut Child, launch: &Launch, stop: &AtomicBool, watch: Stopwatch)
                 rustix::process::waitid(rustix::process::WaitId::Pid(pid), options)
             {}
         }
-        let _ = ended.send(watch.elapsed());
+        let _ = ended.send(since_start.elapsed());
     });
     watch_over(child, launch, stop, watch, &ending)
 }
@@ -201,7 +207,7 @@ fn watch_over(
     child: &Child,
     launch: &Launch,
     stop: &AtomicBool,
-    watch: Stopwatch,
+    watch: Clock<'_>,
     ending: &std::sync::mpsc::Receiver<Nanos>,
 ) -> (f64, Option<EndedFor>) {
     use std::sync::mpsc::RecvTimeoutError;
@@ -232,7 +238,7 @@ fn watch_over(
 }
 
 #[cfg(not(unix))]
-fn wait(child: &mut Child, launch: &Launch, stop: &AtomicBool, watch: Stopwatch) -> (f64, Option<EndedFor>) {
+fn wait(child: &mut Child, launch: &Launch, stop: &AtomicBool, watch: Clock<'_>) -> (f64, Option<EndedFor>) {
     let mut why = None;
     while let Ok(None) = child.try_wait() {
         let too_long = launch.time_limit.is_some_and(|limit| watch.elapsed() >= limit);
@@ -280,16 +286,42 @@ pub(crate) fn has_ended(child: &mut Child) -> bool {
     !matches!(child.try_wait(), Ok(None))
 }
 
+/// What is done to groups of processes that make way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Signal {
+    Pause,
+    GoOn,
+}
+
+/// Tells a group of processes, by its leader, which was not collected yet.
 #[cfg(unix)]
-fn make_way(child: &Child) {
-    /// The lowest priority there is.
-    const NICEST: i32 = 19;
-    // It may have ended.
-    let _ = rustix::process::setpriority_process(pid(child.id()), NICEST);
+pub(crate) fn signal_group(leader: u32, signal: Signal) {
+    let signal = match signal {
+        Signal::Pause => rustix::process::Signal::STOP,
+        Signal::GoOn => rustix::process::Signal::CONT,
+    };
+    if let Some(pid) = pid(leader) {
+        // It may have ended.
+        let _ = rustix::process::kill_process_group(pid, signal);
+    }
 }
 
 #[cfg(not(unix))]
-fn make_way(_: &Child) {}
+pub(crate) fn signal_group(_: u32, _: Signal) {}
+
+/// Below what is measured, but not below strangers: a compiler at the lowest priority hardly runs on a machine that others use.
+#[cfg(unix)]
+pub(crate) fn make_way(child: &Child) {
+    /// A third of the time where both want all of it.
+    const NICER: i32 = 5;
+    // It may have ended.
+    if let Ok(own) = rustix::process::getpriority_process(None) {
+        let _ = rustix::process::setpriority_process(pid(child.id()), own + NICER);
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn make_way(_: &Child) {}
 
 /// Bytes a process and its descendants hold in memory, where the system tells.
 #[cfg(target_os = "linux")]

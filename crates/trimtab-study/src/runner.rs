@@ -1,6 +1,7 @@
 //! What turns a point into numbers: the joint between a study and whatever it tunes.
 
 use crate::outcome::{Failed, Ran};
+use crate::quiet::Quiet;
 use crate::space::NamedPoint;
 
 /// Why a run gave no numbers.
@@ -25,9 +26,14 @@ pub trait Runner: Sync {
     /// Whether the value is a time: then nothing else may run beside it, and the smallest of several runs counts.
     fn measures_time(&self) -> bool;
 
-    /// Whether [`Runner::build`] may work for one point while another is measured.
+    /// Whether [`Runner::build`] may work for some points while another is measured.
     fn builds_ahead(&self) -> bool {
         false
+    }
+
+    /// What pauses while a time is taken.
+    fn quiet(&self) -> Option<&Quiet> {
+        None
     }
 
     /// Makes what runs of the point need. Called before its first run, once, or again where it is cheap: who builds keeps what was built.

@@ -103,6 +103,13 @@ fn read_toml(source: &Written<'_>, others: &[&str]) -> Result<SpaceDefinition, S
                     ));
                 };
                 for (name, value) in in_order(parameters) {
+                    // In TOML everything below a [table] belongs to it.
+                    if name.get_ref().as_ref() == "constraints"
+                        && matches!(value.get_ref(), DeValue::Array(_))
+                    {
+                        let reason = "`constraints` stands below [parameters] and would be one of them; put it before that line";
+                        return Err(source.wrong(name.span(), reason));
+                    }
                     let read = parameter(source, name.get_ref(), value);
                     space.parameters.push(read.map_err(|error| SpaceFileError {
                         line: error.line.or_else(|| source.wrong(name.span(), "").line),
@@ -349,6 +356,7 @@ mod tests {
             ("[parameters]\n\"a b\" = [1]", 2, "letters, digits"),
             ("[parameters]\na = [1]\na = [2]", 3, "not TOML"),
             ("[parameters]\na = [1979-05-27]", 2, "is a date"),
+            ("[parameters]\na = [1]\nconstraints = [\"a > 1\"]", 3, "put it before that line"),
         ] {
             let error = read_space(text.as_bytes()).unwrap_err();
             assert_eq!(error.line, Some(line), "{text}: {error}");

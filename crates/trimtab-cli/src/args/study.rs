@@ -65,6 +65,9 @@ pub struct TuneCommand {
     /// What is minimised: wall (seconds), regex:PATTERN (the last match in the output, its first group), json:POINTER, file:PATH
     #[arg(long, value_name = "METRIC", default_value = "wall")]
     pub metric: String,
+    /// The number is a time that the command takes itself: its runs are raced as wall times are, and the smallest counts
+    #[arg(long, conflicts_with = "maximise")]
+    pub is_time: bool,
     /// A further number, for limits, objectives and the report: p99_ms=regex:'p99 ([0-9.]+)'
     #[arg(long, value_name = "NAME=METRIC")]
     pub also: Vec<String>,
@@ -82,10 +85,10 @@ pub struct TuneCommand {
     /// A run is ended when it and its children hold more memory: 500M, 4G (Linux)
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub memory: Option<u64>,
-    /// Most runs of a point that count [default: 5 of wall, which end sooner when the time is known; 1 of others, more give the median]
+    /// Most runs of a point that count [default: 5 of times, which end sooner when the time is known; 1 of others, more give the median]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: Option<u32>,
-    /// Runs of a point before those that count [default: 1 of wall, 0 of others]
+    /// Runs of a point before those that count [default: 1 of times, 0 of others]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub warmup: Option<u32>,
     /// How often a point that failed is tried again; one that then runs is flaky

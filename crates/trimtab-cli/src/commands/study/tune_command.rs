@@ -13,7 +13,7 @@ use trimtab::study::{CommandRunner, Commands, Effort, Metric, ParameterSpace, Te
 
 pub fn run(global: &Global, args: &TuneCommand) -> Result<ExitCode> {
     let request = Request::read(args)?;
-    let measures_time = request.commands.metric.is_time();
+    let (measures_time, is_wall) = (request.commands.measures_time, request.commands.metric.is_time());
     let usual = Effort::usual(measures_time);
     let asked = Asked {
         donors: donors(&args.search, &request.space)?,
@@ -26,8 +26,8 @@ pub fn run(global: &Global, args: &TuneCommand) -> Result<ExitCode> {
         name: args.name.as_deref(),
         program: args.command.split_whitespace().next().unwrap_or_default().to_string(),
         what: request.what,
-        unit: if measures_time { "s" } else { "" },
-        times_processes: measures_time,
+        unit: if is_wall { "s" } else { "" },
+        times_processes: is_wall,
         evals: args.evals,
         budget: args.budget,
         workers: args.workers as usize,
@@ -96,15 +96,19 @@ impl Request {
             environment,
             depends: args.depends.clone(),
             metric: Metric::parse(&args.metric).map_err(|reason| bad_input(format!("--metric: {reason}")))?,
+            measures_time: false,
             numbers,
             time_limit: Some(args.timeout),
             build_limit: Some(args.timeout),
             memory_limit: args.memory,
             worker_dirs: None,
         };
-        if args.workers > 1 && commands.metric.is_time() {
+        let is_time = commands.metric.is_time() || args.is_time;
+        // Which is the slowest is no race: then the middle of several runs counts.
+        let commands = Commands { measures_time: is_time && !args.search.maximise, ..commands };
+        if args.workers > 1 && is_time {
             return Err(bad_input(
-                "--workers runs points side by side, and each would slow the others down: the wall time would be wrong. Use one worker, or a metric that is no time (regex:, json:, file:)",
+                "--workers runs points side by side, and each would slow the others down: the times would be wrong. Use one worker, or a metric that is no time (regex:, json:, file:)",
             ));
         }
         let sizes = sizes(&args.sizes, &space)?;
@@ -119,6 +123,9 @@ impl Request {
         texts.iter().filter(|(_, text)| text.is_some()).for_each(|(name, text)| what[*name] = json!(text));
         if let Some(memory) = args.memory {
             what["memory_bytes"] = json!(memory);
+        }
+        if args.is_time {
+            what["is_time"] = json!(true);
         }
         if args.shell {
             what["shell"] = json!(true);
