@@ -25,7 +25,10 @@ const SAVED: f64 = 0.3;
 pub(crate) struct Warmers {
     talks: [Mutex<Option<Conversation>>; WARMERS],
     seen: Mutex<Seen>,
+    /// They do not help here.
     is_off: AtomicBool,
+    /// They end now.
+    is_resting: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +72,8 @@ impl Warmers {
         }
         let Ok(line) = serde_json::to_string(&Question::Warm { job: job.clone() }) else { return };
         let watch = Stopwatch::start();
-        let answer = talk.as_mut().map(|talk| talk.ask(&line, Some(limit), memory, &[stop, &self.is_off]));
+        let answer =
+            talk.as_mut().map(|talk| talk.ask(&line, Some(limit), memory, &[stop, &self.is_resting]));
         match answer {
             Some(Ok(_)) => {
                 lock(&self.seen).ahead.insert(name(job), watch.elapsed().0 as f64 / 1e9);
@@ -89,14 +93,20 @@ impl Warmers {
         let helps = seen.after < (1.0 - SAVED) * seen.before;
         drop(seen);
         if !helps && lock(&self.seen).points >= TRIED {
-            self.dismiss();
+            self.is_off.store(true, Ordering::Relaxed);
+            self.rest();
         }
     }
 
-    /// Ends the children for good: what they hold may be what a point lacks. Whether there were any.
-    pub(crate) fn dismiss(&self) -> bool {
+    /// Ends the children, until one is wanted again: what they hold may be what a point lacks. Whether there were any.
+    pub(crate) fn rest(&self) -> bool {
+        let is_there =
+            |talk: &Mutex<Option<Conversation>>| talk.try_lock().map_or(true, |talk| talk.is_some());
+        let any = self.talks.iter().any(is_there);
         // Those at work see it within a tick.
-        self.is_off.store(true, Ordering::Relaxed);
-        self.talks.iter().filter(|talk| lock(talk).take().is_some()).count() > 0
+        self.is_resting.store(true, Ordering::Relaxed);
+        self.talks.iter().for_each(|talk| *lock(talk) = None);
+        self.is_resting.store(false, Ordering::Relaxed);
+        any
     }
 }
