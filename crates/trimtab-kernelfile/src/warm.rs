@@ -24,7 +24,7 @@ const SAVED: f64 = 0.3;
 #[derive(Debug, Default)]
 pub(crate) struct Warmers {
     talks: [Mutex<Option<Conversation>>; WARMERS],
-    seen: Mutex<Seen>,
+    savings: Mutex<Savings>,
     /// They do not help here.
     is_off: AtomicBool,
     /// They end now.
@@ -32,7 +32,7 @@ pub(crate) struct Warmers {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct Savings {
     /// Seconds that building ahead took, by what was built, until it is measured.
     ahead: BTreeMap<String, f64>,
     points: u32,
@@ -76,7 +76,7 @@ impl Warmers {
             talk.as_mut().map(|talk| talk.ask(&line, Some(limit), memory, &[stop, &self.is_resting]));
         match answer {
             Some(Ok(_)) => {
-                lock(&self.seen).ahead.insert(name(job), watch.elapsed().0 as f64 / 1e9);
+                lock(&self.savings).ahead.insert(name(job), watch.elapsed().0 as f64 / 1e9);
             }
             // What is wrong with the point shows when it is measured.
             _ => *talk = None,
@@ -85,14 +85,14 @@ impl Warmers {
 
     /// The first run of a point took that long: was building it ahead of use?
     pub(crate) fn measured(&self, job: &Job, seconds: f64) {
-        let mut seen = lock(&self.seen);
-        let Some(ahead) = seen.ahead.remove(&name(job)) else { return };
-        seen.points += 1;
-        seen.before += ahead;
-        seen.after += seconds;
-        let helps = seen.after < (1.0 - SAVED) * seen.before;
-        drop(seen);
-        if !helps && lock(&self.seen).points >= TRIED {
+        let mut savings = lock(&self.savings);
+        let Some(ahead) = savings.ahead.remove(&name(job)) else { return };
+        savings.points += 1;
+        savings.before += ahead;
+        savings.after += seconds;
+        let helps = savings.after < (1.0 - SAVED) * savings.before;
+        drop(savings);
+        if !helps && lock(&self.savings).points >= TRIED {
             self.is_off.store(true, Ordering::Relaxed);
             self.rest();
         }
