@@ -168,7 +168,7 @@ fn times_are_repeated_and_workers_are_only_for_what_is_no_time() {
     // A time that the command takes itself is raced in the same way, and nothing runs beside it.
     let own = [&["./bench {n}", "--param", "n=1,9", "--is-time"], &VALUE[..]].concat();
     let (lines, _) = searched(&machine, &own);
-    assert!(lines[0]["repeats"].as_u64().unwrap() >= 3 && lines[1]["repeats"] == 1, "{lines:?}");
+    assert!(lines[0]["repeats"].as_u64().unwrap() >= 2 && lines[1]["repeats"] == 1, "{lines:?}");
     let said = refused(&machine, &[&own[..], &["--workers", "2"]].concat());
     assert!(said.contains("times would be wrong"), "{said}");
     let workers = ["--workers", "4", "--workdir-per-worker", "--shell", "--evals", "100"];

@@ -186,10 +186,14 @@ impl KernelRunner {
             };
             // Dropped: whatever went wrong may have left traces.
             *talk = None;
-            let comes_back = matches!(&failed, Trouble::Failed(failed) if matches!(failed.fault, Fault::TimedOut | Fault::Memory));
-            let ends = comes_back || failed == Trouble::Stopped;
+            let fault = match &failed {
+                Trouble::Failed(failed) => Some(failed.fault),
+                _ => None,
+            };
+            let comes_back = matches!(fault, None | Some(Fault::TimedOut | Fault::Memory));
             // Alone in the end: those who build ahead may hold what it lacks.
-            if ends || (is_fresh && !self.warmers.dismiss()) {
+            let is_alone = fault == Some(Fault::Wrong) || !self.warmers.rest();
+            if comes_back || (is_fresh && is_alone) {
                 return Err(failed);
             }
         }

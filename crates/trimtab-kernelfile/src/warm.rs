@@ -24,12 +24,15 @@ const SAVED: f64 = 0.3;
 #[derive(Debug, Default)]
 pub(crate) struct Warmers {
     talks: [Mutex<Option<Conversation>>; WARMERS],
-    seen: Mutex<Seen>,
+    savings: Mutex<Savings>,
+    /// They do not help here.
     is_off: AtomicBool,
+    /// They end now.
+    is_resting: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct Savings {
     /// Seconds that building ahead took, by what was built, until it is measured.
     ahead: BTreeMap<String, f64>,
     points: u32,
@@ -69,10 +72,11 @@ impl Warmers {
         }
         let Ok(line) = serde_json::to_string(&Question::Warm { job: job.clone() }) else { return };
         let watch = Stopwatch::start();
-        let answer = talk.as_mut().map(|talk| talk.ask(&line, Some(limit), memory, &[stop, &self.is_off]));
+        let answer =
+            talk.as_mut().map(|talk| talk.ask(&line, Some(limit), memory, &[stop, &self.is_resting]));
         match answer {
             Some(Ok(_)) => {
-                lock(&self.seen).ahead.insert(name(job), watch.elapsed().0 as f64 / 1e9);
+                lock(&self.savings).ahead.insert(name(job), watch.elapsed().0 as f64 / 1e9);
             }
             // What is wrong with the point shows when it is measured.
             _ => *talk = None,
@@ -81,22 +85,28 @@ impl Warmers {
 
     /// The first run of a point took that long: was building it ahead of use?
     pub(crate) fn measured(&self, job: &Job, seconds: f64) {
-        let mut seen = lock(&self.seen);
-        let Some(ahead) = seen.ahead.remove(&name(job)) else { return };
-        seen.points += 1;
-        seen.before += ahead;
-        seen.after += seconds;
-        let helps = seen.after < (1.0 - SAVED) * seen.before;
-        drop(seen);
-        if !helps && lock(&self.seen).points >= TRIED {
-            self.dismiss();
+        let mut savings = lock(&self.savings);
+        let Some(ahead) = savings.ahead.remove(&name(job)) else { return };
+        savings.points += 1;
+        savings.before += ahead;
+        savings.after += seconds;
+        let helps = savings.after < (1.0 - SAVED) * savings.before;
+        drop(savings);
+        if !helps && lock(&self.savings).points >= TRIED {
+            self.is_off.store(true, Ordering::Relaxed);
+            self.rest();
         }
     }
 
-    /// Ends the children for good: what they hold may be what a point lacks. Whether there were any.
-    pub(crate) fn dismiss(&self) -> bool {
+    /// Ends the children, until one is wanted again: what they hold may be what a point lacks. Whether there were any.
+    pub(crate) fn rest(&self) -> bool {
+        let is_there =
+            |talk: &Mutex<Option<Conversation>>| talk.try_lock().map_or(true, |talk| talk.is_some());
+        let any = self.talks.iter().any(is_there);
         // Those at work see it within a tick.
-        self.is_off.store(true, Ordering::Relaxed);
-        self.talks.iter().filter(|talk| lock(talk).take().is_some()).count() > 0
+        self.is_resting.store(true, Ordering::Relaxed);
+        self.talks.iter().for_each(|talk| *lock(talk) = None);
+        self.is_resting.store(false, Ordering::Relaxed);
+        any
     }
 }

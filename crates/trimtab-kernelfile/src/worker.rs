@@ -14,7 +14,7 @@ use trimtab_study::{Failed, Fault};
 use trimtab_wisdom::files;
 
 /// A run is launches until this much time is over, in seconds: the shortest of many short ones says more than one.
-const RUN_SECONDS: f64 = 0.005;
+const RUN_SECONDS: f64 = 0.015;
 /// The most launches of a run.
 const MAX_LAUNCHES: u32 = 50;
 

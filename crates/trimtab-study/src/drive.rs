@@ -55,7 +55,7 @@ pub enum DriveError {
 }
 
 /// The most points that are built ahead, where there are as many cores. Each is asked for before those under way are known, and the search
-/// finds a little less: in 40 evaluations of the example `tiles` the optimum in 92 % of runs with two, 94 % with none.
+/// finds a little less: in 40 evaluations of the example `tiles` a point within 2 % of the optimum in 92 % of 200 simulated runs with two, 94 % with none.
 const MOST_AHEAD: usize = 3;
 
 /// Searches until something ends it. `told` hears of every evaluation.

@@ -1,6 +1,6 @@
 //! Silence while a time is taken: processes that build ahead pause, and go on afterwards.
 //!
-//! A compiler on the other half of a core makes a run up to 40 % slower, at whatever priority; paused, it does not.
+//! A lower priority alone does not keep a compiler from sharing caches, or a core's other half, with what is timed.
 
 use crate::process::{Signal, make_way, signal_group};
 use std::process::Child;

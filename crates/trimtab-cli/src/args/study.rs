@@ -157,7 +157,7 @@ pub struct TuneKernel {
     /// A run is ended when its process holds more memory: 500M, 4G [default: three quarters of the machine's] (Linux)
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub memory: Option<u64>,
-    /// Most runs of a point that count; they end sooner when the time is known. A run is launches for 5 ms, the shortest counts [default: 5]
+    /// Most runs of a point that count; they end sooner when the time is known. A run is launches for 15 ms, the shortest counts [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: Option<u32>,
     /// Runs of a point before those that count [default: 1]
