@@ -24,6 +24,8 @@ const MAX_MERGED: usize = 64;
 const MAX_GARBAGE: u64 = 1;
 /// and more than this: a program that runs for months needs no more room than one that ran for a day.
 const MIN_GARBAGE_BYTES: u64 = MAX_SEGMENT_BYTES / 2;
+/// What is read may grow to this many times the bounds before the oldest of it go.
+const HELD: f64 = 1.25;
 /// How long a discharged intent is kept: as long as an old copy of the line it discharges may turn up.
 const DONE_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -144,7 +146,7 @@ fn merge(
         lines += read.len();
         old.push(Old { name: name.clone(), size: read.size, set_aside: read.malformed_count > 0 });
         read.take_in(&mut union);
-        union.bound();
+        union.bound(HELD);
     }
     for line in forgets {
         union.insert(line.clone());
@@ -155,11 +157,15 @@ fn merge(
     union.trim_live(MAX_LIVE_FACTS);
     let mut dropped = union.trim(MAX_FACTS);
     let origin = new_origin();
-    let (mut new, mut written) = segments(&union, &origin)?;
-    while size(&new) > MAX_BYTES / 2 && union.entries() > 0 {
+    // Counted before any of it is held: a process that compacts has everything it knows in memory already.
+    while lines_of(&union, &origin).map(|line| line.len() as u64).sum::<u64>() > MAX_BYTES / 2
+        && union.entries() > 0
+    {
         dropped += union.trim(union.entries() / 2);
-        (new, written) = segments(&union, &origin)?;
     }
+    let (new, written) = segments(&union, &origin)?;
+    let facts = union.entries();
+    drop(union);
     // One that is compact already stays.
     if old.is_empty() || (old.len() == 1 && written == lines) {
         report.segments_kept += old.len();
@@ -174,7 +180,7 @@ fn merge(
     report.segments_written += new.len();
     report.bytes_before += bytes;
     report.bytes_after += size(&new);
-    report.facts += union.entries();
+    report.facts += facts;
     report.facts_dropped += dropped;
     Ok(new.into_iter().map(|(name, _)| name).collect())
 }
@@ -193,15 +199,20 @@ fn read_dead(store: &dyn Store, name: &str) -> Option<Reading> {
 /// Segments by name and text.
 type Segments = Vec<(String, Vec<u8>)>;
 
-/// Everything as as few segments as it needs, each with its name, and the number of lines.
-fn segments(union: &Union, origin: &str) -> io::Result<(Segments, usize)> {
+/// Everything as lines.
+fn lines_of<'a>(union: &'a Union, origin: &'a str) -> impl Iterator<Item = String> + 'a {
     let facts = union.unmerged().map(Line::Fact);
     let verdicts = union.unmerged_verdicts().map(Line::Verdict);
     let intents = union.intents().map(Line::Intent);
     let lines = union.forgets().map(Line::Forget).chain(intents).chain(verdicts).chain(facts);
+    lines.filter_map(move |line| encode(&line, origin).ok())
+}
+
+/// Everything as as few segments as it needs, each with its name, and the number of lines.
+fn segments(union: &Union, origin: &str) -> io::Result<(Segments, usize)> {
     let mut segments = Segments::new();
     let mut count = 0;
-    for line in lines.filter_map(|line| encode(&line, origin).ok()) {
+    for line in lines_of(union, origin) {
         let full = |(_, text): &(String, Vec<u8>)| (text.len() + line.len()) as u64 > MAX_SEGMENT_BYTES;
         if segments.last().is_none_or(full) {
             let number = u32::try_from(segments.len()).unwrap_or(u32::MAX);

@@ -517,11 +517,12 @@ impl Union {
         dropped
     }
 
-    /// Trims where far too much has come in: while a store is read, memory stays bounded whatever it holds.
-    pub fn bound(&mut self) -> usize {
-        let many = self.entries > 2 * MAX_FACTS
-            || self.verdicts.len() > 2 * MAX_VERDICTS
-            || self.intents.len() > 2 * MAX_INTENTS;
+    /// Trims where more than so many times the bounds has come in: while a store is read, memory stays bounded whatever it holds.
+    pub fn bound(&mut self, times: f64) -> usize {
+        let above = |count: usize, most: usize| count as f64 > times * most as f64;
+        let many = above(self.entries, MAX_FACTS)
+            || above(self.verdicts.len(), MAX_VERDICTS)
+            || above(self.intents.len(), MAX_INTENTS);
         if many { self.trim(MAX_FACTS) } else { 0 }
     }
 

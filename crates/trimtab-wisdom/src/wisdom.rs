@@ -23,6 +23,8 @@ pub const MAX_MESSAGE_BYTES: usize = 1024;
 pub const MAX_QUEUED: usize = 200_000;
 /// The most bytes handed to the system in one write.
 const MAX_WRITE_BYTES: usize = 1024 * 1024;
+/// What is read when a store is opened may grow to this many times the bounds before the oldest of it go: doing so takes time.
+const HELD: f64 = 2.0;
 
 /// Deaths of processes at one point that make it a crash.
 pub const CRASHES: usize = 2;
@@ -545,7 +547,7 @@ impl Wisdom {
         let Scan { alive, warnings } = view.scan(&mut |read| {
             let union = &mut self.state().union;
             news += read.take_in(union);
-            dropped += union.bound();
+            dropped += union.bound(HELD);
         });
         let mut state = self.state();
         warnings.into_iter().for_each(|warning| state.warnings.add(warning));

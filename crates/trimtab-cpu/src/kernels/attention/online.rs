@@ -90,7 +90,8 @@ fn blocks<T: Float>(p: &Attention, level: Level, config: OnlineConfig, given: He
         let (mut most, mut sums) = ([f64::NEG_INFINITY; MOST_QUERIES], [0.0f64; MOST_QUERIES]);
         // The last query of a block sees most.
         let seen = p.seen((first + rows - 1) as u64) as usize;
-        with_room(rows * block, |scores: &mut [T]| {
+        // Of a whole block also for the last: room that grows is there twice meanwhile.
+        with_room(each * block, |scores: &mut [T]| {
             for from in (0..seen).step_by(block) {
                 let count = block.min(seen - from);
                 let product = Strided {
