@@ -60,7 +60,7 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
         let mut command = Command::new(&python);
         command.current_dir(&place);
         match bench {
-            true => command.arg(root.join("python/bench.py")),
+            true => command.arg(root.join("python/bench/calls.py")),
             false => command
                 .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=5"])
                 .arg(root.join("python/tests")),
