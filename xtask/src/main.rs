@@ -1,11 +1,12 @@
 //! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`,
-//! `cargo xtask fuzz`, `cargo xtask loom`, `cargo xtask sanitize`.
+//! `cargo xtask fuzz`, `cargo xtask loom`, `cargo xtask python`, `cargo xtask sanitize`.
 
 mod browser;
 mod dependencies;
 mod fuzz;
 mod loom;
 mod needs;
+mod python;
 mod sanitize;
 mod test;
 mod tidy;
@@ -37,6 +38,8 @@ usage: cargo xtask COMMAND
   fuzz            every parser fed with inputs that libFuzzer makes up; `cargo xtask fuzz --help` explains
                   [--seconds N] [--target NAME] [--list] [--json]
   loom [NAME]     the lock-free pieces in every order of events that few threads can have  [--preemptions N]
+  python          the wheel: built, installed into fresh virtual environments, and tested there; `cargo xtask python --help` explains
+                  [--release] [--bench] [--only PYTHON]
   sanitize        tests of unsafe code under AddressSanitizer or valgrind
                   [--tool asan|valgrind]; `cargo xtask sanitize --help` says what each needs
 ";
@@ -74,6 +77,7 @@ fn main() -> Result<()> {
         }
         ["fuzz", options @ ..] => fuzz::run(root, options),
         ["loom", options @ ..] => loom::run(root, options),
+        ["python", options @ ..] => python::run(root, options),
         ["sanitize", options @ ..] => sanitize::run(root, options),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");

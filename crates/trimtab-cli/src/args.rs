@@ -455,8 +455,7 @@ fn evaluations(text: &str) -> Result<usize, String> {
 
 /// A text shown after the options of a command; what it says of problems is the same everywhere.
 /// `trimtab tune FILE` is a command of its own, told by the ending of a file: it has other options than `trimtab tune PROBLEM`.
-pub fn words() -> Vec<OsString> {
-    let mut words: Vec<OsString> = std::env::args_os().collect();
+pub fn words(mut words: Vec<OsString>) -> Vec<OsString> {
     let is_kernel = |word: &OsString| {
         let text = word.to_string_lossy();
         !text.starts_with('-') && !text.contains(':') && Language::of(Path::new(word)).is_some()

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use trimtab::core::{Nanos, Operation, Problem, is_steering};
@@ -9,15 +10,35 @@ use trimtab::core::{Nanos, Operation, Problem, is_steering};
 /// Widest a cell of free text gets before it is cut, so that one long reason does not push a table apart.
 const WIDEST_TEXT: usize = 72;
 
-/// Standard output, as text or JSON lines. A closed pipe is an error here, never a panic. Text passes through [`printable`] on its way: names
+/// Standard output, or a text that is kept, as text or JSON lines. A closed pipe is an error here, never a panic. Text passes through [`printable`] on its way: names
 /// come from files and libraries, and must not steer a terminal.
 pub struct Output {
     json: bool,
+    /// What was written, where it is not for standard output.
+    kept: Option<RefCell<String>>,
 }
 
 impl Output {
     pub fn new(json: bool) -> Output {
-        Output { json }
+        Output { json, kept: None }
+    }
+
+    /// Keeps what is written: see [`Output::take`].
+    pub fn kept(json: bool) -> Output {
+        Output { json, kept: Some(RefCell::default()) }
+    }
+
+    /// What was kept so far.
+    pub fn take(&self) -> String {
+        self.kept.as_ref().map(RefCell::take).unwrap_or_default()
+    }
+
+    fn write(&self, line: &str) -> Result<()> {
+        match &self.kept {
+            Some(kept) => kept.borrow_mut().extend([line, "\n"]),
+            None => writeln!(std::io::stdout().lock(), "{line}")?,
+        }
+        Ok(())
     }
 
     pub fn is_json(&self) -> bool {
@@ -26,9 +47,7 @@ impl Output {
 
     /// Writes one line of text.
     pub fn line(&self, text: impl AsRef<str>) -> Result<()> {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", printable(text.as_ref()))?;
-        Ok(())
+        self.write(&printable(text.as_ref()))
     }
 
     /// Writes an empty line and a line of text.
@@ -39,9 +58,7 @@ impl Output {
 
     /// Writes an object as one line of JSON.
     pub fn object(&self, object: &impl Serialize) -> Result<()> {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", printable_json(&serde_json::to_string(object)?))?;
-        Ok(())
+        self.write(&printable_json(&serde_json::to_string(object)?))
     }
 
     /// Writes an object as one line of JSON, or as text.

@@ -58,6 +58,12 @@ impl Session {
         Ok(Session { runtime, out: Output::new(global.json), told: Cell::new(0) })
     }
 
+    /// A runtime that is at work, and an output that keeps what is written.
+    pub fn over(runtime: &Runtime, json: bool) -> Session {
+        let told = Cell::new(runtime.wisdom().warnings().len());
+        Session { runtime: runtime.clone(), out: Output::kept(json), told }
+    }
+
     fn with(runtime: Runtime, global: &Global) -> Session {
         crate::interrupt::watch(runtime.planner().wisdom());
         for warning in runtime.warnings() {

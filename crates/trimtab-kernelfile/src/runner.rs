@@ -199,6 +199,18 @@ impl KernelRunner {
         }
     }
 
+    /// Runs a point once, unchecked, and writes its outputs to files, each its plain elements: by their places among the arguments.
+    pub fn outputs(&self, point: &NamedPoint) -> Result<Vec<(usize, PathBuf)>, Trouble> {
+        let job = self.job(point, false)?;
+        let is_output = |at: &usize| job.arguments[*at].is_output();
+        let outputs: Vec<(usize, PathBuf)> = (0..job.arguments.len())
+            .filter(is_output)
+            .map(|at| (at, self.built.path(&format!("output-{at}"))))
+            .collect();
+        self.ask(&Question::Make { job, outputs: outputs.clone() })?;
+        Ok(outputs)
+    }
+
     /// Makes what a job's outputs are compared with, unless it is there.
     fn refer(&self, job: &mut Job, point: &NamedPoint) -> Result<(), Trouble> {
         let Some(against) = &self.spec.reference else { return Ok(()) };

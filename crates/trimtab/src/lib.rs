@@ -55,6 +55,7 @@ pub use memory::Activity;
 pub use ops::{Axis, Float, Operand, Windows};
 
 pub use runtime::Runtime;
+pub use storage::Foreign;
 pub use tensor::{AnyTensor, MAX_TENSOR_RANK, Tensor};
 pub use trial::{Comparison, Trial};
 pub use trimtab_operands::{Complex, bf16, f16};

@@ -9,7 +9,7 @@ use crate::in_calls::InCalls;
 use crate::journal::Journal;
 use crate::memory::{Activity, Counts, DeviceMemory, count};
 use std::sync::Arc;
-use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
+use trimtab_core::{Constraints, Device, LaunchError, Lookup, Nanos, Objective, Problem, Terms};
 use trimtab_cpu::CpuDevice;
 use trimtab_operands::{Element, Executor, HostLaunch, Kept, Lend, Slice, SliceMut, allowed};
 use trimtab_plan::regret::LiveStats;
@@ -211,6 +211,14 @@ impl Runtime {
             self.shared.decided(&plan, &decision);
         }
         Ok(plan)
+    }
+
+    /// How long a call that is made now is expected to take, if its plan is known and runs our own code on the processor: then nobody waits
+    /// for anything but the kernel. For bindings that hold a lock others wait for. One lookup, no lock.
+    #[inline]
+    pub fn expected(&self, problem: &impl Lookup) -> Option<Nanos> {
+        let (_, plan) = self.shared.planner.known(problem, self.terms)?;
+        (plan.device as usize == HOST && !plan.is_users()).then_some(plan.expected)
     }
 
     /// Measures a problem and puts the winner in force.

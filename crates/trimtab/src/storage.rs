@@ -9,11 +9,21 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use trimtab_core::{DType, LaunchError};
 use trimtab_operands::{Data, Slice, SliceMut};
 
+/// Elements in memory that is not ours: an array of another library, kept alive for as long as this is.
+///
+/// They are read while something is computed with them, and written by nobody meanwhile; that is the implementor's to see to.
+pub trait Foreign: Send + Sync {
+    /// The elements as they lie in memory, the same every time.
+    fn elements(&self) -> Slice<'_>;
+}
+
 /// The elements several tensors may show. Reading what is in the processor's memory takes one load and no lock.
 pub(crate) struct Storage {
     dtype: DType,
     len: usize,
     host: OnceLock<Data>,
+    /// Somebody else's memory in the place of `host`. Looked at where that is empty, so that our own elements cost no more.
+    foreign: Option<Box<dyn Foreign>>,
     /// Copies on devices; there is none of most.
     replicas: OnceLock<Arc<Replicas>>,
     /// Held while elements are fetched, so that they are fetched once.
@@ -31,7 +41,19 @@ impl Storage {
     pub(crate) fn new(data: Data, dtype: DType) -> Storage {
         let len = data.len();
         let (host, replicas) = (OnceLock::from(data), OnceLock::new());
-        Storage { dtype, len, host, replicas, fetching: Mutex::new(()) }
+        Storage { dtype, len, host, foreign: None, replicas, fetching: Mutex::new(()) }
+    }
+
+    /// Elements in somebody else's memory.
+    pub(crate) fn foreign(foreign: Box<dyn Foreign>, dtype: DType) -> Storage {
+        let len = foreign.elements().len();
+        let (host, foreign, replicas) = (OnceLock::new(), Some(foreign), OnceLock::new());
+        Storage { dtype, len, host, foreign, replicas, fetching: Mutex::new(()) }
+    }
+
+    /// Whether they lie in somebody else's memory.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.foreign.is_some()
     }
 
     /// Elements that are on a device only.
@@ -39,7 +61,7 @@ impl Storage {
         let replicas = Arc::new(Replicas::new(false));
         replicas.add(0..len, buffer);
         let (host, replicas) = (OnceLock::new(), OnceLock::from(replicas));
-        Storage { dtype, len, host, replicas, fetching: Mutex::new(()) }
+        Storage { dtype, len, host, foreign: None, replicas, fetching: Mutex::new(()) }
     }
 
     /// Their type.
@@ -54,7 +76,7 @@ impl Storage {
 
     /// Whether the elements are in the processor's memory.
     pub(crate) fn is_here(&self) -> bool {
-        self.host.get().is_some()
+        self.host.get().is_some() || self.foreign.is_some()
     }
 
     /// Whether the elements are in the processor's memory and nowhere else.
@@ -95,6 +117,9 @@ impl Storage {
 
     #[cold]
     fn fetch(&self) -> Result<Slice<'_>, Error> {
+        if let Some(foreign) = &self.foreign {
+            return Ok(foreign.elements());
+        }
         let _alone = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
         if self.host.get().is_none() {
             let lost = || Error::Launch(LaunchError::Kernel("no device has a copy".to_string()));
@@ -107,6 +132,10 @@ impl Storage {
 
     /// The elements for whoever has them alone. Copies on devices are no longer valid.
     pub(crate) fn for_writing(&mut self) -> Result<SliceMut<'_>, Error> {
+        // What is not ours is copied: nobody else sees the change.
+        if let Some(foreign) = self.foreign.take() {
+            self.host = OnceLock::from(foreign.elements().to_data());
+        }
         self.elements()?;
         self.replicas.take();
         let lost = || Error::Launch(LaunchError::Kernel("no device has a copy".to_string()));

@@ -20,6 +20,7 @@ mod wisdom;
 use crate::args::{Cli, Command, problem};
 use crate::output::{Output, Speed, axes, printable};
 use crate::session::Session;
+use crate::{Form, Question};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -29,11 +30,13 @@ use trimtab::core::{Basis, Condition, Estimate, Problem};
 use trimtab::plan::{Decision, Rival};
 use trimtab::wisdom::{Fact, Outcome};
 
+pub use study::tune_kernel::{CHILD as KERNEL_WORKER, limits as kernel_limits};
+
 /// Conditions of facts in the order they are believed; the planner's order.
 const CONDITIONS: [Condition; 3] = [Condition::Quiet, Condition::Busy, Condition::Live];
 
-/// Runs what was asked for.
-pub fn run(cli: Cli) -> Result<ExitCode> {
+/// Runs what was asked for. `program` are the words that start this command.
+pub fn run(cli: Cli, program: &[String]) -> Result<ExitCode> {
     // Texts are read before the machine is probed: a wrong one costs nothing.
     match cli.command {
         Command::Devices => devices::run(&Session::measuring(&cli.global)?),
@@ -69,7 +72,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Models(args) => models::run(&Session::start(&cli.global)?, &args),
         Command::Wisdom(command) => wisdom::run(&cli.global, &command),
         Command::TuneAny(args) => study::tune_command::run(&cli.global, &args),
-        Command::TuneKernel(args) => study::tune_kernel::run(&cli.global, &args),
+        Command::TuneKernel(args) => study::tune_kernel::run(&cli.global, &args, program),
         Command::KernelWorker => study::tune_kernel::child(),
         Command::AskTell(args) => study::ask_tell::run(&cli.global, &args),
         Command::Best(args) => study::best::run(&cli.global, &args),
@@ -79,6 +82,17 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
             run::run(&Session::naming(&args.named, &cli.global)?, &problem)
         }
     }
+}
+
+/// Answers a question about a runtime that is at work.
+pub fn answer(runtime: &Runtime, question: &Question, form: Form) -> Result<String> {
+    let session = Session::over(runtime, form == Form::Json);
+    match question {
+        Question::Explain { problem: text, all } => explain::run(&session, &problem(text)?, *all)?,
+        Question::Devices => devices::run(&session)?,
+        Question::Report => return report::over(&session, form == Form::Page),
+    };
+    Ok(session.out.take())
 }
 
 fn problems(texts: &[String]) -> Result<Vec<Problem>> {

@@ -49,3 +49,13 @@ pub fn run(global: &Global, args: &Report) -> Result<ExitCode> {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// The same of a runtime that is at work: as a page, else as the session's output has it.
+pub fn over(session: &Session, page: bool) -> Result<String> {
+    let view = view::View::of(session, false);
+    if page {
+        return Ok(page::html(&view));
+    }
+    session.out.either(&view, || text::show(session, &view))?;
+    Ok(session.out.take())
+}

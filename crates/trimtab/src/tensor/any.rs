@@ -4,7 +4,7 @@ use super::dims::{Dims, can_allocate, dims, element_count, is_dense, names_each_
 use super::{Tensor, allocate};
 use crate::error::Error;
 use crate::memory::{DeviceBuffer, DeviceMemory};
-use crate::storage::Storage;
+use crate::storage::{Foreign, Storage};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,6 +60,58 @@ impl AnyTensor {
         }
         let (shape, strides) = row_major(shape)?;
         Ok(AnyTensor { data: Arc::new(Storage::new(data, dtype)), shape, strides, offset: 0 })
+    }
+
+    /// A tensor over elements in somebody else's memory; copies nothing. Strides and offset count elements.
+    ///
+    /// ```
+    /// use trimtab::{AnyTensor, Foreign, operands::{Element, Slice}};
+    /// struct Theirs(Vec<f32>);
+    /// impl Foreign for Theirs {
+    ///     fn elements(&self) -> Slice<'_> { f32::erase(&self.0) }
+    /// }
+    /// let backwards = AnyTensor::foreign(Box::new(Theirs(vec![1.0, 2.0, 3.0])), &[3], &[-1], 2)?;
+    /// assert_eq!(backwards.typed::<f32>()?.to_vec(), [3.0, 2.0, 1.0]);
+    /// assert!(AnyTensor::foreign(Box::new(Theirs(vec![1.0, 2.0, 3.0])), &[3], &[1], 1).is_err(), "one past the end");
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn foreign(
+        elements: Box<dyn Foreign>,
+        shape: &[usize],
+        strides: &[isize],
+        offset: usize,
+    ) -> Result<AnyTensor, Error> {
+        let found = elements.elements().len();
+        let dtype = elements.elements().dtype().unwrap_or(DType::F32);
+        let wrong = |needed| Error::ElementCount { shape: shape.to_vec(), needed, found };
+        let count = element_count(dtype, shape)?;
+        let (sizes, strides) = match Dims::new(strides) {
+            Some(strides) if strides.len() == shape.len() => (dims(shape)?, strides),
+            _ => return Err(wrong(count)),
+        };
+        // The first and the last element that are shown, if there are any.
+        let ends =
+            shape.iter().zip(strides.iter()).try_fold((offset, offset), |(low, high), (&size, &stride)| {
+                let far = size.saturating_sub(1).checked_mul(stride.unsigned_abs())?;
+                if stride < 0 {
+                    Some((low.checked_sub(far)?, high))
+                } else {
+                    Some((low, high.checked_add(far)?))
+                }
+            });
+        match ends {
+            _ if count == 0 => (),
+            Some((_, last)) if last < found => (),
+            ends => return Err(wrong(ends.map_or(count, |(_, last)| last.saturating_add(1)))),
+        }
+        let data = Arc::new(Storage::foreign(elements, dtype));
+        // What shows nothing must not begin behind the end.
+        Ok(AnyTensor { data, shape: sizes, strides, offset: if count == 0 { 0 } else { offset } })
+    }
+
+    /// Whether the elements lie in somebody else's memory: see [`AnyTensor::foreign`].
+    pub fn is_foreign(&self) -> bool {
+        self.data.is_foreign()
     }
 
     /// All zeros.

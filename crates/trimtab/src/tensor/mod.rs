@@ -211,4 +211,29 @@ mod tests {
         let error = any.typed::<f32>().map_or_else(|error| error.to_string(), |_| String::new());
         assert!(error.contains("i32") && error.contains("f32"), "{error}");
     }
+
+    #[test]
+    fn somebody_elses_elements_are_read_in_place_and_copied_before_they_are_written() -> Result<(), Error> {
+        struct Theirs(Arc<Vec<f32>>);
+        impl crate::Foreign for Theirs {
+            fn elements(&self) -> trimtab_operands::Slice<'_> {
+                f32::erase(&self.0)
+            }
+        }
+        let theirs = Arc::new(vec![1.0f32, 2.0, 3.0, 4.0]);
+        let any = AnyTensor::foreign(Box::new(Theirs(Arc::clone(&theirs))), &[2, 2], &[2, 1], 0)?;
+        assert!(any.is_foreign() && any.is_contiguous());
+        let mut tensor: Tensor<f32> = any.try_into()?;
+        assert!(std::ptr::eq(tensor.as_slice().unwrap_or_default(), theirs.as_slice()));
+        tensor.as_mut_slice()[0] = 9.0;
+        assert_eq!((tensor.to_vec()[0], theirs[0], Arc::strong_count(&theirs)), (9.0, 1.0, 1));
+        let far = |strides: &[isize], offset| {
+            AnyTensor::foreign(Box::new(Theirs(Arc::clone(&theirs))), &[2, 2], strides, offset).is_err()
+        };
+        assert!(far(&[2, 1], 1) && far(&[-2, 1], 1) && far(&[isize::MAX, 1], 0) && far(&[1], 0));
+        assert!(!far(&[-2, -1], 3) && !far(&[0, 0], 3));
+        let none = AnyTensor::foreign(Box::new(Theirs(theirs)), &[0, 7], &[70, 10], 99)?;
+        assert_eq!((none.len(), none.typed::<f32>()?.to_vec()), (0, vec![]));
+        Ok(())
+    }
 }

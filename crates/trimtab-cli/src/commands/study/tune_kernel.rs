@@ -24,7 +24,7 @@ const LEAST_BUILD: Nanos = Nanos::from_millis(120_000);
 /// The hidden command that child processes run.
 pub const CHILD: &str = "kernel-worker";
 
-pub fn run(global: &Global, args: &TuneKernel) -> Result<ExitCode> {
+pub fn run(global: &Global, args: &TuneKernel, program: &[String]) -> Result<ExitCode> {
     let (space, mut spec) = read(args)?;
     if let Some(device) = global.device.as_ref().filter(|device| *device != "auto") {
         spec.device = Some(device.clone());
@@ -79,15 +79,11 @@ pub fn run(global: &Global, args: &TuneKernel) -> Result<ExitCode> {
         },
         build_ahead: !args.no_compile_ahead,
     };
-    let program = std::env::current_exe()?.display().to_string();
-    let limits = Limits {
-        time: args.timeout,
-        build: args.timeout.max(LEAST_BUILD),
-        memory: args.memory.or_else(most_memory),
-    };
+    let usual = limits(args.timeout);
+    let limits = Limits { memory: args.memory.or(usual.memory), ..usual };
     search::run(global, &asked, &|sizes, place, stop| {
         let sizes: Sizes = fixed.iter().chain(sizes).cloned().collect();
-        let child = vec![program.clone(), CHILD.to_string()];
+        let child = program.iter().cloned().chain([CHILD.to_string()]).collect();
         let built = place.join("built");
         Box::new(KernelRunner::new(spec.clone(), sizes, limits, child, built, Arc::clone(stop)))
     })
@@ -130,6 +126,11 @@ fn read(args: &TuneKernel) -> Result<(Arc<ParameterSpace>, KernelSpec)> {
     let spec = read_spec(&bytes, file, &args.file, &space, &given)
         .map_err(|error| bad_input(format!("{shown}: {error}")))?;
     Ok((space, spec))
+}
+
+/// What a run may use, where nobody says otherwise.
+pub fn limits(time: Nanos) -> Limits {
+    Limits { time, build: time.max(LEAST_BUILD), memory: most_memory() }
 }
 
 /// Three quarters of this machine's memory, where the system tells: a kernel that takes more would take everything down with it.

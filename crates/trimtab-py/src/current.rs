@@ -1,0 +1,110 @@
+//! Which runtime a call uses: the innermost `with` of its thread, else the process's own. A forked child makes its own.
+
+use crate::errors::raised;
+use pyo3::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use trimtab::Runtime;
+
+/// The process's own runtime, made at the first call and never freed: calls hold it without counting.
+static DEFAULT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+
+thread_local! {
+    /// How many runtimes this thread entered: looked at by every call, so apart from them.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    static ENTERED: RefCell<Vec<Runtime>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The runtime of a call.
+pub enum Current {
+    Default(&'static Runtime),
+    Entered(Runtime),
+}
+
+impl Deref for Current {
+    type Target = Runtime;
+
+    #[inline]
+    fn deref(&self) -> &Runtime {
+        match self {
+            Current::Default(runtime) => runtime,
+            Current::Entered(runtime) => runtime,
+        }
+    }
+}
+
+/// The runtime a call on this thread uses.
+#[inline]
+pub fn runtime(py: Python<'_>) -> PyResult<Current> {
+    if DEPTH.get() > 0
+        && let Some(entered) = ENTERED.with_borrow(|entered| entered.last().cloned())
+    {
+        return Ok(Current::Entered(entered));
+    }
+    let known = DEFAULT.load(Ordering::Acquire);
+    // SAFETY: what is there was leaked, and is never freed.
+    match unsafe { known.as_ref() } {
+        Some(runtime) => Ok(Current::Default(runtime)),
+        None => make(py).map(Current::Default),
+    }
+}
+
+#[cold]
+fn make(py: Python<'_>) -> PyResult<&'static Runtime> {
+    let made = py.detach(Runtime::new).map_err(raised)?;
+    tell(py, &made)?;
+    let made = Box::into_raw(Box::new(made));
+    // No lock: one that was held while the process forked would never be free in the child. Whoever comes second gives up its own.
+    match DEFAULT.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: just leaked, never freed.
+        Ok(_) => Ok(unsafe { &*made }),
+        Err(first) => {
+            // SAFETY: nobody else has seen it; the first was leaked and is never freed.
+            let (own, first) = unsafe { (Box::from_raw(made), &*first) };
+            py.detach(|| drop(own));
+            Ok(first)
+        }
+    }
+}
+
+/// Tells what could not be set up, by Python's `logging`.
+pub fn tell(py: Python<'_>, runtime: &Runtime) -> PyResult<()> {
+    if runtime.warnings().is_empty() {
+        return Ok(());
+    }
+    let logger = py.import("logging")?.call_method1("getLogger", ("trimtab",))?;
+    for warning in runtime.warnings() {
+        logger.call_method1("warning", ("%s", warning))?;
+    }
+    Ok(())
+}
+
+/// From now on calls of this thread use that runtime, until [`leave`].
+pub fn enter(runtime: Runtime) {
+    ENTERED.with_borrow_mut(|entered| entered.push(runtime));
+    DEPTH.set(DEPTH.get() + 1);
+}
+
+/// Ends what the last [`enter`] began.
+pub fn leave() {
+    let left = ENTERED.with_borrow_mut(Vec::pop);
+    DEPTH.set(DEPTH.get().saturating_sub(usize::from(left.is_some())));
+}
+
+/// In a child that was just forked: the parent's runtime has lost its threads, so the child makes one of its own when it needs one, with a
+/// segment of wisdom of its own.
+#[pyfunction]
+pub fn _forked() {
+    // Not dropped: it would wait for threads that are not here.
+    DEFAULT.store(std::ptr::null_mut(), Ordering::Release);
+}
+
+/// Before the interpreter ends: what was learned and not yet written is written.
+#[pyfunction]
+pub fn _flush(py: Python<'_>) {
+    // SAFETY: what is there was leaked, and is never freed.
+    if let Some(runtime) = unsafe { DEFAULT.load(Ordering::Acquire).as_ref() } {
+        py.detach(|| runtime.planner().drain());
+    }
+}

@@ -1,0 +1,73 @@
+"""The wheel itself: what it holds, its command, its stubs, its examples."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+import trimtab as tt
+
+HERE = pathlib.Path(tt.__file__).parent
+MODULES = ["trimtab"] + [
+    f"trimtab.{path.stem}" for path in sorted(HERE.glob("*.py")) if path.stem not in ("__init__", "__main__")
+]
+
+
+def test_the_package_is_the_installed_one_and_whole() -> None:
+    assert "site-packages" in str(HERE), f"{HERE} is the tree, not the wheel"
+    for name in ("py.typed", "_native.pyi"):
+        assert (HERE / name).is_file(), name
+    for name in tt.__all__:
+        assert getattr(tt, name) is not None
+        assert name == "__version__" or getattr(tt, name).__doc__, f"{name} has no docstring"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_in_docstrings_run(module: str) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+
+
+def test_there_are_examples() -> None:
+    finder = doctest.DocTestFinder()
+    count = sum(bool(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name)))
+    assert count >= 25, count
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_comes_with_it() -> None:
+    script = pathlib.Path(sys.executable).parent / "trimtab"
+    assert script.exists() or shutil.which("trimtab")
+    for command in ([sys.executable, "-m", "trimtab"], [str(script)]):
+        helped = run(*command, "--help")
+        assert helped.returncode == 0 and "tune-command" in helped.stdout, helped
+        wrong = run(*command, "explain", "matmul:f32:2x")
+        assert wrong.returncode == 2 and "is not a problem" in wrong.stderr, wrong
+    ran = run(sys.executable, "-m", "trimtab", "run", "reduce.sum:f32:1000", "--device", "cpu")
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_notebook_runs_and_shows_itself() -> None:
+    notebook = pathlib.Path(__file__).parents[2] / "examples/python/tour.ipynb"
+    space: dict[str, object] = {}
+    shown = 0
+    for cell in json.loads(notebook.read_text())["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        parsed = ast.parse("".join(cell["source"]))
+        last = parsed.body.pop() if isinstance(parsed.body[-1], ast.Expr) else None
+        exec(compile(parsed, "cell", "exec"), space)
+        if last is not None:
+            value = eval(compile(ast.Expression(last.value), "cell", "eval"), space)
+            shown += "<" in value._repr_html_() if hasattr(value, "_repr_html_") else value is not None
+    assert shown == 7, shown

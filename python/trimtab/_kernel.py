@@ -1,0 +1,374 @@
+"""Kernels in OpenCL C, C, C++ and WGSL, tuned with Kernel Tuner's argument names. Every point runs in a child process and is checked."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._native import NativeKernel
+from ._study import Study, Where
+
+# Kernel Tuner's strategies by what they do; what is not here is one of ours by its own name, or `auto`.
+_STRATEGIES = {
+    None: "sweep",
+    "brute_force": "sweep",
+    "random_sample": "random",
+    "bayes_opt": "model",
+    "genetic_algorithm": "evolve",
+    "diff_evo": "evolve",
+    "pso": "evolve",
+    "firefly_algorithm": "evolve",
+    "simulated_annealing": "anneal",
+    "dual_annealing": "anneal",
+    "basinhopping": "anneal",
+    "greedy_ils": "hill",
+    "greedy_mls": "hill",
+    "ordered_greedy_mls": "hill",
+    "minimize": "hill",
+    "mls": "hill",
+}
+_OURS = ("auto", "model", "hill", "evolve", "anneal", "halving", "natural", "random", "sweep")
+_TYPES = {
+    "float32": "f32", "float64": "f64", "float16": "f16", "int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32",
+    "uint32": "u32", "int64": "i64", "bool": "bool", "complex64": "complex64", "complex128": "complex128",
+}  # fmt: skip
+_ENDINGS = {"OPENCL": "cl", "C": "c", "C++": "cpp", "CPP": "cpp", "WGSL": "wgsl", "CUDA": "cu", "CUPY": "cu", "NVCUDA": "cu", "HIP": "cu"}
+# Kernel Tuner's words for what failed.
+_FAILED = {"compile": "CompilationFailedConfig", "start": "InvalidConfig"}
+
+
+def _language(lang: str | None, source: str) -> str:
+    if lang is not None and lang.upper() not in _ENDINGS:
+        raise ValueError(f"there is no language {lang!r}; there are: OpenCL, C, C++, WGSL")
+    if lang is None:
+        found = [name for mark, name in (("__global__", "CUDA"), ("__kernel", "OpenCL"), ("@compute", "WGSL")) if mark in source]
+        lang = found[0] if found else "C"
+    if lang.upper() == "C" and re.search(r'extern\s+"C"|\bstd::|template\s*<', source):
+        return "cpp"
+    return _ENDINGS[lang.upper()]
+
+
+def _text(kernel_source: Any) -> str:
+    if callable(kernel_source):
+        raise ValueError("kernel_source must be a text or a file; sources that are made for each point are not supported")
+    if isinstance(kernel_source, (list, tuple)):
+        raise ValueError("give one kernel_source; write #include of the others into it")
+    text = str(kernel_source)
+    if "\n" not in text and len(text) < 4096 and Path(text).is_file():
+        return Path(text).read_text()
+    return text
+
+
+def _divided(size: Any, by: Any, default: str, names: Sequence[str]) -> str:
+    """How many workgroups: so many threads, divided by what parameters say, rounded up."""
+    if by is None:
+        by = [default] if default in names else []
+    if callable(by) or any(callable(part) for part in by):
+        raise ValueError("grid_div must be a list of parameters or expressions as texts")
+    parts = [str(by)] if isinstance(by, (str, int)) else [str(part) for part in by]
+    over = " * ".join(f"({part})" for part in parts)
+    return f"{size}" if not over else f"(({size}) + {over} - 1) // ({over})"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)
+
+
+class _Described:
+    """A kernel, its arguments and its space, written down in a directory of their own."""
+
+    def __init__(
+        self,
+        kernel_name: str,
+        kernel_source: Any,
+        problem_size: Any,
+        arguments: Sequence[Any],
+        tune_params: Mapping[str, Sequence[Any]],
+        grid_div: Sequence[Any],
+        answer: Sequence[Any] | None,
+        atol: float,
+        lang: str | None,
+        device: str | None,
+        compiler: str | None,
+        compiler_options: Sequence[str] | None,
+        block_size_names: Sequence[str] | None,
+    ) -> None:
+        source = _text(kernel_source)
+        ending = _language(lang, source)
+        if ending == "cu":
+            raise ValueError(
+                "CUDA is not run by trimtab; give the kernel as OpenCL C, or tune a program that runs it (trimtab tune-command)"
+            )
+        if answer is not None and len(answer) != len(arguments):
+            raise ValueError(f"answer has {len(answer)} entries, and there are {len(arguments)} arguments; use None for those not compared")
+        self.dir = Path(tempfile.mkdtemp(prefix="trimtab-kernel-"))
+        (self.dir / "built").mkdir()
+        self.kernel = self.dir / f"kernel.{ending}"
+        self.kernel.write_text(source)
+        names = list(tune_params)
+        lines = ["[kernel]", f"entry = {_quoted(kernel_name)}"]
+        sizes = [problem_size] if isinstance(problem_size, (int, str, np.integer)) else list(problem_size)
+        blocks = [*(block_size_names or ()), *("block_size_x", "block_size_y", "block_size_z")[len(block_size_names or ()) :]]
+        if ending in ("cl", "wgsl"):
+            groups = [_divided(size, by, block, names) for size, by, block in zip(sizes, grid_div, blocks)]
+            lines.append(f"groups = [{', '.join(_quoted(group) for group in groups)}]")
+        if ending == "cl":
+            usual = ("256", "1", "1")
+            group = [block if block in names else other for block, other in zip(blocks, usual)]
+            lines.append(f"workgroup = [{', '.join(_quoted(one) for one in group)}]")
+        # Named here, so that a parameter that only the grid or nobody uses is no mistake, as with Kernel Tuner.
+        defines = ", ".join([*(f"tuned_{name} = {_quoted(name)}" for name in names), "kernel_tuner = 1"])
+        lines.append(f"defines = {{ {defines} }}")
+        if compiler is not None:
+            lines.append(f"compiler = {_quoted(compiler)}")
+        if device is not None:
+            lines.append(f"device = {_quoted(device)}")
+        if compiler_options:
+            lines.append(f"flags = {_quoted(' '.join(compiler_options))}")
+        labels = self._labels(source, ending, len(arguments))
+        self.arrays: list[np.ndarray[Any, Any] | None] = []
+        for at, argument in enumerate(arguments):
+            wanted = None if answer is None else answer[at]
+            lines += ["", "[[arguments]]", f"name = {_quoted(labels[at])}", *self._argument(at, argument, wanted, answer is None, atol)]
+        self.described = self.dir / "kernel.toml"
+        self.described.write_text("\n".join(lines) + "\n")
+
+    @staticmethod
+    def _labels(source: str, ending: str, count: int) -> list[str]:
+        if ending != "wgsl":
+            return [f"argument{at}" for at in range(count)]
+        bound = re.findall(r"@binding\((\d+)\)\s*var(?:<[^>]*>)?\s+(\w+)", source)
+        labels = [name for _, name in sorted(bound, key=lambda one: int(one[0]))]
+        if len(labels) != count:
+            raise ValueError(f"the source binds {len(labels)} variables ({', '.join(labels)}), and there are {count} arguments")
+        return labels
+
+    def _argument(self, at: int, argument: Any, wanted: Any, unchecked: bool, atol: float) -> list[str]:
+        if isinstance(argument, (int, float)) and not isinstance(argument, np.generic):
+            raise TypeError(f"argument {at} is {argument!r}; give numbers a type, such as numpy.int32({argument!r})")
+        value = np.asarray(argument)
+        if value.dtype.name not in _TYPES:
+            raise TypeError(f"argument {at} is of {value.dtype}; there are: {', '.join(_TYPES)}")
+        lines = [f'type = "{_TYPES[value.dtype.name]}"']
+        if value.ndim == 0:
+            self.arrays.append(None)
+            return [*lines, f"value = {_quoted(str(value.item()))}"]
+        self.arrays.append(value)
+        np.save(self.dir / f"{at}.npy", np.ascontiguousarray(value))
+        lines += [f"shape = [{', '.join(str(size) for size in value.shape)}]", f'fill = "{at}.npy"']
+        if wanted is not None or unchecked:
+            lines.append("output = true")
+        if wanted is not None:
+            right = np.ascontiguousarray(np.asarray(wanted, dtype=value.dtype).reshape(value.shape))
+            np.save(self.dir / f"{at}-right.npy", right)
+            lines.append(f'expected = "{at}-right.npy"')
+            if right.dtype.kind in "fc":
+                # Kernel Tuner's is an absolute difference, ours a share of the mean.
+                mean = float(np.mean(np.abs(right.astype(np.float64)))) or 1.0
+                lines.append(f"tolerance = {min(max(1e-5 + atol / mean, 1e-5), 0.5)!r}")
+        return lines
+
+    def opened(self, study: Study, timeout: float) -> NativeKernel:
+        """What runs points of the study."""
+        return NativeKernel(
+            self.kernel,
+            self.described,
+            study._values.written(),
+            constraints=study._given["constraints"],
+            listed=study._given["listed"],
+            child=[sys.executable, "-m", "trimtab"],
+            built=self.dir / "built",
+            timeout=timeout,
+        )
+
+    def forget(self) -> None:
+        """Removes what was written."""
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def _rules(restrictions: Any) -> Where:
+    if restrictions is None:
+        return None
+    rules = [restrictions] if isinstance(restrictions, str) or callable(restrictions) else list(restrictions)
+    return [rule.replace("&&", " and ").replace("||", " or ") if isinstance(rule, str) else rule for rule in rules]
+
+
+def tune_kernel(
+    kernel_name: str,
+    kernel_source: Any,
+    problem_size: Any,
+    arguments: Sequence[Any],
+    tune_params: Mapping[str, Sequence[Any]],
+    grid_div_x: Any = None,
+    grid_div_y: Any = None,
+    grid_div_z: Any = None,
+    restrictions: Any = None,
+    answer: Sequence[Any] | None = None,
+    atol: float = 1e-6,
+    verify: Callable[..., bool] | None = None,
+    verbose: bool = False,
+    lang: str | None = None,
+    device: int | str = 0,
+    platform: int = 0,
+    smem_args: None = None,
+    cmem_args: None = None,
+    texmem_args: None = None,
+    compiler: str | None = None,
+    compiler_options: Sequence[str] | None = None,
+    defines: None = None,
+    log: None = None,
+    iterations: int = 7,
+    block_size_names: Sequence[str] | None = None,
+    quiet: bool = False,
+    strategy: str | None = None,
+    strategy_options: Mapping[str, Any] | None = None,
+    cache: None = None,
+    metrics: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None,
+    simulation_mode: None = None,
+    parallel: None = None,
+    observers: None = None,
+    objective: str | None = None,
+    objective_higher_is_better: bool | None = None,
+    objectives: None = None,
+    seed: int | None = None,
+    *,
+    timeout: float = 30.0,
+    evals: int | None = None,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Finds the fastest settings of a kernel; arguments are Kernel Tuner's. Gives all results, each with ``time`` in milliseconds, and what
+    they were measured on.
+
+    The language is OpenCL C, C, C++ or WGSL, by ``lang`` or by the source. Arrays are NumPy's and keep their contents; numbers have a type
+    (``numpy.int32(n)``). ``answer`` has what outputs are compared with, ``None`` for others. Without ``strategy`` every point is measured, as
+    by Kernel Tuner; ``"auto"`` searches, and ``evals`` or ``strategy_options["max_fevals"]`` say how many points are measured at most.
+    ``time`` is the smallest of the runs. A point that crashes or hangs (``timeout`` in seconds) costs one point. Ctrl-C ends the search and gives
+    what is known.
+    """
+    _refuse(
+        smem_args=smem_args, cmem_args=cmem_args, texmem_args=texmem_args, defines=defines, cache=cache, simulation_mode=simulation_mode,
+        parallel=parallel, observers=observers, objectives=objectives, objective=None if objective == "time" else objective,
+    )  # fmt: skip
+    if verify is not None:
+        raise ValueError("verify is not supported: kernels run in a child process; give answer, with the right result")
+    if strategy is not None and strategy not in _STRATEGIES and strategy not in _OURS:
+        raise ValueError(f"there is no strategy {strategy!r}; there are: {', '.join(_OURS)}, and Kernel Tuner's")
+    options = dict(strategy_options or {})
+    study = Study(
+        tune_params, where=_rules(restrictions), strategy=_STRATEGIES.get(strategy, strategy or "auto"), seed=seed or 0, unit="s"
+    )
+    most = evals or options.get("max_fevals") or (max(1, round(options["fraction"] * study.size)) if "fraction" in options else None)
+    if most is None:
+        most = max(1, study.size // 10) if strategy == "random_sample" else 100 if strategy in _OURS[:-1] else study.size
+    described = _Described(
+        kernel_name, kernel_source, problem_size, arguments, tune_params, (grid_div_x, grid_div_y, grid_div_z), answer, atol,
+        lang, device if isinstance(device, str) else None, compiler, compiler_options, block_size_names,
+    )  # fmt: skip
+    results: list[dict[str, Any]] = []
+    began = time.monotonic()
+    try:
+        kernel = described.opened(study, timeout)
+        best: tuple[int, float, int] | None = None
+        while len(study) < most:
+            trial = study.ask()
+            if trial is None:
+                break
+            ran = json.loads(kernel.measure(trial.id, iterations, best))
+            result: dict[str, Any] = dict(trial.settings)
+            if "value" in ran:
+                study.tell(trial, ran["samples"])
+                if best is None or ran["value"] < best[1]:
+                    best = (trial.id, ran["value"], len(ran["samples"]))
+                result |= {"time": ran["value"] * 1e3, "times": [sample * 1e3 for sample in ran["samples"]]}
+                result |= {name: metric(result) for name, metric in (metrics or {}).items()}
+            else:
+                study.fail(trial, ran["failure"], ran["failure_kind"])
+                result |= {"time": _FAILED.get(ran["failure_kind"], "RuntimeFailedConfig"), "failure": ran["failure"]}
+            results.append(result)
+            if verbose or not quiet:
+                _say(result, tune_params, verbose)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        described.forget()
+    env = {"device_name": device if isinstance(device, str) else "", "evaluations": len(study), "space": study.size,
+           "seconds": time.monotonic() - began}  # fmt: skip
+    ran_well = [result for result in results if not isinstance(result["time"], str)]
+    if ran_well and not quiet:
+        print("best performing configuration:")
+        _say(min(ran_well, key=lambda result: float(result["time"])), tune_params, True)
+    elif not ran_well and results:
+        first = results[0].get("failure")
+        raise RuntimeError(f"no configuration of {kernel_name} ran; the first failed so: {first}")
+    return results, env
+
+
+def _refuse(**given: Any) -> None:
+    """Arguments of Kernel Tuner's that mean nothing here are an error, not passed over."""
+    for name, value in given.items():
+        if value:
+            raise ValueError(f"{name} is not supported; docs/python.md says what is")
+
+
+def _say(result: dict[str, Any], tune_params: Mapping[str, Any], failures: bool) -> None:
+    settings = ", ".join(f"{name}={result[name]}" for name in tune_params)
+    if not isinstance(result["time"], str):
+        print(f"{settings}, time={result['time']:.3f}ms")
+    elif failures:
+        print(f"{settings}, {result['time']}: {result['failure']}")
+
+
+def run_kernel(
+    kernel_name: str,
+    kernel_source: Any,
+    problem_size: Any,
+    arguments: Sequence[Any],
+    params: Mapping[str, Any],
+    grid_div_x: Any = None,
+    grid_div_y: Any = None,
+    grid_div_z: Any = None,
+    lang: str | None = None,
+    device: int | str = 0,
+    platform: int = 0,
+    smem_args: None = None,
+    cmem_args: None = None,
+    texmem_args: None = None,
+    compiler: str | None = None,
+    compiler_options: Sequence[str] | None = None,
+    defines: None = None,
+    block_size_names: Sequence[str] | None = None,
+    quiet: bool = False,
+    log: None = None,
+    *,
+    timeout: float = 30.0,
+) -> list[Any]:
+    """Runs a kernel once with these settings; the arguments afterwards, arrays with what the kernel wrote."""
+    _refuse(smem_args=smem_args, cmem_args=cmem_args, texmem_args=texmem_args, defines=defines)
+    study = Study({name: [value] for name, value in params.items()})
+    described = _Described(
+        kernel_name, kernel_source, problem_size, arguments, {name: [value] for name, value in params.items()},
+        (grid_div_x, grid_div_y, grid_div_z), None, 0.0, lang, device if isinstance(device, str) else None, compiler,
+        compiler_options, block_size_names,
+    )  # fmt: skip
+    try:
+        outputs = dict(described.opened(study, timeout).outputs(0))
+        results: list[Any] = []
+        for at, argument in enumerate(arguments):
+            array = described.arrays[at]
+            if array is None or at not in outputs:
+                results.append(argument)
+            else:
+                results.append(np.fromfile(outputs[at], dtype=array.dtype).reshape(array.shape))
+        return results
+    finally:
+        described.forget()
+
+

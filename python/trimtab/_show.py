@@ -1,0 +1,148 @@
+"""How things are shown: tables in a terminal, HTML in a notebook, plots as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from math import isfinite, log10
+from typing import Any
+
+_STYLE = (
+    "<style>.trimtab{color-scheme:light dark;font:13px/1.45 system-ui,sans-serif}"
+    ".trimtab table{border-collapse:collapse}.trimtab th,.trimtab td{padding:2px 10px 2px 0;text-align:left;"
+    "border-bottom:1px solid color-mix(in srgb,currentColor 20%,transparent)}.trimtab .chosen{font-weight:600}"
+    ".trimtab svg{color:inherit}</style>"
+)
+
+
+def seconds(value: float | None) -> str:
+    """A time for people.
+
+    >>> seconds(0.00125)
+    '1.25 ms'
+    """
+    if value is None or not isfinite(value):
+        return "–"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if abs(value) >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows under headings."""
+    if not rows:
+        return ""
+    names = list(rows[0])
+    cells = [names, *[["" if row.get(name) is None else str(row[name]) for name in names] for row in rows]]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(names))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in cells]
+    return "\n".join([lines[0], "─" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
+
+
+def html_table(rows: Sequence[Mapping[str, Any]], chosen: int | None = None) -> str:
+    """The same for a notebook."""
+    if not rows:
+        return ""
+    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+    body = ""
+    for at, row in enumerate(rows):
+        cells = "".join(f"<td>{escape('' if row.get(name) is None else str(row[name]))}</td>" for name in rows[0])
+        body += f"<tr{' class=chosen' if at == chosen else ''}>{cells}</tr>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html(*parts: str) -> str:
+    """Parts of a page, in light and dark."""
+    return f"<div class=trimtab>{_STYLE}{''.join(parts)}</div>"
+
+
+def line_plot(values: Sequence[float | None], best: Sequence[float | None], unit: str) -> str:
+    """Dots and the best so far, as an SVG that fits light and dark."""
+    width, height, left, below = 560, 240, 62, 30
+    known = [value for value in [*values, *best] if value is not None and isfinite(value)]
+    if not known:
+        return "<p>nothing was told yet</p>"
+    log = min(known) > 0
+    scale = [log10(value) if log else value for value in known]
+    low, high = min(scale), max(scale)
+    span = (high - low) or 1.0
+
+    def at(place: int, value: float) -> tuple[float, float]:
+        x = left + (width - left - 10) * (place + 0.5) / max(len(values), 1)
+        return x, 10 + (height - below - 10) * (1 - ((log10(value) if log else value) - low) / span)
+
+    dots = "".join(
+        "<circle cx='{:.1f}' cy='{:.1f}' r='2.5' fill='currentColor' fill-opacity='.45'/>".format(*at(place, value))
+        for place, value in enumerate(values)
+        if value is not None
+    )
+    line = " ".join("{:.1f},{:.1f}".format(*at(place, value)) for place, value in enumerate(best) if value is not None)
+    labels = "".join(
+        f"<text x='{left - 6}' y='{at(0, 10**mark if log else mark)[1] + 4:.1f}' text-anchor='end'>"
+        f"{escape(seconds(10**mark if log else mark) if unit == 's' else f'{10**mark if log else mark:.3g}')}</text>"
+        for mark in (low, (low + high) / 2, high)
+    )
+    return (
+        f"<svg viewBox='0 0 {width} {height}' width='{width}' xmlns='http://www.w3.org/2000/svg' role='img' "
+        f"font-family='system-ui,sans-serif' font-size='11' fill='currentColor' color='#3b6ea8'>{labels}{dots}"
+        f"<polyline points='{line}' fill='none' stroke='currentColor' stroke-width='2'/>"
+        f"<text x='{width / 2}' y='{height - 8}' text-anchor='middle'>evaluation</text></svg>"
+    )
+
+
+class Told:
+    """An answer: printed it is a table, in a notebook HTML, and `to_dict` has every number."""
+
+    def __init__(self, text: str, data: Any, page: str | None = None) -> None:
+        self._text, self._data, self._page = text, data, page
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+    def to_dict(self) -> Any:
+        """Every number, as dicts and lists."""
+        return self._data
+
+    def _repr_html_(self) -> str:
+        if self._page is not None:
+            return f"<iframe srcdoc='{escape(self._page, quote=True)}' style='width:100%;height:640px;border:0'></iframe>"
+        rows, chosen = _rows(self._data)
+        return html(html_table(rows, chosen)) if rows else html(f"<pre>{escape(self._text)}</pre>")
+
+
+def _rows(data: Any) -> tuple[list[dict[str, Any]], int | None]:
+    if isinstance(data, dict) and "rivals" in data:
+        rows = []
+        for rival in data["rivals"]:
+            estimate = rival.get("estimate") or {}
+            nanoseconds = estimate.get("ns")
+            rows.append(
+                {
+                    "kernel": rival["kernel"],
+                    "device": rival["device"],
+                    "settings": " ".join(f"{name}={value}" for name, value in (rival.get("point") or {}).items()),
+                    "time": None if nanoseconds is None else seconds(nanoseconds / 1e9),
+                    "basis": estimate.get("basis"),
+                    "out because": rival.get("declined"),
+                }
+            )
+        chosen = next((at for at, rival in enumerate(data["rivals"]) if rival.get("chosen")), None)
+        return rows, chosen
+    if isinstance(data, list) and data and isinstance(data[0], dict) and "kind" in data[0]:
+        rows = [
+            {
+                "device": device.get("id"),
+                "name": device.get("name", device.get("reason")),
+                "kind": device["kind"],
+                "threads": device.get("threads"),
+                "GFLOP/s": f"{device['peak_gflops']:.0f}" if "peak_gflops" in device else None,
+                "GB/s": f"{device['bandwidth_gb_s']:.0f}" if "bandwidth_gb_s" in device else None,
+                "kernels": len(device["kernels"]) if "kernels" in device else None,
+            }
+            for device in data
+        ]
+        return rows, None
+    return [], None
