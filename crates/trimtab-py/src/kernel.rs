@@ -85,7 +85,7 @@ impl NativeKernel {
         if point >= self.space.len() {
             return Err(wrong_type(format!("there is no point {point}")));
         }
-        let rival = rival.map(|(at, best, runs)| Rival { point: self.space.point(at), best, runs });
+        let rival = rival.map(|(at, best, runs)| Rival { at, point: self.space.point(at), best, runs });
         let effort = Effort { repeats, ..Effort::usual(true) };
         let point = self.space.point(point);
         self.stop.store(false, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use crate::fact::{DAY_MS, Fact, FactKey, Filter, MERGED, MeasuredOn, Outcome, St
 use crate::line::{FactLine, Forget, Intent, Line};
 use crate::names::{Name, Names};
 use crate::seen::{Seen, SeenBy};
-use crate::verdicts::{self, Verdicts};
+use crate::verdicts::{Verdicts, WonRace};
 use crate::wall::MAX_MS;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -215,7 +215,7 @@ impl Union {
         }
     }
 
-    fn retain_verdicts(&mut self, mut keep: impl FnMut(&Names, &verdicts::Key, u64) -> bool) {
+    fn retain_verdicts(&mut self, mut keep: impl FnMut(&Names, &WonRace, u64) -> bool) {
         let names = &self.names;
         if self.verdicts.retain(|key, at_ms| keep(names, key, at_ms)) {
             self.drop_unused_names();

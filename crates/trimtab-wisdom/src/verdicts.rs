@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 
 /// By race, then winner: forgetting one kernel must not depend on whether another's verdict came before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct WonRace {
     pub device: Name,
     pub problem: Name,
     terms: Name,
     pub kernel: Name,
 }
 
-impl Key {
+impl WonRace {
     fn race(&self) -> [Name; 3] {
         [self.device, self.problem, self.terms]
     }
@@ -35,7 +35,7 @@ struct Won {
 
 /// See the module. Texts are the union's, whose names every question brings along.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Verdicts(BTreeMap<Key, Won>);
+pub(crate) struct Verdicts(BTreeMap<WonRace, Won>);
 
 impl Verdicts {
     pub fn insert(&mut self, names: &mut Names, verdict: Verdict) -> Change {
@@ -44,7 +44,7 @@ impl Verdicts {
             [&verdict.device, &verdict.problem, &verdict.terms, &verdict.kernel].map(|text| name(text));
         let [origin, on, version, point] =
             [&verdict.origin, &verdict.on, &verdict.version, &verdict.point].map(|text| name(text));
-        let key = Key { device, problem, terms, kernel };
+        let key = WonRace { device, problem, terms, kernel };
         let is_first = self.of_race(key.race()).next().is_none();
         let won = Won {
             at_ms: verdict.last_seen_ms,
@@ -63,8 +63,8 @@ impl Verdicts {
     }
 
     /// The winners of a race.
-    fn of_race(&self, [device, problem, terms]: [Name; 3]) -> impl Iterator<Item = (&Key, &Won)> {
-        let key = |kernel| Key { device, problem, terms, kernel };
+    fn of_race(&self, [device, problem, terms]: [Name; 3]) -> impl Iterator<Item = (&WonRace, &Won)> {
+        let key = |kernel| WonRace { device, problem, terms, kernel };
         self.0.range(key(Name::default())..=key(Name::LAST))
     }
 
@@ -82,7 +82,7 @@ impl Verdicts {
 
     /// The one that counts of every race, in the same order.
     pub fn last_of_all<'a>(&'a self, names: &'a Names) -> impl Iterator<Item = Verdict> + 'a {
-        let mut last: Vec<(&Key, &Won)> = Vec::new();
+        let mut last: Vec<(&WonRace, &Won)> = Vec::new();
         for next in self.ordered(names) {
             match last.last_mut().filter(|before| before.0.race() == next.0.race()) {
                 Some(before) if order(names, *before, next).is_lt() => *before = next,
@@ -93,7 +93,7 @@ impl Verdicts {
         last.into_iter().map(|(key, won)| told(names, key, won))
     }
 
-    fn ordered(&self, names: &Names) -> Vec<(&Key, &Won)> {
+    fn ordered(&self, names: &Names) -> Vec<(&WonRace, &Won)> {
         let ranks = names.ranks();
         let mut all: Vec<_> = self.0.iter().collect();
         all.sort_by_key(|(key, _)| {
@@ -103,14 +103,14 @@ impl Verdicts {
     }
 
     /// Keeps those for which `keep` says so of their key and time, and says whether any went.
-    pub fn retain(&mut self, mut keep: impl FnMut(&Key, u64) -> bool) -> bool {
+    pub fn retain(&mut self, mut keep: impl FnMut(&WonRace, u64) -> bool) -> bool {
         let before = self.0.len();
         self.0.retain(|key, won| keep(key, won.at_ms));
         self.0.len() < before
     }
 
     /// When each was decided.
-    pub fn times(&self) -> impl Iterator<Item = (&Key, u64)> {
+    pub fn times(&self) -> impl Iterator<Item = (&WonRace, u64)> {
         self.0.iter().map(|(key, won)| (key, won.at_ms))
     }
 
@@ -127,12 +127,12 @@ impl Verdicts {
 }
 
 /// Of the same race: the newest is the greatest; among equally new ones their texts decide, so that everyone decides alike.
-fn order(names: &Names, one: (&Key, &Won), other: (&Key, &Won)) -> Ordering {
+fn order(names: &Names, one: (&WonRace, &Won), other: (&WonRace, &Won)) -> Ordering {
     let texts = || told(names, one.0, one.1).cmp(&told(names, other.0, other.1));
     one.1.at_ms.cmp(&other.1.at_ms).then_with(texts)
 }
 
-fn told(names: &Names, key: &Key, won: &Won) -> Verdict {
+fn told(names: &Names, key: &WonRace, won: &Won) -> Verdict {
     let text = |name: Name| names.text(name).to_string();
     Verdict {
         device: text(key.device),

@@ -22,6 +22,9 @@ const QUERIES: [u32; 2] = [32, 128];
 /// Keys of a block: with 32 queries of f32 the scores take 8, 32 and 128 KiB.
 const KEYS: [u32; 3] = [64, 256, 1024];
 
+/// Rows and columns of what is packed are a multiple of this at most.
+const PACKED: u64 = 64;
+
 /// See the module.
 #[derive(Debug)]
 pub struct OnlineKernel {
@@ -57,7 +60,11 @@ impl Variant<Cpu> for OnlineKernel {
 
     fn work(&self, problem: &Attention, config: OnlineConfig, device: &DeviceFacts) -> Work {
         let times = problem.queries.div_ceil(u64::from(config.queries.max(1)));
-        let room = u64::from(config.queries) * u64::from(config.keys) * u64::from(config.threads);
+        let scores = u64::from(config.queries) * u64::from(config.keys);
+        // The crate `gemm` may pack a block of keys or of values, in whole tiles.
+        let keys = problem.keys.min(config.keys.into()).next_multiple_of(PACKED);
+        let packed = keys.saturating_mul(problem.depth.max(problem.width).next_multiple_of(PACKED));
+        let room = scores.saturating_add(packed).saturating_mul(config.threads.into());
         with_slabs(work(problem, times, room, config.threads, self.lanes), device)
     }
 
