@@ -179,7 +179,7 @@ allow-registry = ["https://example.invalid/index"]
         let text = include_str!("../../deny.toml");
         let policy = policy(text).unwrap();
         assert!(policy.licences.iter().any(|licence| licence == "MIT"));
-        assert_eq!(policy.exceptions, [("libfuzzer-sys".to_string(), vec!["NCSA".to_string()])]);
+        assert!(policy.exceptions.contains(&("libfuzzer-sys".to_string(), vec!["NCSA".to_string()])));
         assert_eq!(policy.registries.len(), 1);
         assert!(super::policy("[licenses]\n").is_err());
     }

@@ -19,7 +19,6 @@ pub mod cast;
 pub mod concat;
 #[cfg(not(fuzzing))]
 pub mod conv;
-#[cfg(not(fuzzing))]
 pub mod elementwise;
 #[cfg(not(fuzzing))]
 pub mod fft;
