@@ -11,7 +11,7 @@ Builds the wheel with maturin, installs it into a fresh virtual environment of e
 beside it), and runs the tests in python/tests there: on the wheel, not on the tree. maturin, NumPy, pytest, mypy, pyright and
 array-api-strict come from PyPI (about 120 MB each environment), into target/python.
 
-  --release       builds the wheel as it is published; without, as tests are built, which reuses what they built
+  --release       builds the wheel as it is published; without, as tests are built
   --bench         prints what calls take beside NumPy's, of a release build, and runs no tests
   --only PYTHON   this interpreter and no other
 ";

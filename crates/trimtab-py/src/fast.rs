@@ -11,8 +11,8 @@ use trimtab::core::{BinaryOp, DType, Elementwise, Lookup, Matmul, Operand, Reduc
 use trimtab::operands::{Slice, SliceMut};
 use trimtab::{AnyExpression, MAX_TENSOR_RANK};
 
-/// Nanoseconds up to which a launch keeps the interpreter's lock. Giving it up and taking it again costs some 60 ns where nobody waits,
-/// and whoever waits for it does so for 5 ms anyway before asking; so a thread loses a thousandth of that at most.
+/// Nanoseconds up to which a launch keeps the interpreter's lock: giving it up and taking it again would be a good part of a call of 2 x 2,
+/// and CPython lets whoever waits for it wait for 5 ms (`sys.getswitchinterval`) before it asks.
 const SHORT_NS: u64 = 5_000;
 
 /// Runs a problem on memory of arrays. The interpreter's lock is given up unless the launch is known to be short.
