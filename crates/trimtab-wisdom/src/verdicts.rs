@@ -1,4 +1,4 @@
-//! Who won each race, with numbers instead of texts: a verdict takes about 150 bytes beside the text of its problem.
+//! Who won each race, with numbers instead of texts: by the size of its fields a verdict takes about 150 bytes beside the text of its problem.
 
 use crate::fact::{Extent, Verdict};
 use crate::names::{Name, Names};
