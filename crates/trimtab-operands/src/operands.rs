@@ -11,6 +11,27 @@ const PATTERN: usize = 65_521;
 /// Bytes a second at which operands are made: page faults included, measured 1.5 to 3 GB/s.
 const OPERAND_BYTES_PER_S: f64 = 1.5e9;
 
+/// Operands begin so many bytes behind the start of a cache line, where the system's allocator puts every large one of a program …
+const LINE_BYTES: usize = 64;
+const BEGIN: usize = 16;
+/// … if one of so many places does.
+const PLACES: usize = 8;
+
+/// Room for that many elements, always at the same place in a cache line. Kernels that load whole lines are slower where each load touches two:
+/// measured now here and now there, the winner of a race was whoever had been lucky.
+fn placed<T>(len: usize) -> Vec<T> {
+    let mut others = Vec::new();
+    for place in 0..PLACES {
+        // Longer from one to the next, so that they lie apart in different ways.
+        let room = Vec::with_capacity(len + place * (BEGIN / size_of::<T>()).max(1));
+        if room.as_ptr().addr() % LINE_BYTES == BEGIN {
+            return room;
+        }
+        others.push(room);
+    }
+    others.swap_remove(0)
+}
+
 /// The inputs and the output of one problem.
 #[derive(Clone, Debug)]
 pub struct Operands {
@@ -31,7 +52,7 @@ impl Data {
                 let places = pattern.iter_mut().skip(*first).step_by(*every);
                 places.zip(of.iter().cycle()).for_each(|(place, &value)| *place = T::from_f64(value));
             }
-            let mut data = Vec::with_capacity(len);
+            let mut data = placed(len);
             while data.len() < len {
                 data.extend_from_slice(&pattern[..pattern.len().min(len - data.len())]);
             }
@@ -59,7 +80,12 @@ impl Operands {
             Data::filled(dtype, len, |index| values.value(index, salt), &special)
         });
         let dtype = problem.out_dtype().unwrap_or(DType::F32);
-        Operands { inputs: made.collect(), out: Data::zeros(dtype, out as usize) }
+        let out = match out {
+            // Of its type all the same.
+            0 => Data::zeros(dtype, 0),
+            _ => Data::filled(dtype, out, |_| 0.0, &[]),
+        };
+        Operands { inputs: made.collect(), out }
     }
 
     /// Views the inputs.

@@ -3,7 +3,7 @@
 
 use crate::line::{Line, encode};
 use crate::segment::{self, MAX_LISTED, Progress, Reading, name_of};
-use crate::store::{MAX_SEGMENT_BYTES, Old, Store};
+use crate::store::{MAX_SEGMENT_BYTES, NewSegment, Old, Store};
 use crate::union::{MAX_FACTS, MAX_LIVE_FACTS, Union};
 use crate::view::{View, new_origin};
 use crate::wall;
@@ -157,36 +157,39 @@ fn merge(
     union.trim_live(MAX_LIVE_FACTS);
     let mut dropped = union.trim(MAX_FACTS);
     let origin = new_origin();
-    // Counted before any of it is held: a process that compacts has everything it knows in memory already.
-    while lines_of(&union, &origin).map(|line| line.len() as u64).sum::<u64>() > MAX_BYTES / 2
-        && union.entries() > 0
-    {
+    // Counted before any of it is made, and made one segment at a time: a process that compacts has everything it knows in memory already.
+    let count = |union: &Union| {
+        lines_of(union, &origin).fold((0, 0), |(lines, bytes), line| (lines + 1, bytes + line.len() as u64))
+    };
+    let (mut written, mut size) = count(&union);
+    while size > MAX_BYTES / 2 && union.entries() > 0 {
         dropped += union.trim(union.entries() / 2);
+        (written, size) = count(&union);
     }
-    let (new, written) = segments(&union, &origin)?;
-    let facts = union.entries();
-    drop(union);
     // One that is compact already stays.
     if old.is_empty() || (old.len() == 1 && written == lines) {
         report.segments_kept += old.len();
         return Ok(old.into_iter().map(|old| old.name).collect());
     }
-    let merged = store.replace(&old, &new)?;
+    let (mut made, mut bytes_after) = (Vec::new(), 0);
+    let new = segments(&union, &origin, segment::header(&origin)?);
+    let mut new = new.inspect(|(name, text)| {
+        made.push(name.clone());
+        bytes_after += text.len() as u64;
+    });
+    let merged = store.replace(&old, &mut new)?;
+    drop(new);
     report.segments_kept += old.len() - merged.min(old.len());
     if merged == 0 {
         return Ok(Vec::new());
     }
     report.segments_merged += merged;
-    report.segments_written += new.len();
+    report.segments_written += made.len();
     report.bytes_before += bytes;
-    report.bytes_after += size(&new);
-    report.facts += facts;
+    report.bytes_after += bytes_after;
+    report.facts += union.entries();
     report.facts_dropped += dropped;
-    Ok(new.into_iter().map(|(name, _)| name).collect())
-}
-
-fn size(segments: &[(String, Vec<u8>)]) -> u64 {
-    segments.iter().map(|(_, text)| text.len() as u64).sum()
+    Ok(made)
 }
 
 /// A dead segment that can be read to its end; `None` if it is none.
@@ -195,9 +198,6 @@ fn read_dead(store: &dyn Store, name: &str) -> Option<Reading> {
     // Lines from the future are kept where they are until their time comes.
     (!read.alive && read.trouble.is_none() && !read.cut && read.ahead == 0).then_some(read)
 }
-
-/// Segments by name and text.
-type Segments = Vec<(String, Vec<u8>)>;
 
 /// Everything as lines.
 fn lines_of<'a>(union: &'a Union, origin: &'a str) -> impl Iterator<Item = String> + 'a {
@@ -208,20 +208,18 @@ fn lines_of<'a>(union: &'a Union, origin: &'a str) -> impl Iterator<Item = Strin
     lines.filter_map(move |line| encode(&line, origin).ok())
 }
 
-/// Everything as as few segments as it needs, each with its name, and the number of lines.
-fn segments(union: &Union, origin: &str) -> io::Result<(Segments, usize)> {
-    let mut segments = Segments::new();
-    let mut count = 0;
-    for line in lines_of(union, origin) {
-        let full = |(_, text): &(String, Vec<u8>)| (text.len() + line.len()) as u64 > MAX_SEGMENT_BYTES;
-        if segments.last().is_none_or(full) {
-            let number = u32::try_from(segments.len()).unwrap_or(u32::MAX);
-            segments.push((name_of(origin, number), segment::header(origin)?.into_bytes()));
-        }
-        if let Some((_, text)) = segments.last_mut() {
+/// Everything as as few segments as it needs, each made when it is asked for.
+fn segments<'a>(union: &'a Union, origin: &'a str, header: String) -> impl Iterator<Item = NewSegment> + 'a {
+    let mut lines = lines_of(union, origin).peekable();
+    let mut number = 0;
+    std::iter::from_fn(move || {
+        let mut text = header.clone().into_bytes();
+        // The first line however long it is, or there would be no end.
+        text.extend_from_slice(lines.next()?.as_bytes());
+        while let Some(line) = lines.next_if(|line| (text.len() + line.len()) as u64 <= MAX_SEGMENT_BYTES) {
             text.extend_from_slice(line.as_bytes());
-            count += 1;
         }
-    }
-    Ok((segments, count))
+        number += 1;
+        Some((name_of(origin, number - 1), text))
+    })
 }

@@ -223,7 +223,7 @@ fn replaced([one, two]: &Pair) -> Checked {
     let mut old = dead(one.as_ref(), &["a\n", "bb\n", "", "not all of it\n"])?;
     old[3].set_aside = true;
     let new = [(name(10), b"a\nbb\n".to_vec()), (name(11), b"c\n".to_vec())];
-    same("gone", two.replace(&old, &new)?, 4)?;
+    same("gone", two.replace(&old, &mut new.iter().cloned())?, 4)?;
     for (name, text) in &new {
         let part = one.read(name, 0, 99)?;
         same("the new", &part.bytes, text)?;
@@ -235,7 +235,7 @@ fn replaced([one, two]: &Pair) -> Checked {
         listed.iter().filter(|name| whole(one.as_ref(), name).is_ok_and(|text| text.contains("not all")));
     same("set aside", kept.count(), 1)?;
     let old = Old { name: name(11), size: 2, set_aside: false };
-    same("replacing by nothing", two.replace(&[old], &[])?, 1)?;
+    same("replacing by nothing", two.replace(&[old], &mut std::iter::empty())?, 1)?;
     same("is it there", one.list()?.contains(&name(11)), false)
 }
 
@@ -245,9 +245,9 @@ fn left_alone([one, two]: &Pair) -> Checked {
     let mut writer = one.create(&name(2), b"alive\n")?;
     old.push(Old { name: name(2), size: 6, set_aside: false });
     old.push(Old { name: name(3), size: 6, set_aside: true });
-    same("replaced", two.replace(&old[1..], &[(name(10), b"new\n".to_vec())])?, 0)?;
+    same("replaced", two.replace(&old[1..], &mut std::iter::once((name(10), b"new\n".to_vec())))?, 0)?;
     same("written for nothing", one.list()?.contains(&name(10)), false)?;
-    same("replaced", two.replace(&old, &[(name(11), b"dead\n".to_vec())])?, 1)?;
+    same("replaced", two.replace(&old, &mut std::iter::once((name(11), b"dead\n".to_vec())))?, 1)?;
     writer.append(b"still\n")?;
     same("what grew", whole(one.as_ref(), &name(1))?, "has grown\n".into())?;
     same("what is alive", whole(two.as_ref(), &name(2))?, "alive\nstill\n".into())?;
@@ -265,7 +265,7 @@ fn never_half([one, two]: &Pair) -> Checked {
             let new: Vec<(String, Vec<u8>)> =
                 names.into_iter().zip([first.concat().into(), second.concat().into()]).collect();
             // Where looking takes a lock, some may stay; the next round takes them too.
-            one.replace(&old, &new)?;
+            one.replace(&old, &mut new.iter().cloned())?;
             let size =
                 |(name, text): (String, Vec<u8>)| Old { name, size: text.len() as u64, set_aside: false };
             old.extend(new.into_iter().map(size));

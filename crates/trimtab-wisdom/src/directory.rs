@@ -5,7 +5,7 @@ use crate::blob::MAX_STORED;
 use crate::files::open;
 use crate::private;
 use crate::segment::MAX_LISTED;
-use crate::store::{Old, Part, Store, Writer, aside_name};
+use crate::store::{NewSegment, Old, Part, Store, Writer, aside_name};
 use crate::view::new_origin;
 use crate::wall;
 use std::fs::{self, File, TryLockError};
@@ -46,10 +46,10 @@ impl Directory {
     }
 
     /// Writes files in full and to the disk itself; none is left if one cannot be written.
-    fn write_all(&self, new: &[(String, Vec<u8>)]) -> io::Result<()> {
+    fn write_all(&self, new: &mut dyn Iterator<Item = NewSegment>) -> io::Result<()> {
         let mut written = Vec::new();
         for (name, text) in new {
-            let done = FileWriter::create(&self.dir, name, text).and_then(|file| {
+            let done = FileWriter::create(&self.dir, &name, &text).and_then(|file| {
                 written.push(file.path.clone());
                 file.file.sync_all()
             });
@@ -117,7 +117,7 @@ impl Store for Directory {
         Ok(Box::new(FileWriter::create(&self.dir, name, text)?))
     }
 
-    fn replace(&self, old: &[Old], new: &[(String, Vec<u8>)]) -> io::Result<usize> {
+    fn replace(&self, old: &[Old], new: &mut dyn Iterator<Item = NewSegment>) -> io::Result<usize> {
         // Locked until they are gone, so that no two processes do the same work.
         let taken: Vec<(&Old, File)> = old.iter().filter_map(|old| Some((old, self.taken(old)?))).collect();
         if taken.is_empty() {

@@ -47,7 +47,7 @@ pub use fact::{Extent, Fact, FactKey, Filter, HALF_LIFE_MS, MERGED, MeasuredOn, 
 pub use line::{FORMAT_VERSION, MAX_LINE_BYTES};
 pub use memory::Memory;
 pub use segment::MAX_LISTED;
-pub use store::{MAX_SEGMENT_BYTES, Old, Part, Store, Writer, aside_name};
+pub use store::{MAX_SEGMENT_BYTES, NewSegment, Old, Part, Store, Writer, aside_name};
 pub use union::{MAX_FACTS, MAX_FORGETS, MAX_INTENTS, MAX_LIVE_FACTS, MAX_ORIGINS, MAX_VERDICTS};
 pub use warning::{MAX_WARNINGS, Warning, WarningKind, WisdomError};
 pub use wisdom::{CRASHES, Death, MAX_MESSAGE_BYTES, MAX_QUEUED, Wisdom};

@@ -1,6 +1,6 @@
 //! A store in memory, for several [`Wisdom`](crate::Wisdom)s of one process, for tests, and to write behind of.
 
-use crate::store::{Old, Part, Store, Writer, aside_name};
+use crate::store::{NewSegment, Old, Part, Store, Writer, aside_name};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,7 +63,7 @@ impl Store for Memory {
         Ok(Box::new(MemoryWriter { store: self.clone(), name: name.to_string() }))
     }
 
-    fn replace(&self, old: &[Old], new: &[(String, Vec<u8>)]) -> io::Result<usize> {
+    fn replace(&self, old: &[Old], new: &mut dyn Iterator<Item = NewSegment>) -> io::Result<usize> {
         let mut kept = self.kept();
         let dead = |old: &&Old| {
             let same = |(text, alive): &(Vec<u8>, bool)| !alive && text.len() as u64 == old.size;
@@ -77,7 +77,7 @@ impl Store for Memory {
             }
         }
         if !gone.is_empty() {
-            kept.segments.extend(new.iter().map(|(name, text)| (name.clone(), (text.clone(), false))));
+            kept.segments.extend(new.map(|(name, text)| (name, (text, false))));
         }
         Ok(gone.len())
     }

@@ -47,13 +47,14 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// writer counts as alive. A name that is in use is an error; names are drawn at random.
     fn create(&self, name: &str, text: &[u8]) -> io::Result<Box<dyn Writer>>;
 
-    /// Puts the new segments (name and text) in place of the old ones and says how many of those are gone.
+    /// Puts the new segments (name and text) in place of the old ones and says how many of those are gone. Each new one is made when it is
+    /// asked for: whoever puts one away before asking for the next holds one at a time.
     ///
     /// At every moment each text is there, old or new: the new ones appear whole, are as durable as the store can make
     /// them, and only then the old ones go. Dying in between is fine, it leaves both. An old one stays if its writer
     /// is alive, if its size is another than the one given, or if someone else has hold of it; should that leave none,
     /// nothing is written. An error leaves the old ones.
-    fn replace(&self, old: &[Old], new: &[(String, Vec<u8>)]) -> io::Result<usize>;
+    fn replace(&self, old: &[Old], new: &mut dyn Iterator<Item = NewSegment>) -> io::Result<usize>;
 
     /// Gives a segment a name under which it is neither listed as a segment nor ever overwritten, and says which;
     /// [`read`](Store::read) finds it there. [`aside_name`] makes such names.
@@ -98,6 +99,9 @@ pub struct Part {
     /// a dead one is all there will ever be. Where that is not certain, say alive.
     pub alive: bool,
 }
+
+/// A segment that is to be written: its name and its text.
+pub type NewSegment = (String, Vec<u8>);
 
 /// A segment that is to be replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use trimtab_wisdom::conformance::{self, Pair};
-use trimtab_wisdom::{FactKey, Old, Outcome, Part, Stats, Store, Wisdom, Writer, aside_name};
+use trimtab_wisdom::{FactKey, NewSegment, Old, Outcome, Part, Stats, Store, Wisdom, Writer, aside_name};
 
 /// How long a lease lasts.
 const LEASE_MS: u64 = 60_000;
@@ -100,14 +100,14 @@ impl Store for Bucket {
         Ok(Box::new(Put { bucket: self.clone(), name: name.into(), text: text.to_vec(), tag }))
     }
 
-    fn replace(&self, old: &[Old], new: &[(String, Vec<u8>)]) -> io::Result<usize> {
+    fn replace(&self, old: &[Old], new: &mut dyn Iterator<Item = NewSegment>) -> io::Result<usize> {
         let dead = |old: &Old| {
             let (text, tag) = self.0.get(&old.name).ok()?;
             (!self.alive(&old.name) && text.len() as u64 == old.size).then_some((text, tag))
         };
         let dead: Vec<_> = old.iter().filter_map(|old| Some((old, dead(old)?))).collect();
         if !dead.is_empty() {
-            new.iter().try_for_each(|(name, text)| self.0.put_if(name, text, None).map(drop))?;
+            new.try_for_each(|(name, text)| self.0.put_if(&name, &text, None).map(drop))?;
         }
         let mut gone = 0;
         for (Old { name, set_aside, .. }, (text, tag)) in dead {

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use trimtab_wisdom::conformance::{self, Pair};
 use trimtab_wisdom::{
-    Directory, FactKey, Filter, Memory, Old, Outcome, Part, Stats, Store, WarningKind, Wisdom, Writer,
+    Directory, FactKey, Filter, Memory, NewSegment, Old, Outcome, Part, Stats, Store, WarningKind, Wisdom,
+    Writer,
 };
 
 fn key(kernel: &str) -> FactKey {
@@ -87,7 +88,9 @@ impl Faulty {
 
     fn remove(&self, name: &str) {
         let Ok(Part { size, .. }) = self.memory.read(name, 0, 0) else { return };
-        self.memory.replace(&[Old { name: name.into(), size, set_aside: false }], &[]).unwrap();
+        self.memory
+            .replace(&[Old { name: name.into(), size, set_aside: false }], &mut std::iter::empty())
+            .unwrap();
     }
 }
 
@@ -142,11 +145,11 @@ impl Store for Faulty {
         Ok(Box::new(FaultyWriter { store, name, writer, appended: 0, text: text.to_vec() }))
     }
 
-    fn replace(&self, old: &[Old], new: &[(String, Vec<u8>)]) -> io::Result<usize> {
+    fn replace(&self, old: &[Old], new: &mut dyn Iterator<Item = NewSegment>) -> io::Result<usize> {
         let memory = &self.memory;
         match self.fault {
             Fault::KeepsTheOld => {
-                new.iter().try_for_each(|(name, text)| memory.create(name, text).map(drop))?;
+                new.try_for_each(|(name, text)| memory.create(&name, &text).map(drop))?;
                 Ok(old.len())
             }
             Fault::ReplacesWhatGrew => {
@@ -166,16 +169,17 @@ impl Store for Faulty {
                 Ok(gone)
             }
             Fault::RemovesFirst => {
-                let gone = memory.replace(old, &[])?;
+                let gone = memory.replace(old, &mut std::iter::empty())?;
                 self.until_seen();
                 if gone > 0 {
-                    new.iter().try_for_each(|(name, text)| memory.create(name, text).map(drop))?;
+                    new.try_for_each(|(name, text)| memory.create(&name, &text).map(drop))?;
                 }
                 Ok(gone)
             }
             Fault::ShowsHalfOfTheNew => {
                 let half = |(name, text): &(String, Vec<u8>)| (name.clone(), text[..text.len() / 2].to_vec());
-                let gone = memory.replace(old, &new.iter().map(half).collect::<Vec<_>>())?;
+                let new: Vec<NewSegment> = new.collect();
+                let gone = memory.replace(old, &mut new.iter().map(half))?;
                 self.until_seen();
                 for (name, text) in new.iter().filter(|_| gone > 0) {
                     self.remove(name);
