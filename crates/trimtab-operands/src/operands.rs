@@ -23,7 +23,7 @@ fn placed<T>(len: usize) -> Vec<T> {
     let mut others = Vec::new();
     for place in 0..PLACES {
         // Longer from one to the next, so that they lie apart in different ways.
-        let room = Vec::with_capacity(len + place * (BEGIN / size_of::<T>()).max(1));
+        let room = Vec::<T>::with_capacity(len + place * (BEGIN / size_of::<T>()).max(1));
         if room.as_ptr().addr() % LINE_BYTES == BEGIN {
             return room;
         }
@@ -409,5 +409,26 @@ fn special(problem: &Problem, place: usize, numbers: Numbers, len: u64) -> Vec<S
         // Several results: some infinite, one not a number.
         (Problem::Reduce(_), Numbers::Special) => each(7, 1021, &[inf]).into_iter().chain(one(nan)).collect(),
         _ => vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    fn operands_begin_at_the_same_place_in_a_line_whatever_was_allocated_before() {
+        let mut others = Vec::new();
+        for nth in 0..40usize {
+            others.push(vec![0u8; 16 * nth]);
+            for text in ["elementwise.add:f32:100", "matmul:f64:33x65x17", "transpose:f32:300x500"] {
+                let Ok(problem) = text.parse::<Problem>() else { panic!("{text} is a problem") };
+                let operands = Operands::new(&problem);
+                for data in operands.inputs.iter().chain([&operands.out]) {
+                    assert_eq!(data.slice().bytes().as_ptr().addr() % LINE_BYTES, BEGIN, "{text}");
+                }
+            }
+        }
     }
 }

@@ -44,11 +44,18 @@ const NOISY_UNSURE_FACTOR: f64 = 1.6;
 const UNSURE_RIVALS: usize = 12;
 /// … fewer are dropped early, …
 const UNSURE_LADDER: [f64; 6] = [8.0, 4.0, 2.5, 1.8, 1.4, 1.2];
+/// … on a GPU more of them once the machine is quiet again: the time is for those that may be the best, …
+const SETTLING_LADDER: [f64; 6] = [8.0, 3.0, 1.8, 1.4, 1.25, 1.12];
 /// … each with so many times the samples while they still do. Two threads beside two busy processes hardly ever run undisturbed: of 34
 /// products one pick was 18 % off.
 const UNSURE_SAMPLES: u32 = 3;
-/// … on a GPU in shorter batches, of which more fit into the same time.
+/// … on a GPU in shorter batches, of which more fit into the same time, …
 const NOISY_UNSURE: u64 = 2;
+/// … and where others use the machine, in batches that a software GPU computes within a time slice (3 ms), each after a rest: it wakes up with a whole one.
+const NOISY_BUSY_BATCH: Nanos = Nanos::from_millis(1);
+/// What a whole race found stays in the background unless it takes more than this many times as long as another: whoever tuned had more time, and of 108
+/// picks made beside busy processes, most of them right, nine were exchanged for others that were slower by 5 to 28 %.
+const STAYS_WITHIN: f64 = 1.05;
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
 /// Most suspects that get another chance in one decision.
@@ -231,8 +238,9 @@ impl Deciding<'_> {
         let before = self.budget.evaluated();
         if self.runs_off_again() {
             let leader = self.last_round(bench, device, noisy, self.incumbent);
-            // What a whole race found gives way to a whole one only: of one cut short some rivals may have had two runs.
-            let stays = self.incumbent.filter(|_| !self.record.complete);
+            // What a whole race found gives way to a whole one only, of one cut short some rivals may have had two runs; and to who is clearly faster.
+            let slowest = leader.map_or(f64::INFINITY, |leader| self.pace(leader)) + STAYS_WITHIN.log2();
+            let stays = self.incumbent.filter(|&rival| !self.record.complete || self.pace(rival) <= slowest);
             return stays.filter(|&rival| self.record.rivals[rival].estimate().is_some()).or(leader);
         }
         if let Some(list) = self.shortlist(device) {
@@ -289,11 +297,15 @@ impl Deciding<'_> {
         let least = if noisy { NOISY_RUN_OFF_SAMPLES } else { RUN_OFF_SAMPLES };
         rules.min_samples = (if busy { UNSURE_SAMPLES * least } else { least }).max(rules.min_samples);
         rules.max_samples = rules.min_samples.max(rules.max_samples);
-        if busy || (settles && noisy) {
+        if busy {
             rules.ladder = UNSURE_LADDER;
+        } else if settles && noisy {
+            rules.ladder = SETTLING_LADDER;
         }
         let longer = if unsure { NOISY_UNSURE } else { NOISY_RUN_OFF };
+        rules.rest_always = noisy && busy;
         rules.batch_time_min = match noisy {
+            true if busy => NOISY_BUSY_BATCH,
             true => Nanos(rules.batch_time_min.0.saturating_mul(longer)),
             false => rules.batch_time_min.max(RUN_OFF_BATCH),
         };

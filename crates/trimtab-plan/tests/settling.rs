@@ -173,6 +173,23 @@ fn a_race_that_is_cut_short_in_the_background_does_not_replace_what_a_whole_one_
 }
 
 #[test]
+fn the_background_keeps_what_a_whole_race_found_unless_another_is_clearly_faster() {
+    for (rival, wanted) in [(0.97, "found"), (0.9, "rival")] {
+        let wisdom = Arc::new(Wisdom::in_memory());
+        let kernels =
+            vec![kernel("found", &[(1, 20_000)]), kernel("rival", &[(1, 25_000)]), reference(900_000)];
+        let machine = Arc::new(Machine::new(kernels));
+        machine.busy.store(true, Ordering::Relaxed);
+        let planner = planner(&machine, &wisdom, Settings::default());
+        assert_eq!(name(&decided(&planner)), "found");
+        machine.scripted.slow_down("rival", 0.8 * rival);
+        machine.busy.store(false, Ordering::Relaxed);
+        let settled = later(&planner, |now| now.trust() == Trust::Settled);
+        assert_eq!((name(&settled), settled.trust()), (wanted, Trust::Settled));
+    }
+}
+
+#[test]
 fn what_another_process_picked_while_it_was_busy_is_put_right_by_the_next_that_uses_it() {
     let wisdom = Arc::new(Wisdom::in_memory());
     let kernels = vec![kernel("good", &[(1, 20_000)]), kernel("bad", &[(1, 25_000)]), reference(900_000)];

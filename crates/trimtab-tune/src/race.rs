@@ -346,6 +346,10 @@ impl Race<'_> {
     /// Takes one sample; false if the budget does not allow it.
     fn sample(&mut self, index: usize) -> bool {
         let mut disturbed: Option<Sample> = None;
+        let rest = self.rules.rest.duration();
+        if self.rules.rest_always {
+            std::thread::sleep(rest);
+        }
         let recorded = loop {
             let sample = match self.run(index) {
                 Outcome::Timed(sample) => sample,
@@ -376,9 +380,7 @@ impl Race<'_> {
             }
             runner.remeasured += 1;
             disturbed = Some(least);
-            if self.rules.rest > Nanos(0) {
-                std::thread::sleep(self.rules.rest.duration());
-            }
+            std::thread::sleep(rest);
         };
         let runner = &mut self.runners[index];
         runner.raced.samples.push(recorded.ns().max(SHORTEST_NS));

@@ -47,6 +47,8 @@ pub struct Rules {
     /// How long nothing runs before a disturbed sample is measured again: whoever slept is let run undisturbed for a while, also by a
     /// scheduler that shares its cores fairly with others.
     pub rest: Nanos,
+    /// Whether nothing runs that long before every sample: of a device that cannot tell which samples were disturbed.
+    pub rest_always: bool,
 }
 
 impl Default for Rules {
@@ -69,6 +71,7 @@ impl Default for Rules {
             indifference: 0.02,
             max_remeasures: 4,
             rest: Nanos(0),
+            rest_always: false,
         }
     }
 }
