@@ -107,7 +107,9 @@ impl Store for Bucket {
         };
         let dead: Vec<_> = old.iter().filter_map(|old| Some((old, dead(old)?))).collect();
         if !dead.is_empty() {
-            new.try_for_each(|(name, text)| self.0.put_if(&name, &text, None).map(drop))?;
+            for (name, text) in new {
+                self.0.put_if(&name, &text, None)?;
+            }
         }
         let mut gone = 0;
         for (Old { name, set_aside, .. }, (text, tag)) in dead {

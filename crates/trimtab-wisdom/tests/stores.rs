@@ -149,7 +149,9 @@ impl Store for Faulty {
         let memory = &self.memory;
         match self.fault {
             Fault::KeepsTheOld => {
-                new.try_for_each(|(name, text)| memory.create(&name, &text).map(drop))?;
+                for (name, text) in new {
+                    drop(memory.create(&name, &text)?);
+                }
                 Ok(old.len())
             }
             Fault::ReplacesWhatGrew => {
@@ -172,7 +174,9 @@ impl Store for Faulty {
                 let gone = memory.replace(old, &mut std::iter::empty())?;
                 self.until_seen();
                 if gone > 0 {
-                    new.try_for_each(|(name, text)| memory.create(&name, &text).map(drop))?;
+                    for (name, text) in new {
+                        drop(memory.create(&name, &text)?);
+                    }
                 }
                 Ok(gone)
             }
