@@ -77,7 +77,8 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
             _ => wheel(root, &place, interpreter, options.release)?,
         };
         let name = interpreter.trim_start_matches('/').replace(['/', '.'], "-");
-        let all = [&[wheel.to_string_lossy().as_ref()], &needed[..]].concat();
+        let path = wheel.to_string_lossy().into_owned();
+        let all = [&[path.as_str()], &needed[..]].concat();
         let python = environment(&place.join(name), interpreter, &all)?;
         built = (!without_lock(interpreter)).then_some(wheel);
         if options.bench {
@@ -132,7 +133,7 @@ fn bench(root: &Path, place: &Path, python: &Path) -> Result<()> {
 /// Interpreters that are here: `python3`, and one of another version, by its name or pyenv's.
 fn found() -> Vec<String> {
     let version = |name: &str| {
-        let words = "import sys, venv; print(sys.implementation.name, sys.version_info[:2] >= (3, 10), sys.version_info[:2])";
+        let words = "import sys, venv, ensurepip; print(sys.implementation.name, sys.version_info[:2] >= (3, 10), sys.version_info[:2])";
         said(name, words)?.strip_prefix("cpython True ").map(str::to_string)
     };
     let mut found: Vec<(String, String)> = Vec::new();

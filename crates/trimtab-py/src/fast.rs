@@ -180,16 +180,15 @@ pub fn matmul<'py>(
     as_theirs(&[a, b], out, finish(py, made, out, None)?)
 }
 
-/// The same product called from Rust over and over: nanoseconds a call. What `matmul` is compared with; nothing else uses it.
+/// The same product called from Rust so many times: what `matmul` is compared with by `cargo xtask python --bench`. Nothing else uses it.
 #[pyfunction]
-#[expect(clippy::disallowed_methods, reason = "times calls for people; no decision rests on it")]
 pub fn _matmul_in_rust(
     py: Python<'_>,
     a: &Bound<'_, PyAny>,
     b: &Bound<'_, PyAny>,
     out: &Bound<'_, PyAny>,
     number: u32,
-) -> PyResult<f64> {
+) -> PyResult<()> {
     let unfit = || wrong_type("two matrices and an output are needed, dense by rows and of one type");
     let (Some(x), Some(y), Some(z)) = (Array::of(a)?, Array::of(b)?, Array::of(out)?) else {
         return Err(unfit());
@@ -198,19 +197,14 @@ pub fn _matmul_in_rust(
     let alike = x.dtype == y.dtype && k == rows && x.by_rows() && y.by_rows();
     let problem =
         Matmul::new(x.dtype, *m as u64, *n as u64, *k as u64).map_err(|error| raised(error.into()))?;
-    if !alike || number == 0 || !z.takes(problem.out_dtype(), &[*m, *n], &[x, y])? {
+    if !alike || !z.takes(problem.out_dtype(), &[*m, *n], &[x, y])? {
         return Err(unfit());
     }
     let (inputs, mut place) = ([x.elements(), y.elements()], z.place());
     let runtime = runtime(py)?;
     let runtime = &*runtime;
-    py.detach(|| {
-        let began = std::time::Instant::now();
-        for _ in 0..number {
-            runtime.execute_inputs(&problem, &inputs, place.lend()).map_err(raised)?;
-        }
-        Ok(began.elapsed().as_nanos() as f64 / f64::from(number))
-    })
+    py.detach(|| (0..number).try_for_each(|_| runtime.execute_inputs(&problem, &inputs, place.lend())))
+        .map_err(raised)
 }
 
 /// Where kernels read an operand: the address of its first element where it is lent as it lies, and whether its own memory is read. For
@@ -336,12 +330,14 @@ fn binary<'py>(
 }
 
 /// The axes a reduction runs over, as the caller gives them; nothing for all.
-fn axes(axis: Option<&Bound<'_, PyAny>>, shape: &[usize]) -> PyResult<Option<Vec<usize>>> {
+fn axes(op: ReduceOp, axis: Option<&Bound<'_, PyAny>>, shape: &[usize]) -> PyResult<Option<Vec<usize>>> {
     let Some(axis) = axis else { return Ok(None) };
     let given: Vec<isize> = match axis.cast::<PyTuple>() {
         Ok(tuple) => tuple.extract()?,
-        // As in NumPy, a number has a first and a last axis.
-        Err(_) if shape.is_empty() && matches!(axis.extract::<isize>()?, 0 | -1) => return Ok(None),
+        // As in NumPy, a number has a first and a last axis, but for its mean.
+        Err(_) if shape.is_empty() && op != ReduceOp::Mean && matches!(axis.extract::<isize>()?, 0 | -1) => {
+            return Ok(None);
+        }
         Err(_) => vec![axis.extract()?],
     };
     let mut axes = given.into_iter().map(|axis| axis_of(axis, shape)).collect::<PyResult<Vec<usize>>>()?;
@@ -382,7 +378,7 @@ fn reduce<'py>(
     if let Some(array) = Array::of(x)?
         && array.by_rows()
     {
-        let over = axes(axis, array.shape())?;
+        let over = axes(op, axis, array.shape())?;
         has_extremes(op, array.shape(), over.as_deref())?;
         let one = match over.as_deref() {
             None => Some(None),
@@ -401,7 +397,7 @@ fn reduce<'py>(
         }
     }
     let operand = expression(&*runtime(py)?, x)?;
-    let over = axes(axis, operand.shape())?;
+    let over = axes(op, axis, operand.shape())?;
     has_extremes(op, operand.shape(), over.as_deref())?;
     let shape = kept(operand.shape(), over.as_deref());
     let made = match over {
