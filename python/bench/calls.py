@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import trimtab as tt
+from trimtab import _native
 
 
 def best_of(calls: dict[str, Callable[[], Any]], number: int, rounds: int = 40) -> dict[str, float]:
@@ -42,6 +44,7 @@ def main() -> None:
             f"matmul f32 {size} x {size}",
             best_of({"numpy": lambda: a @ b, "trimtab": lambda: tt.matmul(a, b), "trimtab out=": lambda: tt.matmul(a, b, out)}, number),
         )
+    beside_rust(rng)
     for count, number in ((4, 20_000), (10_000, 2_000), (1_000_000, 20)):
         x, y = (rng.random(count, np.float32) for _ in range(2))
         for _ in range(50):
@@ -57,6 +60,31 @@ def main() -> None:
         best_of({"numpy": lambda: np.maximum(x @ w + bias, 0), "trimtab lazy": lambda: (tt.lazy(x) @ w + bias).relu().numpy()}, 50),
     )
     scaling()
+
+
+def beside_rust(rng: np.random.Generator) -> None:
+    """The same products called from Rust, on the same memory, in turns; medians of the ratios and the smallest times."""
+    for size, number, rounds in ((2, 20_000, 40), (64, 2_000, 40), (512, 8, 150)):
+        a, b = (rng.random((size, size), np.float32) for _ in range(2))
+        out = np.empty_like(a)
+        ratios, least = [], [float("inf"), float("inf")]
+        for at in range(rounds):
+            # Who begins changes, so that neither always comes after the other.
+            took = [0.0, 0.0]
+            for way in (0, 1) if at % 2 else (1, 0):
+                began = time.perf_counter_ns()
+                if way:
+                    _native._matmul_in_rust(a, b, out, number)
+                else:
+                    for _ in range(number):
+                        tt.matmul(a, b, out)
+                took[way] = (time.perf_counter_ns() - began) / number
+            ratios.append(took[0] / took[1])
+            least = [min(pair) for pair in zip(least, took)]
+        print(
+            f"matmul f32 {size} x {size} beside Rust   trimtab {least[0]:,.0f} ns, from Rust {least[1]:,.0f} ns: ratio of the smallest "
+            f"{least[0] / least[1]:.3f}, median {statistics.median(ratios):.3f}"
+        )
 
 
 def scaling() -> None:

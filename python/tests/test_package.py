@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 import trimtab as tt
@@ -27,6 +28,13 @@ def test_the_package_is_the_installed_one_and_whole() -> None:
     for name in tt.__all__:
         assert getattr(tt, name) is not None
         assert name == "__version__" or getattr(tt, name).__doc__, f"{name} has no docstring"
+
+
+def test_nothing_of_rust_is_needed_and_the_lock_stays_off_where_there_is_none() -> None:
+    kinds = {path.suffix for path in HERE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert kinds == {".py", ".pyi", ".typed", ".so"}, kinds
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert not sys._is_gil_enabled(), "importing the package turned the interpreter's lock on"
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -70,4 +78,4 @@ def test_the_notebook_runs_and_shows_itself() -> None:
         if last is not None:
             value = eval(compile(ast.Expression(last.value), "cell", "eval"), space)
             shown += "<" in value._repr_html_() if hasattr(value, "_repr_html_") else value is not None
-    assert shown == 7, shown
+    assert shown == 8, shown

@@ -13,6 +13,7 @@ import sys
 import textwrap
 import threading
 import time
+import xml.dom.minidom
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,9 @@ def test_a_kernel_in_c_is_tuned_and_checked_with_kernel_tuners_names(capsys: Any
         "add", ADD_C, n, args, space, lang="C", answer=answer, restrictions=["block_size_x > 16"], verbose=True
     )
     assert len(results) == 4 and env["space"] == 4
-    good = [result for result in results if not isinstance(result["time"], str)]
+    good = [result for result in results if "time" in result]
+    assert env["best_config"] in good and json.dumps(results)
+    assert [result["__error__"] for result in results if result not in good] == ["RuntimeFailedConfig"] * 2
     assert len(good) == 2 and all(result["WRONG"] == 0 and result["time"] > 0 for result in good)
     assert "best performing configuration" in capsys.readouterr().out
     ran = kernel_tuner.run_kernel("add", ADD_C, n, args, {"block_size_x": 64, "WRONG": 0}, lang="C")
@@ -182,6 +185,193 @@ def test_a_kernel_in_opencl_is_tuned() -> None:
     assert len(results) == 3 and all(result["time"] > 0 for result in results)
     ran = tt.run_kernel("add", ADD, n, args, {"block_size_x": 64})
     np.testing.assert_allclose(ran[0], args[1] + args[2], rtol=1e-6)
+
+
+SUMS_C = """
+void sums(float *out, const float *x, int n) {
+    for (int block = 0; block < grid_size_x; block++) {
+        float sum = 0;
+        for (int i = block; i < n; i += grid_size_x) sum += x[i];
+        out[block] = BAD && block == 1 ? 0 : sum;
+    }
+}
+"""
+
+
+def test_verify_looks_at_results_instead_of_a_comparison() -> None:
+    x = np.ones(1000, np.float32)
+    seen: list[tuple[Any, Any]] = []
+
+    def verify(answer: Any, results: Any, atol: float) -> bool:
+        seen.append((answer, results))
+        return bool(np.isclose(answer[0], results[0].sum(), atol=atol))
+
+    results, env = tt.tune_kernel(
+        "sums", SUMS_C, "blocks", [np.zeros(8, np.float32), x, np.int32(x.size)], {"blocks": [2, 4, 8], "BAD": [0, 1]},
+        grid_div_x=[], answer=[x.sum(), None, None], verify=verify, lang="C", quiet=True,
+    )  # fmt: skip
+    assert len(seen) == 6 and seen[0][1][1] is None
+    assert [result["BAD"] for result in results if "time" in result] == [0, 0, 0]
+    assert {result.get("failure") for result in results if result["BAD"]} == {"verify says that the result is wrong"}
+    assert env["best_config"]["BAD"] == 0
+
+
+SLOW_C = """
+#include <unistd.h>
+void slow(float *out, int n) { usleep(40000); out[0] = n + step; }
+"""
+
+
+def interrupted(program: str, ready: str, timeout: float = 60.0) -> tuple[str, float]:
+    """What a program prints that gets Ctrl-C when it has said that it is ready, and how long it took to end."""
+    words = [sys.executable, "-u", "-c", textwrap.dedent(program)]
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said: list[str] = []
+    assert child.stdout is not None and child.stderr is not None
+    for line in child.stdout:
+        said.append(line)
+        if ready in line:
+            break
+    child.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    out, errors = child.communicate(timeout=timeout)
+    assert child.returncode == 0, errors
+    return "".join(said) + out, time.monotonic() - began
+
+
+def test_interrupting_the_tuning_of_a_kernel_gives_what_is_known() -> None:
+    said, took = interrupted(
+        f"""
+        import numpy as np, trimtab as tt
+        source = {SLOW_C!r}
+        results, env = tt.tune_kernel(
+            "slow", source, 1, [np.zeros(4, np.float32), np.int32(1)], {{"step": list(range(200))}}, lang="C", iterations=1
+        )
+        print("kept", len(results), "of", env["space"], env["best_config"]["time"] > 30)
+        """,
+        "time=",
+    )
+    kept = int(said.partition("kept ")[2].split()[0])
+    assert 1 <= kept < 100 and said.rstrip().endswith("of 200 True"), said
+    assert took < 10, took
+
+
+def test_interrupting_the_tuning_of_a_problem_is_heard_at_once() -> None:
+    said, took = interrupted(
+        """
+        import threading, numpy as np, trimtab as tt
+        x = np.ones((64, 64), np.float32)
+        tt.matmul(x, x)
+        try:
+            print("ready")
+            tt.tune_problem("matmul:f32:1500x1500x1500", budget="30s")
+        except KeyboardInterrupt:
+            print("interrupted", float(tt.matmul(x, x)[0, 0]))
+        """,
+        "ready",
+    )
+    assert "interrupted 64.0" in said, said
+    assert took < 15, took
+
+
+def test_choosing_is_seen_as_a_plot_with_its_crossovers() -> None:
+    @tt.choose(key=lambda x: x.size, name="test-crossover")
+    def flat(x: Any) -> float:
+        time.sleep(0.003)
+        return float(x.size)
+
+    @flat.option
+    def grows(x: Any) -> float:
+        time.sleep(x.size * 1e-5)
+        return float(x.size)
+
+    sizes = (10, 100, 1000)
+    with tt.Runtime(wisdom="off", budget="2s"):
+        for size in sizes:
+            assert [flat(np.ones(size)) for _ in range(12)] == [float(size)] * 12
+    times = flat.times()
+    assert [size for size, _ in times["flat"]] == [size for size, _ in times["grows"]] == list(sizes)
+    assert flat.crossovers() == [(100, 1000, "flat")], times
+    drawn = flat.svg()
+    assert drawn.count("<polyline") == 2 and drawn.count("<rect") == 1 and "from here on flat" in drawn
+    assert drawn in flat._repr_html_()
+    xml.dom.minidom.parseString(drawn)
+
+
+def test_letting_go_of_what_chooses_waits_for_nobody_who_waits_for_us() -> None:
+    program = """
+        import numpy as np, trimtab as tt
+        for turn in range(12):
+            with tt.Runtime(wisdom="off", budget="50ms"):
+                @tt.choose(key=lambda x: x.size, name=f"gone-{turn}")
+                def first(x):
+                    return float(x.sum())
+
+                @first.option
+                def second(x):
+                    return float(np.add.reduce(x))
+
+                for size in range(1, 30):
+                    first(np.ones(size))
+            del first, second
+        kept = tt.choose(lambda x: x + 1)
+        kept.option(lambda x: 1 + x)
+        [kept(n) for n in range(50)]
+        print("done")
+    """
+    words = [sys.executable, "-c", textwrap.dedent(program)]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done\n", "")
+
+
+@tt.choose(name="test-pickled")
+def doubled(x: int) -> int:
+    return 2 * x
+
+
+@tt.tune(space={"by": [1, 2]}, evals=2, name="test-pickled-tune")
+def tripled(x: int, *, by: int) -> int:
+    return 3 * x * by // by
+
+
+def test_what_was_decorated_is_pickled_by_name_as_functions_are() -> None:
+    assert pickle.loads(pickle.dumps(doubled)) is doubled and pickle.loads(pickle.dumps(tripled)) is tripled
+    trial = tt.Study({"a": [1]}).ask()
+    assert trial is not None and pickle.loads(pickle.dumps(trial)).settings == {"a": 1}
+    told = tt.explain("matmul:f32:2x2x2")
+    assert pickle.loads(pickle.dumps(told)).to_dict() == told.to_dict()
+    with tt.Runtime(wisdom="off"):
+        assert pickle.loads(pickle.dumps(tt.lazy(np.ones(2)) + 1)).numpy().tolist() == [2.0, 2.0]
+
+
+def test_a_study_in_a_file_stays_with_the_process_that_opened_it(tmp_path: Path) -> None:
+    study = tt.Study({"a": [1, 2, 3]}, path=tmp_path / "s.jsonl", strategy="sweep")
+    study.tell({"a": 1}, 1.0)
+    child = os.fork()
+    if child == 0:
+        try:
+            study.tell({"a": 2}, 0.5)
+        except RuntimeError as wrong:
+            os._exit(0 if "another process" in str(wrong) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(study) == 1
+
+
+def test_plots_with_matplotlib_need_it_and_say_so() -> None:
+    study = tt.Study({"a": [1, 2]})
+    study.tell({"a": 1}, 1.0)
+    try:
+        import matplotlib
+    except ImportError:
+        with pytest.raises(ImportError, match="plot\\(\\) needs matplotlib"):
+            study.plot()
+        with pytest.raises(ImportError, match="svg\\(\\) needs nothing"):
+            doubled.plot()
+    else:
+        matplotlib.use("Agg")
+        doubled(3)
+        assert study.plot().lines and doubled.plot().get_xlabel() == "size"
 
 
 def test_runtimes_of_ones_own_are_entered_constrained_and_pickled(tmp_path: Path) -> None:

@@ -8,16 +8,18 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable
+from math import prod
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
 from ._native import NativeChoice, NativeRuntime
-from ._show import Told, seconds, text_table
+from ._show import Told, crossover_plot, html, new_axes, seconds, text_table
 
 _R = TypeVar("_R")
 # What a problem of the user's own has room for.
 _MOST_SIZES, _LONGEST_NAME = 4, 22
+_MOST_SEEN = 200
 
 
 def _short(name: str) -> str:
@@ -80,6 +82,8 @@ class Chosen(Generic[_R]):
         self._key, self._check = key or sizes, check or agree
         self._options: list[tuple[str, Callable[..., _R]]] = [(_named(first, []), first)]
         self._choice: NativeChoice | None = None
+        # Sizes that were called with, for plots: as many as a plot can show.
+        self._seen: set[tuple[int, ...]] = set()
         self._process = os.getpid()
         self._lock = threading.Lock()
 
@@ -114,7 +118,10 @@ class Chosen(Generic[_R]):
         return head + ([functools.reduce(lambda a, b: (a * 31 + b) % (1 << 31), tail, len(tail))] if tail else [])
 
     def __call__(self, *args: Any, **kwargs: Any) -> _R:
-        result: _R = self._built().run(self._sizes(args, kwargs), args, kwargs or None)
+        sizes = self._sizes(args, kwargs)
+        if len(self._seen) < _MOST_SEEN:
+            self._seen.add(tuple(sizes))
+        result: _R = self._built().run(sizes, args, kwargs or None)
         return result
 
     def chosen(self, *args: Any, **kwargs: Any) -> str | None:
@@ -136,6 +143,47 @@ class Chosen(Generic[_R]):
         ]
         data = [{"option": name, "ns": nanoseconds, "out": why, "chosen": name == chosen} for name, nanoseconds, why in known]
         return Told(text_table(rows), data)
+
+
+    def times(self) -> dict[str, list[tuple[int, float]]]:
+        """Every implementation's times in seconds, by how large the calls were: the product of their sizes."""
+        lines: dict[str, dict[int, float]] = {name: {} for name, _ in self._options}
+        for sizes in sorted(self._seen, key=lambda sizes: prod(sizes)):
+            for name, nanoseconds, _ in self._built().explain(list(sizes)):
+                if nanoseconds is not None and name in lines:
+                    lines[name][prod(sizes)] = nanoseconds / 1e9
+        return {name: sorted(line.items()) for name, line in lines.items()}
+
+    def crossovers(self) -> list[tuple[int, int, str]]:
+        """Between which sizes another implementation becomes the fastest, and which."""
+        lines = {name: dict(line) for name, line in self.times().items()}
+        fastest: list[tuple[int, str]] = []
+        for size in sorted({size for line in lines.values() for size in line}):
+            fastest.append((size, min((name for name in lines if size in lines[name]), key=lambda name: lines[name][size])))
+        pairs = zip(fastest, fastest[1:])
+        return [(before[0], after[0], after[1]) for before, after in pairs if before[1] != after[1]]
+
+    def svg(self) -> str:
+        """Times over sizes, and where another implementation becomes the fastest, as a plot."""
+        return crossover_plot(self.times(), self.crossovers())
+
+    def plot(self) -> Any:
+        """The same with matplotlib, if it is installed: its axes."""
+        axes = new_axes()
+        for name, line in self.times().items():
+            axes.loglog([size for size, _ in line], [seconds for _, seconds in line], marker="o", label=name)
+        for before, after, _ in self.crossovers():
+            axes.axvspan(before, after, alpha=0.12)
+        axes.set(xlabel="size", ylabel="s")
+        axes.legend()
+        return axes
+
+    def _repr_html_(self) -> str:
+        return html(f"<p>{len(self._options)} implementations, {len(self._seen)} sizes</p>", self.svg())
+
+    def __reduce__(self) -> str:
+        # As functions are: by name, so that another process finds its own.
+        return str(getattr(self, "__qualname__", self._name))
 
 
 def _named(function: Callable[..., Any], taken: list[str]) -> str:

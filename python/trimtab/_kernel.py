@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,7 @@ class _Described:
         grid_div: Sequence[Any],
         answer: Sequence[Any] | None,
         atol: float,
+        verified: bool,
         lang: str | None,
         device: str | None,
         compiler: str | None,
@@ -118,16 +120,19 @@ class _Described:
         lines = ["[kernel]", f"entry = {_quoted(kernel_name)}"]
         sizes = [problem_size] if isinstance(problem_size, (int, str, np.integer)) else list(problem_size)
         blocks = [*(block_size_names or ()), *("block_size_x", "block_size_y", "block_size_z")[len(block_size_names or ()) :]]
+        groups = [_divided(size, by, block, names) for size, by, block in zip(sizes, grid_div, blocks)]
         if ending in ("cl", "wgsl"):
-            groups = [_divided(size, by, block, names) for size, by, block in zip(sizes, grid_div, blocks)]
             lines.append(f"groups = [{', '.join(_quoted(group) for group in groups)}]")
+        group = [block if block in names else other for block, other in zip(blocks, ("256", "1", "1"))]
         if ending == "cl":
-            usual = ("256", "1", "1")
-            group = [block if block in names else other for block, other in zip(blocks, usual)]
             lines.append(f"workgroup = [{', '.join(_quoted(one) for one in group)}]")
         # Named here, so that a parameter that only the grid or nobody uses is no mistake, as with Kernel Tuner.
-        defines = ", ".join([*(f"tuned_{name} = {_quoted(name)}" for name in names), "kernel_tuner = 1"])
-        lines.append(f"defines = {{ {defines} }}")
+        defines = {f"tuned_{name}": name for name in names} | {"kernel_tuner": "1"}
+        if ending != "wgsl":
+            # What Kernel Tuner defines beside the parameters: how large blocks are, and how many there are.
+            grid = {f"grid_size_{axis}": size for axis, size in zip("xyz", [*groups, "1", "1"])}
+            defines |= {name: size for name, size in (grid | dict(zip(blocks, group))).items() if name not in names}
+        lines.append(f"defines = {{ {', '.join(f'{name} = {_quoted(value)}' for name, value in defines.items())} }}")
         if compiler is not None:
             lines.append(f"compiler = {_quoted(compiler)}")
         if device is not None:
@@ -137,8 +142,10 @@ class _Described:
         labels = self._labels(source, ending, len(arguments))
         self.arrays: list[np.ndarray[Any, Any] | None] = []
         for at, argument in enumerate(arguments):
-            wanted = None if answer is None else answer[at]
-            lines += ["", "[[arguments]]", f"name = {_quoted(labels[at])}", *self._argument(at, argument, wanted, answer is None, atol)]
+            # Somebody else looks at the results where there is `verify`.
+            wanted = None if answer is None or verified else answer[at]
+            unchecked = answer is None or verified
+            lines += ["", "[[arguments]]", f"name = {_quoted(labels[at])}", *self._argument(at, argument, wanted, unchecked, atol)]
         self.described = self.dir / "kernel.toml"
         self.described.write_text("\n".join(lines) + "\n")
 
@@ -189,6 +196,16 @@ class _Described:
             built=self.dir / "built",
             timeout=timeout,
         )
+
+    def results(self, outputs: Sequence[tuple[int, Path]], arguments: Sequence[Any]) -> list[Any]:
+        """The arguments after a run: arrays with what the kernel wrote."""
+        written = dict(outputs)
+        return [
+            argument
+            if (array := self.arrays[at]) is None or at not in written
+            else np.fromfile(written[at], dtype=array.dtype).reshape(array.shape)
+            for at, argument in enumerate(arguments)
+        ]
 
     def forget(self) -> None:
         """Removes what was written."""
@@ -248,20 +265,20 @@ def tune_kernel(
     they were measured on.
 
     The language is OpenCL C, C, C++ or WGSL, by ``lang`` or by the source. Arrays are NumPy's and keep their contents; numbers have a type
-    (``numpy.int32(n)``). ``answer`` has what outputs are compared with, ``None`` for others. Without ``strategy`` every point is measured, as
+    (``numpy.int32(n)``). ``answer`` has what outputs are compared with, ``None`` for others; ``verify`` compares instead, as
+    ``verify(answer, results, atol=atol)``. Without ``strategy`` every point is measured, as
     by Kernel Tuner; ``"auto"`` searches, and ``evals`` or ``strategy_options["max_fevals"]`` say how many points are measured at most.
-    ``time`` is the smallest of the runs. A point that crashes or hangs (``timeout`` in seconds) costs one point. Ctrl-C ends the search and gives
+    ``time`` is the smallest of the runs; settings that fail have ``__error__`` and ``failure`` in its place. A point that crashes or hangs (``timeout`` in seconds) costs one point. Ctrl-C ends the search and gives
     what is known.
     """
     _refuse(
         smem_args=smem_args, cmem_args=cmem_args, texmem_args=texmem_args, defines=defines, cache=cache, simulation_mode=simulation_mode,
         parallel=parallel, observers=observers, objectives=objectives, objective=None if objective == "time" else objective,
     )  # fmt: skip
-    if verify is not None:
-        raise ValueError("verify is not supported: kernels run in a child process; give answer, with the right result")
     if strategy is not None and strategy not in _STRATEGIES and strategy not in _OURS:
         raise ValueError(f"there is no strategy {strategy!r}; there are: {', '.join(_OURS)}, and Kernel Tuner's")
     options = dict(strategy_options or {})
+    limit = float(options.get("time_limit") or inf)
     study = Study(
         tune_params, where=_rules(restrictions), strategy=_STRATEGIES.get(strategy, strategy or "auto"), seed=seed or 0, unit="s"
     )
@@ -270,18 +287,23 @@ def tune_kernel(
         most = max(1, study.size // 10) if strategy == "random_sample" else 100 if strategy in _OURS[:-1] else study.size
     described = _Described(
         kernel_name, kernel_source, problem_size, arguments, tune_params, (grid_div_x, grid_div_y, grid_div_z), answer, atol,
-        lang, device if isinstance(device, str) else None, compiler, compiler_options, block_size_names,
+        verify is not None, lang, device if isinstance(device, str) else None, compiler, compiler_options, block_size_names,
     )  # fmt: skip
     results: list[dict[str, Any]] = []
     began = time.monotonic()
     try:
         kernel = described.opened(study, timeout)
         best: tuple[int, float, int] | None = None
-        while len(study) < most:
+        while len(study) < most and time.monotonic() - began < limit:
             trial = study.ask()
             if trial is None:
                 break
             ran = json.loads(kernel.measure(trial.id, iterations, best))
+            if verify is not None and "value" in ran:
+                after = described.results(kernel.outputs(trial.id), arguments)
+                looked_at = after if answer is None else [one if right is not None else None for one, right in zip(after, answer)]
+                if not verify(answer, looked_at, atol=atol):
+                    ran = {"failure": "verify says that the result is wrong", "failure_kind": "wrong"}
             result: dict[str, Any] = dict(trial.settings)
             if "value" in ran:
                 study.tell(trial, ran["samples"])
@@ -291,7 +313,7 @@ def tune_kernel(
                 result |= {name: metric(result) for name, metric in (metrics or {}).items()}
             else:
                 study.fail(trial, ran["failure"], ran["failure_kind"])
-                result |= {"time": _FAILED.get(ran["failure_kind"], "RuntimeFailedConfig"), "failure": ran["failure"]}
+                result |= {"__error__": _FAILED.get(ran["failure_kind"], "RuntimeFailedConfig"), "failure": ran["failure"]}
             results.append(result)
             if verbose or not quiet:
                 _say(result, tune_params, verbose)
@@ -299,13 +321,15 @@ def tune_kernel(
         pass
     finally:
         described.forget()
-    env = {"device_name": device if isinstance(device, str) else "", "evaluations": len(study), "space": study.size,
+    env: dict[str, Any] = {"device_name": device if isinstance(device, str) else "", "evaluations": len(study), "space": study.size,
            "seconds": time.monotonic() - began}  # fmt: skip
-    ran_well = [result for result in results if not isinstance(result["time"], str)]
-    if ran_well and not quiet:
-        print("best performing configuration:")
-        _say(min(ran_well, key=lambda result: float(result["time"])), tune_params, True)
-    elif not ran_well and results:
+    ran_well = [result for result in results if "time" in result]
+    if ran_well:
+        env["best_config"] = min(ran_well, key=lambda result: float(result["time"]))
+        if not quiet:
+            print("best performing configuration:")
+            _say(env["best_config"], tune_params, True)
+    elif results:
         first = results[0].get("failure")
         raise RuntimeError(f"no configuration of {kernel_name} ran; the first failed so: {first}")
     return results, env
@@ -320,10 +344,10 @@ def _refuse(**given: Any) -> None:
 
 def _say(result: dict[str, Any], tune_params: Mapping[str, Any], failures: bool) -> None:
     settings = ", ".join(f"{name}={result[name]}" for name in tune_params)
-    if not isinstance(result["time"], str):
+    if "time" in result:
         print(f"{settings}, time={result['time']:.3f}ms")
     elif failures:
-        print(f"{settings}, {result['time']}: {result['failure']}")
+        print(f"{settings}, {result['__error__']}: {result['failure']}")
 
 
 def run_kernel(
@@ -355,19 +379,11 @@ def run_kernel(
     study = Study({name: [value] for name, value in params.items()})
     described = _Described(
         kernel_name, kernel_source, problem_size, arguments, {name: [value] for name, value in params.items()},
-        (grid_div_x, grid_div_y, grid_div_z), None, 0.0, lang, device if isinstance(device, str) else None, compiler,
+        (grid_div_x, grid_div_y, grid_div_z), None, 0.0, False, lang, device if isinstance(device, str) else None, compiler,
         compiler_options, block_size_names,
     )  # fmt: skip
     try:
-        outputs = dict(described.opened(study, timeout).outputs(0))
-        results: list[Any] = []
-        for at, argument in enumerate(arguments):
-            array = described.arrays[at]
-            if array is None or at not in outputs:
-                results.append(argument)
-            else:
-                results.append(np.fromfile(outputs[at], dtype=array.dtype).reshape(array.shape))
-        return results
+        return described.results(described.opened(study, timeout).outputs(0), arguments)
     finally:
         described.forget()
 

@@ -8,6 +8,7 @@ from typing import Any, Union
 import numpy as np
 
 from ._interop import as_given
+from ._interop import take as take_array
 from ._native import Expression
 
 _Sizes = Union[int, Sequence[int]]
@@ -22,7 +23,14 @@ def _sizes(sizes: _Sizes) -> list[int]:
 
 
 def _flat(x: Any) -> Any:
-    return np.reshape(x, -1) if isinstance(x, (np.ndarray, list, tuple)) else x.reshape(-1)
+    return np.reshape(x.numpy() if isinstance(x, Expression) else take_array(x), -1)
+
+
+def _along(x: Any, axis: int | None) -> tuple[Any, int]:
+    """What an operation along an axis runs over: without an axis everything, as also of a number, which has a first and a last in NumPy."""
+    if axis is None or (axis in (0, -1) and getattr(x, "ndim", None) == 0):
+        return _flat(x), 0
+    return x, axis
 
 
 def lazy(x: Any) -> Expression:
@@ -154,7 +162,15 @@ def take(x: Any, indices: Any, /, axis: int = 0, *, out: Any = None) -> Any:
     >>> tt.take(np.array([10, 20, 30]), np.array([2, -3])).tolist()
     [30, 10]
     """
-    return _done(Expression(x).take(indices, axis), out, x)
+    of, axis = _along(x, axis)
+    shape = tuple(getattr(of, "shape", ()))
+    if 0 in shape and -len(shape) <= axis < len(shape) and not isinstance(indices, Expression):
+        # Nothing is moved, so no kernel looks at indices.
+        given, count = np.asarray(take_array(indices)), int(shape[axis])
+        wrong = given[(given < -count) | (given >= count)]
+        if wrong.size:
+            raise IndexError(f"index {wrong.flat[0]} is none of an axis of {count}")
+    return _done(Expression(of).take(indices, axis), out, x)
 
 
 def take_along(x: Any, indices: Any, /, axis: int = -1, *, out: Any = None) -> Any:
@@ -241,8 +257,8 @@ def cumsum(x: Any, /, axis: int | None = None, *, out: Any = None) -> Any:
     >>> tt.cumsum(np.array([1.0, 2.0, 3.0, 4.0])).tolist()
     [1.0, 3.0, 6.0, 10.0]
     """
-    of = _flat(x) if axis is None else x
-    return _done(Expression(of).scan("sum", 0 if axis is None else axis), out, x)
+    of, axis = _along(x, axis)
+    return _done(Expression(of).scan("sum", axis), out, x)
 
 
 def sort(x: Any, /, axis: int = -1, *, descending: bool = False, out: Any = None) -> Any:
@@ -257,12 +273,14 @@ def sort(x: Any, /, axis: int = -1, *, descending: bool = False, out: Any = None
 
 def argsort(x: Any, /, axis: int = -1, *, descending: bool = False, out: Any = None) -> Any:
     """The indices that put the elements along an axis in order, equal ones as they are."""
-    return _done(Expression(x).argsort(axis, descending), out, x)
+    of, axis = _along(x, axis)
+    return _done(Expression(of).argsort(axis, descending), out, x)
 
 
 def argmin(x: Any, /, axis: int | None = None, *, out: Any = None) -> Any:
     """The index of the smallest element, the first of equal ones; without an axis of the flattened array."""
-    return _done(Expression(_flat(x) if axis is None else x).argmin(0 if axis is None else axis), out, x)
+    of, axis = _along(x, axis)
+    return _done(Expression(of).argmin(axis), out, x)
 
 
 def argmax(x: Any, /, axis: int | None = None, *, out: Any = None) -> Any:
@@ -272,7 +290,8 @@ def argmax(x: Any, /, axis: int | None = None, *, out: Any = None) -> Any:
     >>> int(tt.argmax(np.array([3.0, 9.0, 4.0])))
     1
     """
-    return _done(Expression(_flat(x) if axis is None else x).argmax(0 if axis is None else axis), out, x)
+    of, axis = _along(x, axis)
+    return _done(Expression(of).argmax(axis), out, x)
 
 
 def top_k(x: Any, count: int, /, axis: int = -1, *, out: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import isfinite, log10
@@ -88,6 +89,63 @@ def line_plot(values: Sequence[float | None], best: Sequence[float | None], unit
         f"font-family='system-ui,sans-serif' font-size='11' fill='currentColor' color='#3b6ea8'>{labels}{dots}"
         f"<polyline points='{line}' fill='none' stroke='currentColor' stroke-width='2'/>"
         f"<text x='{width / 2}' y='{height - 8}' text-anchor='middle'>evaluation</text></svg>"
+    )
+
+
+def new_axes() -> Any:
+    """Axes of matplotlib's, if it is installed."""
+    try:
+        plt: Any = importlib.import_module("matplotlib.pyplot")
+    except ImportError as missing:
+        raise ImportError("plot() needs matplotlib (pip install matplotlib); svg() needs nothing") from missing
+    return plt.subplots()[1]
+
+
+_HUES = ("#3b6ea8", "#c2571a", "#3d8b4f", "#8e5bb0", "#b03a5b", "#7a7a2a")
+
+
+def crossover_plot(series: Mapping[str, Sequence[tuple[int, float]]], crossings: Sequence[tuple[int, int, str]]) -> str:
+    """Times in seconds over sizes, both by their logarithms, one line a name; where another becomes the fastest is a band."""
+    width, height, left, below, right = 560, 260, 62, 34, 110
+    points = [point for line in series.values() for point in line if point[0] > 0 and point[1] > 0]
+    if not points:
+        return "<p>nothing was measured yet</p>"
+    sizes, times = [log10(size) for size, _ in points], [log10(time) for _, time in points]
+    (first, last), (low, high) = (min(sizes), max(sizes)), (min(times), max(times))
+    across, up = (last - first) or 1.0, (high - low) or 1.0
+
+    def x(size: float) -> float:
+        return left + (width - left - right) * ((log10(size) - first) / across if last > first else 0.5)
+
+    def y(time: float) -> float:
+        return 10 + (height - below - 10) * (1 - (log10(time) - low) / up)
+
+    bands = "".join(
+        f"<rect x='{x(before):.1f}' y='10' width='{max(x(after) - x(before), 1):.1f}' height='{height - below - 10}' "
+        f"fill='currentColor' fill-opacity='.12'><title>from here on {escape(name)}</title></rect>"
+        for before, after, name in crossings
+    )
+    lines, labels = "", ""
+    for at, (name, line) in enumerate(series.items()):
+        hue, known = _HUES[at % len(_HUES)], [point for point in line if point[0] > 0 and point[1] > 0]
+        if not known:
+            continue
+        dots = "".join(f"<circle cx='{x(size):.1f}' cy='{y(time):.1f}' r='2.5'/>" for size, time in known)
+        path = " ".join(f"{x(size):.1f},{y(time):.1f}" for size, time in known)
+        lines += f"<g fill='{hue}' stroke='{hue}'>{dots}<polyline points='{path}' fill='none' stroke-width='2'/></g>"
+        labels += f"<text x='{width - right + 8}' y='{24 + 15 * at}' fill='{hue}'>{escape(name)}</text>"
+    ticks = "".join(
+        f"<text x='{left - 6}' y='{y(10**mark) + 4:.1f}' text-anchor='end'>{escape(seconds(10**mark))}</text>"
+        for mark in ((low, (low + high) / 2, high) if high > low else (low,))
+    )
+    ends = "".join(
+        f"<text x='{x(10**mark):.1f}' y='{height - below + 14}' text-anchor='middle'>{round(10**mark):,}</text>"
+        for mark in ((first, last) if last > first else (first,))
+    )
+    return (
+        f"<svg viewBox='0 0 {width} {height}' width='{width}' xmlns='http://www.w3.org/2000/svg' role='img' "
+        f"font-family='system-ui,sans-serif' font-size='11' fill='currentColor'>{bands}{lines}{labels}{ticks}{ends}"
+        f"<text x='{(left + width - right) / 2}' y='{height - 4}' text-anchor='middle'>size</text></svg>"
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from ._native import NativeRuntime, NativeStudy
-from ._show import html, html_table, line_plot, seconds, text_table
+from ._show import html, html_table, line_plot, new_axes, seconds, text_table
 
 Space = Mapping[str, Iterable[Any]]
 Where = Union[str, Callable[..., Any], Sequence[Union[str, Callable[..., Any]]], None]
@@ -158,10 +158,17 @@ class Study:
             self._values.written(), path=None if path is None else Path(path), fresh=fresh, **self._given
         )
         self._began = time.monotonic()
+        self._process = os.getpid()
+
+    def _own(self) -> NativeStudy:
+        """The study to write to: what is kept in a file belongs to the process that opened it."""
+        if self._process != os.getpid() and self.path is not None:
+            raise RuntimeError(f"the study in {self.path} was opened by another process; ask there, or open one of your own here")
+        return self._native
 
     def ask(self) -> Trial | None:
         """The next settings to try; nothing when every point was asked for."""
-        asked = self._native.ask()
+        asked = self._own().ask()
         return None if asked is None else self._trial(*asked)
 
     def _trial(self, id: int, point: str) -> Trial:
@@ -178,7 +185,7 @@ class Study:
         """What came of settings: a number, or several of which the smallest (the largest, where more is better) counts."""
         samples = [float(sample) for sample in value] if isinstance(value, Sequence) else [float(value)]
         best = (max if self._maximise else min)(samples)
-        self._native.tell(self._id(trial), best, samples, None, "", time.monotonic() - self._began)
+        self._own().tell(self._id(trial), best, samples, None, "", time.monotonic() - self._began)
 
     def again(self, trial: Trial | Mapping[str, Any], samples: Sequence[float]) -> None:
         """Further samples of settings that ran."""
@@ -187,11 +194,11 @@ class Study:
         if known is None:
             raise ValueError("these settings were not told yet, or failed")
         value = (max if self._maximise else min)([known, *samples])
-        self._native.again(id, [float(sample) for sample in samples], value)
+        self._own().again(id, [float(sample) for sample in samples], value)
 
     def fail(self, trial: Trial | Mapping[str, Any], reason: str, kind: str = "told") -> None:
         """Settings failed; the search avoids the like."""
-        self._native.tell(self._id(trial), None, [], reason, kind, time.monotonic() - self._began)
+        self._own().tell(self._id(trial), None, [], reason, kind, time.monotonic() - self._began)
 
     def run(
         self, objective: Callable[..., float], *, evals: int = 100, budget: float = inf, verbose: bool = False
@@ -266,11 +273,7 @@ class Study:
 
     def plot(self) -> Any:
         """The same with matplotlib, if it is installed: its axes."""
-        try:
-            plt: Any = importlib.import_module("matplotlib.pyplot")
-        except ImportError as missing:
-            raise ImportError("plot() needs matplotlib (pip install matplotlib); svg() needs nothing") from missing
-        _, axes = plt.subplots()
+        axes = new_axes()
         values = [known.get("value") for known in self._known()]
         axes.scatter([at for at, value in enumerate(values) if value is not None], [v for v in values if v is not None], s=8)
         axes.plot(self._native.convergence())
@@ -299,6 +302,7 @@ def _restored(space: Space, given: dict[str, Any], known: list[dict[str, Any]]) 
     study: Study = Study.__new__(Study)
     study._values, study._given = Values(space), given
     study._unit, study._maximise, study._began = given["unit"], given["maximise"], time.monotonic()
+    study._process = os.getpid()
     study._native = NativeStudy(study._values.written(), path=None, fresh=False, **given)
     for one in known:
         native = study._native

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import threading
 import time
@@ -66,11 +67,15 @@ class Tuned(Generic[_R]):
         whole = name or f"{function.__module__}.{getattr(function, '__qualname__', 'call')}"
         self._name = "tuned-" + re.sub(r"[^A-Za-z0-9_.-]+", "-", whole)
         self._searches: dict[str, _Search] = {}
-        self._lock = threading.Lock()
+        self._parents: dict[str, _Search] = {}
+        self._lock, self._process = threading.Lock(), os.getpid()
 
     def _search(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Search:
         key = self._key(*args, **kwargs) if self._key else size_key(*args, **kwargs)
         text = re.sub(r"[^A-Za-z0-9_.-]+", "-", str(key)).strip("-.") or "study"
+        if self._process != os.getpid():
+            # A forked child searches for itself. What it inherited stays open: the files are the parent's.
+            self._parents, self._searches, self._lock, self._process = self._searches, {}, threading.Lock(), os.getpid()
         found = self._searches.get(text)
         if found is None:
             with self._lock:
@@ -167,6 +172,11 @@ class Tuned(Generic[_R]):
         except KeyboardInterrupt:
             pass
         return self.best(*args, **kwargs)
+
+
+    def __reduce__(self) -> str:
+        # As functions are: by name, so that another process finds its own.
+        return str(getattr(self, "__qualname__", self._name))
 
 
 def tune(

@@ -14,7 +14,7 @@ use std::ffi::{c_int, c_long, c_void};
 use std::ptr;
 use trimtab::core::DType;
 use trimtab::operands::{Element, Slice, SliceMut, by_dtype};
-use trimtab::{AnyTensor, Foreign, MAX_TENSOR_RANK};
+use trimtab::{AnyTensor, Foreign, MAX_TENSOR_RANK, Tensor};
 
 /// NumPy's numbers of types: how many there are that we know, and the types behind them.
 const KNOWN: usize = 24;
@@ -145,33 +145,24 @@ impl<'a> Array<'a> {
         self.shape().iter().product()
     }
 
-    /// Whether elements lie row by row without gaps.
+    /// Whether elements lie row by row without gaps, and can be lent as they lie. Truth values never are: NumPy's may be any byte, and
+    /// become one at any time through a view of another type.
     #[inline]
     pub fn by_rows(&self) -> bool {
-        self.is(NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED) && self.means_what_it_holds()
+        self.is(NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED) && self.dtype != DType::Bool
     }
 
-    /// Whether elements lie column by column without gaps.
+    /// Whether elements lie column by column without gaps, and can be lent as they lie.
     #[inline]
     pub fn by_columns(&self) -> bool {
-        self.is(NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED) && self.means_what_it_holds()
-    }
-
-    /// Whether every byte of truth values is one: others are true to NumPy, and to nobody else.
-    #[inline]
-    fn means_what_it_holds(&self) -> bool {
-        // SAFETY: asked of arrays without gaps only, of types of one byte.
-        self.dtype != DType::Bool
-            || unsafe { std::slice::from_raw_parts(self.object.fields.data.cast::<u8>(), self.len()) }
-                .iter()
-                .all(|byte| *byte <= 1)
+        self.is(NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED) && self.dtype != DType::Bool
     }
 
     /// The elements in the order they lie, of an array without gaps.
     #[inline]
     pub fn elements(&self) -> Slice<'a> {
         debug_assert!(self.by_rows() || self.by_columns());
-        // SAFETY: the array has no gaps and is aligned, and truth values were looked at; it lives as long as it is borrowed.
+        // SAFETY: the array has no gaps, is aligned and not of truth values; it lives as long as it is borrowed.
         unsafe { slice(self.dtype, self.object.fields.data.cast(), self.len()) }
     }
 
@@ -210,31 +201,36 @@ impl<'a> Array<'a> {
             let (needed, found) = (shape.to_vec(), self.shape().to_vec());
             return Err(crate::errors::raised(trimtab::Error::Output { needed, found }));
         }
-        let dense = self.is(NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED);
-        Ok(dense && !operands.iter().any(|operand| self.overlaps(operand)))
+        Ok(self.by_rows() && !operands.iter().any(|operand| self.overlaps(operand)))
     }
 
     /// The elements for writing, of an array that [`takes`](Array::takes) the result.
     pub fn place(&self) -> SliceMut<'a> {
-        let data = self.object.fields.data.cast::<u8>();
-        if self.dtype == DType::Bool {
-            // SAFETY: as below; zeros are truth values, whatever was there.
-            unsafe { ptr::write_bytes(data, 0, self.len()) };
-        }
-        // SAFETY: dense, aligned and writable, and no operand's; whoever else writes here meanwhile is wrong in NumPy as well.
-        unsafe { slice_mut(self.dtype, data, self.len()) }
+        debug_assert!(self.by_rows());
+        // SAFETY: dense, aligned, writable, no truth values, and no operand's; whoever else writes here meanwhile is wrong in NumPy as well.
+        unsafe { slice_mut(self.dtype, self.object.fields.data.cast(), self.len()) }
     }
 
-    /// The array as a tensor over the same memory, which keeps it alive. Nothing is copied unless elements do not lie where elements may.
+    /// Whether kernels can read the elements where they lie, with whatever gaps.
+    pub fn is_readable(&self) -> bool {
+        let size = self.dtype.size() as isize;
+        let whole = self.strides().iter().all(|stride| stride % size == 0) && self.is(NPY_ARRAY_ALIGNED);
+        whole && self.dtype != DType::Bool
+    }
+
+    /// The array as a tensor over the same memory, which keeps it alive. Nothing is copied but truth values, and elements that do not lie
+    /// where elements may.
     pub fn tensor(&self, object: &Bound<'_, PyAny>) -> PyResult<AnyTensor> {
         let size = self.dtype.size() as isize;
         if self.shape().len() > MAX_TENSOR_RANK {
             let shape = self.shape().to_vec();
             return Err(crate::errors::raised(trimtab::Error::Rank { shape }));
         }
-        let whole = self.strides().iter().all(|stride| stride % size == 0) && self.is(NPY_ARRAY_ALIGNED);
-        if !whole || self.dtype == DType::Bool && !(self.by_rows() || self.by_columns()) {
-            return copied(object, self.dtype);
+        if self.dtype == DType::Bool {
+            return self.truths(object);
+        }
+        if !self.is_readable() {
+            return copied(object);
         }
         let (low, high) = self.extent();
         let (count, offset) = match low {
@@ -246,13 +242,29 @@ impl<'a> Array<'a> {
         let strides: Vec<isize> = self.strides().iter().map(|stride| stride / size).collect();
         AnyTensor::foreign(Box::new(memory), self.shape(), &strides, offset).map_err(crate::errors::raised)
     }
+
+    /// Truth values as a tensor of their own: every byte but zero is true, as NumPy has it.
+    fn truths(&self, object: &Bound<'_, PyAny>) -> PyResult<AnyTensor> {
+        if !self.is(NPY_ARRAY_C_CONTIGUOUS) {
+            let copy = object.call_method0("copy")?;
+            return match Array::of(&copy)? {
+                Some(array) if array.dtype == DType::Bool && array.is(NPY_ARRAY_C_CONTIGUOUS) => {
+                    array.truths(&copy)
+                }
+                _ => Err(wrong_value("NumPy could not bring the array into order")),
+            };
+        }
+        // SAFETY: truth values take one byte each and lie without gaps, in memory that is there also where there are none; they are read as
+        // bytes, of which none is wrong.
+        let bytes = unsafe { std::slice::from_raw_parts(self.object.fields.data.cast::<u8>(), self.len()) };
+        let truths = bytes.iter().map(|byte| *byte != 0).collect::<Vec<bool>>();
+        Tensor::from_vec(truths, self.shape()).map(AnyTensor::from).map_err(crate::errors::raised)
+    }
 }
 
 /// A tensor of a copy that NumPy makes in row-major order.
-fn copied(object: &Bound<'_, PyAny>, dtype: DType) -> PyResult<AnyTensor> {
-    // A comparison with zero makes truth values of bytes that are none.
+fn copied(object: &Bound<'_, PyAny>) -> PyResult<AnyTensor> {
     let copy = object.call_method0("copy")?;
-    let copy = if dtype == DType::Bool { copy.call_method1("__ne__", (false,))? } else { copy };
     match Array::of(&copy)? {
         Some(array) if array.by_rows() || array.by_columns() => array.tensor(&copy),
         _ => Err(wrong_value("NumPy could not bring the array into order")),
@@ -380,18 +392,28 @@ struct Owner {
     tensor: AnyTensor,
 }
 
-/// A tensor as an array over the same memory. What lies in an operand's memory is copied: a result is nobody else's.
-pub fn array_of<'py>(py: Python<'py>, tensor: &AnyTensor, writable: bool) -> PyResult<Bound<'py, PyAny>> {
-    let dense = if tensor.is_contiguous() {
-        tensor.clone()
+/// A tensor as an array over the same memory. What lies in an operand's memory is copied, and where the array is for writing also what an
+/// expression shows: a result is nobody else's. Truth values are copied too: their memory is used again, and must hold nothing else.
+pub fn array_of<'py>(py: Python<'py>, tensor: AnyTensor, writable: bool) -> PyResult<Bound<'py, PyAny>> {
+    let mut dense = if tensor.is_contiguous() {
+        tensor
     } else {
         tensor.reshaped(tensor.shape()).map_err(crate::errors::raised)?
     };
     dense.fetched().map_err(crate::errors::raised)?;
+    let moves = dense.is_foreign() || dense.is_empty() || dense.dtype() == DType::Bool;
+    if writable && !moves {
+        dense = by_dtype!(dense.dtype(), T => {
+            let mut own = Tensor::<T>::try_from(dense).map_err(crate::errors::raised)?;
+            // Copied where somebody else has it.
+            own.as_mut_slice();
+            AnyTensor::from(own)
+        });
+    }
     let Some(elements) = dense.as_slice() else {
         return Err(wrong_value("the result could not be read"));
     };
-    if dense.is_foreign() || dense.is_empty() {
+    if moves {
         let mut made = fresh(py, dense.dtype(), dense.shape(), false)?;
         copy(&mut made.place, elements)?;
         return Ok(made.object);

@@ -1,7 +1,9 @@
 //! Choosing among Python's callables by sizes: the facade's choice, whose options call back into the interpreter.
 
+use crate::current::Unlocked;
 use crate::errors::{raised, wrong_value};
 use crate::runtime::NativeRuntime;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
@@ -20,7 +22,7 @@ type Explained = (String, Option<u64>, Option<String>);
 /// A choice among callables.
 #[pyclass(frozen, module = "trimtab._native")]
 pub struct NativeChoice {
-    inner: Choice<Arguments, Answer>,
+    inner: Unlocked<Choice<Arguments, Answer>>,
 }
 
 #[pymethods]
@@ -37,21 +39,27 @@ impl NativeChoice {
         let mut builder = runtime.get().inner().choose::<Arguments, Answer>(name).version(version);
         for (option, callable) in options {
             builder = builder.option(&option, move |arguments: Arguments| {
-                Python::attach(|py| {
+                // The background may still try an option while the interpreter ends.
+                let called = Python::try_attach(|py| {
                     let (positional, named) = &*arguments.0;
                     let named = named.as_ref().map(|named| named.bind(py));
                     callable.bind(py).call(positional.bind(py), named).map(Bound::unbind)
-                })
+                });
+                called.unwrap_or_else(|| Err(PyRuntimeError::new_err("the interpreter ends")))
             });
         }
         let builder = builder.agree(move |a: &Answer, b: &Answer| match (a, b) {
-            (Ok(a), Ok(b)) => Python::attach(|py| {
+            (Ok(a), Ok(b)) => Python::try_attach(|py| {
                 agree.bind(py).call1((a, b)).and_then(|said| said.is_truthy()).unwrap_or(false)
-            }),
+            })
+            .unwrap_or(false),
             (Err(_), Err(_)) => true,
-            _ => false,
+            // Ctrl-C says nothing about the option it met.
+            (Err(one), Ok(_)) | (Ok(_), Err(one)) => {
+                Python::try_attach(|py| !one.is_instance_of::<PyException>(py)).unwrap_or(true)
+            }
         });
-        Ok(NativeChoice { inner: builder.build().map_err(raised)? })
+        Ok(NativeChoice { inner: Unlocked::new(builder.build().map_err(raised)?) })
     }
 
     /// Runs the best option for these sizes.

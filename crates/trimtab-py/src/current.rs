@@ -3,6 +3,7 @@
 use crate::errors::raised;
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use trimtab::Runtime;
@@ -13,7 +14,7 @@ static DEFAULT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 thread_local! {
     /// How many runtimes this thread entered: looked at by every call, so apart from them.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    static ENTERED: RefCell<Vec<Runtime>> = const { RefCell::new(Vec::new()) };
+    static ENTERED: RefCell<Vec<Unlocked<Runtime>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The runtime of a call.
@@ -38,7 +39,7 @@ impl Deref for Current {
 #[inline]
 pub fn runtime(py: Python<'_>) -> PyResult<Current> {
     if DEPTH.get() > 0
-        && let Some(entered) = ENTERED.with_borrow(|entered| entered.last().cloned())
+        && let Some(entered) = ENTERED.with_borrow(|entered| entered.last().map(|last| Runtime::clone(last)))
     {
         return Ok(Current::Entered(entered));
     }
@@ -80,9 +81,36 @@ pub fn tell(py: Python<'_>, runtime: &Runtime) -> PyResult<()> {
     Ok(())
 }
 
+/// A value that is let go of without the interpreter's lock: a runtime waits for its threads then, and one of them may be waiting for the
+/// lock to call an option of `choose`.
+pub struct Unlocked<T: Send>(ManuallyDrop<T>);
+
+impl<T: Send> Unlocked<T> {
+    pub fn new(value: T) -> Unlocked<T> {
+        Unlocked(ManuallyDrop::new(value))
+    }
+}
+
+impl<T: Send> Deref for Unlocked<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Send> Drop for Unlocked<T> {
+    fn drop(&mut self) {
+        // SAFETY: here and nowhere else, and nobody reads it afterwards.
+        let mut value = Some(unsafe { ManuallyDrop::take(&mut self.0) });
+        // Where there is no interpreter any more, it is dropped as it is.
+        let _ = Python::try_attach(|py| py.detach(|| drop(value.take())));
+    }
+}
+
 /// From now on calls of this thread use that runtime, until [`leave`].
 pub fn enter(runtime: Runtime) {
-    ENTERED.with_borrow_mut(|entered| entered.push(runtime));
+    ENTERED.with_borrow_mut(|entered| entered.push(Unlocked::new(runtime)));
     DEPTH.set(DEPTH.get() + 1);
 }
 

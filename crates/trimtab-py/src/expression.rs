@@ -69,7 +69,7 @@ impl Expression {
     fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let value = py.detach(|| self.inner.eval().and_then(|value| value.fetched().cloned()));
         // The value is kept for whoever asks again, so nobody may write to it.
-        array_of(py, &value.map_err(raised)?, false)
+        array_of(py, value.map_err(raised)?, false)
     }
 }
 

@@ -7,8 +7,10 @@ use crate::errors::{raised, wrong_type};
 use crate::operand::{Number, axis_of, expression, give_back, is_others, pair};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use trimtab::core::{BinaryOp, DType, Elementwise, Lookup, Matmul, Operand, Reduce, ReduceOp, UnaryOp};
-use trimtab::operands::{Slice, SliceMut};
+use trimtab::core::{
+    BinaryOp, DType, Elementwise, Lookup, Matmul, Operand, ProblemError, Reduce, ReduceOp, UnaryOp,
+};
+use trimtab::operands::{Lend, Slice, SliceMut};
 use trimtab::{AnyExpression, MAX_TENSOR_RANK};
 
 /// Nanoseconds up to which a launch keeps the interpreter's lock: giving it up and taking it again would be a good part of a call of 2 x 2,
@@ -114,7 +116,7 @@ pub fn finish<'py>(
         value.fetched()?;
         Ok(value)
     });
-    let result = array_of(py, &value.map_err(raised)?, true)?;
+    let result = array_of(py, value.map_err(raised)?, true)?;
     match into {
         Target::New => scalar_if_bare(result),
         Target::Given(object, _) => {
@@ -176,6 +178,49 @@ pub fn matmul<'py>(
         expression(&runtime, a)?.matmul(expression(&runtime, b)?)
     };
     as_theirs(&[a, b], out, finish(py, made, out, None)?)
+}
+
+/// The same product called from Rust so many times: what `matmul` is compared with by `cargo xtask python --bench`. Nothing else uses it.
+#[pyfunction]
+pub fn _matmul_in_rust(
+    py: Python<'_>,
+    a: &Bound<'_, PyAny>,
+    b: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+    number: u32,
+) -> PyResult<()> {
+    let unfit = || wrong_type("two matrices and an output are needed, dense by rows and of one type");
+    let (Some(x), Some(y), Some(z)) = (Array::of(a)?, Array::of(b)?, Array::of(out)?) else {
+        return Err(unfit());
+    };
+    let ([m, k], [rows, n]) = (x.shape(), y.shape()) else { return Err(unfit()) };
+    let alike = x.dtype == y.dtype && k == rows && x.by_rows() && y.by_rows();
+    let problem =
+        Matmul::new(x.dtype, *m as u64, *n as u64, *k as u64).map_err(|error| raised(error.into()))?;
+    if !alike || !z.takes(problem.out_dtype(), &[*m, *n], &[x, y])? {
+        return Err(unfit());
+    }
+    let (inputs, mut place) = ([x.elements(), y.elements()], z.place());
+    let runtime = runtime(py)?;
+    let runtime = &*runtime;
+    py.detach(|| (0..number).try_for_each(|_| runtime.execute_inputs(&problem, &inputs, place.lend())))
+        .map_err(raised)
+}
+
+/// Where kernels read an operand: the address of its first element where it is lent as it lies, and whether its own memory is read. For
+/// the tests that nothing is copied.
+#[pyfunction]
+pub fn _lies(object: &Bound<'_, PyAny>) -> PyResult<(Option<usize>, bool)> {
+    match Array::of(object)? {
+        Some(array) if transposed(&array).is_some() => {
+            Ok((Some(array.elements().bytes().as_ptr() as usize), true))
+        }
+        Some(array) => Ok((None, array.is_readable() && array.tensor(object)?.is_foreign())),
+        None => {
+            let taken = crate::operand::take(object)?;
+            if Array::of(&taken)?.is_some() { _lies(&taken) } else { Ok((None, false)) }
+        }
+    }
 }
 
 /// Whether a matrix lies by columns rather than by rows; nothing where it does neither.
@@ -285,10 +330,14 @@ fn binary<'py>(
 }
 
 /// The axes a reduction runs over, as the caller gives them; nothing for all.
-fn axes(axis: Option<&Bound<'_, PyAny>>, shape: &[usize]) -> PyResult<Option<Vec<usize>>> {
+fn axes(op: ReduceOp, axis: Option<&Bound<'_, PyAny>>, shape: &[usize]) -> PyResult<Option<Vec<usize>>> {
     let Some(axis) = axis else { return Ok(None) };
     let given: Vec<isize> = match axis.cast::<PyTuple>() {
         Ok(tuple) => tuple.extract()?,
+        // As in NumPy, a number has a first and a last axis, but for its mean.
+        Err(_) if shape.is_empty() && op != ReduceOp::Mean && matches!(axis.extract::<isize>()?, 0 | -1) => {
+            return Ok(None);
+        }
         Err(_) => vec![axis.extract()?],
     };
     let mut axes = given.into_iter().map(|axis| axis_of(axis, shape)).collect::<PyResult<Vec<usize>>>()?;
@@ -297,6 +346,19 @@ fn axes(axis: Option<&Bound<'_, PyAny>>, shape: &[usize]) -> PyResult<Option<Vec
         return Err(crate::errors::wrong_value("an axis is there twice; name each once"));
     }
     Ok(Some(axes))
+}
+
+/// The smallest and the largest of nothing are an error also where there is no place for them, as in NumPy.
+fn has_extremes(op: ReduceOp, shape: &[usize], over: Option<&[usize]>) -> PyResult<()> {
+    let nothing = match over {
+        None => shape.contains(&0),
+        Some(over) => over.iter().any(|axis| shape[*axis] == 0),
+    };
+    if nothing && matches!(op, ReduceOp::Min | ReduceOp::Max) {
+        let shape = shape.iter().map(|size| *size as u64).collect();
+        return Err(raised(ProblemError::Empty { op: op.name(), shape }.into()));
+    }
+    Ok(())
 }
 
 fn reduce<'py>(
@@ -316,7 +378,8 @@ fn reduce<'py>(
     if let Some(array) = Array::of(x)?
         && array.by_rows()
     {
-        let over = axes(axis, array.shape())?;
+        let over = axes(op, axis, array.shape())?;
+        has_extremes(op, array.shape(), over.as_deref())?;
         let one = match over.as_deref() {
             None => Some(None),
             Some([axis]) => Some(Some(*axis)),
@@ -334,7 +397,8 @@ fn reduce<'py>(
         }
     }
     let operand = expression(&*runtime(py)?, x)?;
-    let over = axes(axis, operand.shape())?;
+    let over = axes(op, axis, operand.shape())?;
+    has_extremes(op, operand.shape(), over.as_deref())?;
     let shape = kept(operand.shape(), over.as_deref());
     let made = match over {
         None => operand.reduce(op, trimtab::Axis::All),

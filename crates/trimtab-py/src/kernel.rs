@@ -17,7 +17,7 @@ use trimtab_kernelfile::{KernelRunner, read_spec};
 /// The largest description of a kernel.
 const MOST_BYTES: u64 = 1 << 20;
 /// How often somebody looks whether Ctrl-C was pressed.
-const LOOK: Duration = Duration::from_millis(20);
+pub const LOOK: Duration = Duration::from_millis(20);
 
 /// A kernel in a file.
 #[pyclass(frozen, module = "trimtab._native")]

@@ -15,6 +15,8 @@ use trimtab::{AnyExpression, AnyTensor, Error, Runtime, Tensor};
 pub enum Number {
     Flag(bool),
     Integer(i64),
+    /// A whole number beyond 64 bits.
+    Large(f64),
     Float(f64),
     Complex(f64, f64),
 }
@@ -27,7 +29,11 @@ impl Number {
             return Ok(Some(Number::Float(object.extract()?)));
         }
         if object.is_exact_instance_of::<PyInt>() {
-            return object.extract().map(|integer| Some(Number::Integer(integer)));
+            // Beyond 64 bits only floats have it, rounded, as in NumPy.
+            return match object.extract() {
+                Ok(integer) => Ok(Some(Number::Integer(integer))),
+                Err(_) => object.extract().map(|float| Some(Number::Large(float))),
+            };
         }
         if object.is_exact_instance_of::<PyBool>() {
             return object.extract().map(|flag| Some(Number::Flag(flag)));
@@ -57,6 +63,10 @@ impl Number {
                 }
             }
             Number::Integer(integer) => Ok(T::from_i64(integer)),
+            Number::Large(large) if is_whole => {
+                Err(PyOverflowError::new_err(format!("{large:.3e} is not a number of the type {dtype}")))
+            }
+            Number::Large(large) => Ok(T::of_numbers([large, 0.0])),
             Number::Float(float) if !is_whole => Ok(T::of_numbers([float, 0.0])),
             Number::Float(float) => Err(wrong(format!("{float:?}"))),
             Number::Complex(re, im) if dtype.is_complex() => Ok(T::of_numbers([re, im])),

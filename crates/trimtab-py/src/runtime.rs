@@ -1,9 +1,12 @@
 //! Runtimes as Python has them: set up by keywords, entered by `with`, asked for tables.
 
-use crate::current;
+use crate::current::{self, Unlocked};
 use crate::errors::{raised, wrong_value};
+use crate::kernel::LOOK;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use trimtab::Runtime;
 use trimtab::core::{Bytes, Constraints, Nanos, Patience, Problem, Tolerance};
 use trimtab::parse_duration;
@@ -13,7 +16,7 @@ use trimtab_cli::{Form, Question, answer};
 /// A runtime, perhaps under terms of its own. The class of Python around it says what the keywords are.
 #[pyclass(frozen, module = "trimtab._native")]
 pub struct NativeRuntime {
-    inner: Runtime,
+    inner: Unlocked<Runtime>,
 }
 
 fn duration(text: &str) -> PyResult<Nanos> {
@@ -59,13 +62,13 @@ impl NativeRuntime {
         }
         let inner = py.detach(|| builder.build()).map_err(raised)?;
         current::tell(py, &inner)?;
-        Ok(NativeRuntime { inner })
+        Ok(NativeRuntime::of(inner))
     }
 
     /// The runtime that calls of this thread use now.
     #[staticmethod]
     fn current(py: Python<'_>) -> PyResult<NativeRuntime> {
-        Ok(NativeRuntime { inner: current::runtime(py)?.clone() })
+        Ok(NativeRuntime::of(current::runtime(py)?.clone()))
     }
 
     /// The same runtime under constraints.
@@ -84,11 +87,11 @@ impl NativeRuntime {
             latency_max: latency.map(duration).transpose()?.or(known.latency_max),
             tolerance: tolerance.map(Tolerance).or(known.tolerance),
         };
-        Ok(NativeRuntime { inner: self.inner.constrained(constraints).map_err(raised)? })
+        Ok(NativeRuntime::of(self.inner.constrained(constraints).map_err(raised)?))
     }
 
     fn enter(&self) {
-        current::enter(self.inner.clone());
+        current::enter(Runtime::clone(&self.inner));
     }
 
     #[staticmethod]
@@ -126,8 +129,20 @@ impl NativeRuntime {
         let problem: Problem =
             problem.parse().map_err(|error: trimtab::core::ProblemError| raised(error.into()))?;
         let request = TuneRequest::new(Patience::Measure, duration(budget)?);
-        let tuned = py.detach(|| self.inner.tune(&problem, &request, &mut |_| ()));
-        let decision = tuned.map_err(raised)?;
+        // On a thread of its own, so that Ctrl-C is heard at once. A race cannot be ended from outside: it goes on for its budget, and what
+        // it finds is kept.
+        let (runtime, (told, mut tuned)) = (Runtime::clone(&self.inner), mpsc::channel());
+        std::thread::spawn(move || told.send(runtime.tune(&problem, &request, &mut |_| ())));
+        let decision = loop {
+            let waiting = &mut tuned;
+            match py.detach(move || waiting.recv_timeout(LOOK)) {
+                Ok(tuned) => break tuned.map_err(raised)?,
+                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(PyRuntimeError::new_err("tuning panicked"));
+                }
+            }
+        };
         Ok(decision.winner().map(|winner| winner.name.to_string()))
     }
 
@@ -154,6 +169,10 @@ impl NativeRuntime {
 }
 
 impl NativeRuntime {
+    fn of(runtime: Runtime) -> NativeRuntime {
+        NativeRuntime { inner: Unlocked::new(runtime) }
+    }
+
     /// The runtime itself.
     pub fn inner(&self) -> &Runtime {
         &self.inner
