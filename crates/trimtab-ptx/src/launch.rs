@@ -2,7 +2,7 @@
 
 use crate::counters::Counters;
 use crate::fault::LaunchError;
-use crate::memory::Memory;
+use crate::memory::GlobalMemory;
 use crate::module::Kernel;
 use crate::run;
 
@@ -47,7 +47,7 @@ impl Default for Limits {
 
 /// One launch of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Launch {
+pub struct GridLaunch {
     /// Blocks along x, y and z.
     pub grid: [u32; 3],
     /// Threads of a block along x, y and z.
@@ -62,7 +62,7 @@ pub struct Launch {
     pub checks: Checks,
 }
 
-impl Launch {
+impl GridLaunch {
     /// A launch without parameters; all checks.
     pub fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
         Self {
@@ -105,12 +105,12 @@ impl Launch {
 
 impl Kernel {
     /// Runs a launch to its end, or to its first mistake.
-    pub fn launch(&self, memory: &mut Memory, launch: &Launch) -> Result<Counters, LaunchError> {
+    pub fn launch(&self, memory: &mut GlobalMemory, launch: &GridLaunch) -> Result<Counters, LaunchError> {
         self.check(launch).map_err(LaunchError::Refused)?;
         run::grid(self, memory, launch).map_err(LaunchError::Fault)
     }
 
-    fn check(&self, launch: &Launch) -> Result<(), String> {
+    fn check(&self, launch: &GridLaunch) -> Result<(), String> {
         let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
         let threads = product(launch.block);
         if threads == 0 || product(launch.grid) == 0 {

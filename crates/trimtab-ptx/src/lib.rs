@@ -1,3 +1,5 @@
+//! Runs NVIDIA PTX on the CPU and checks it.
+//!
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
@@ -17,6 +19,6 @@ mod token;
 
 pub use counters::Counters;
 pub use fault::{Fault, FaultKind, LaunchError, LoadError};
-pub use launch::{Checks, Launch, Limits};
-pub use memory::{Memory, MemoryError};
+pub use launch::{Checks, GridLaunch, Limits};
+pub use memory::{GlobalMemory, MemoryError};
 pub use module::{Kernel, Module, Parameter};

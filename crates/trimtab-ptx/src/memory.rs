@@ -50,7 +50,7 @@ impl std::error::Error for MemoryError {}
 
 /// Global memory of a device. Addresses are its own, not the host's; they are never used twice.
 #[derive(Debug)]
-pub struct Memory {
+pub struct GlobalMemory {
     capacity: u64,
     used: u64,
     next: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Allocation {
     pub grain: usize,
 }
 
-impl Memory {
+impl GlobalMemory {
     /// Memory of so many bytes; they are taken as they are allocated.
     pub fn new(capacity: u64) -> Self {
         Self { capacity, used: 0, next: FIRST, allocations: Vec::new(), epoch: 1 }
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn allocations_are_apart_and_bounded() {
-        let mut memory = Memory::new(1000);
+        let mut memory = GlobalMemory::new(1000);
         let (a, b) = (memory.allocate(100).unwrap(), memory.allocate(900).unwrap());
         assert_eq!(memory.allocate(1), Err(MemoryError::Full { asked: 1, free: 0 }));
         assert!(b >= a + 100 + GAP && b % ALIGNMENT == 0);

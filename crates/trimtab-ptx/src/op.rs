@@ -1,7 +1,7 @@
 //! Instructions as they are executed: everything looked up, nothing left to interpret.
 
 use crate::number::{Half, Rounding};
-use crate::operand::{Address, Guard, Source};
+use crate::operand::{Address, Guard, Origin};
 use crate::scalar::{Scalar, Space};
 
 #[derive(Clone, Debug)]
@@ -19,25 +19,25 @@ pub(crate) enum Op {
     Compute {
         function: Function,
         dst: u32,
-        sources: [Source; 4],
+        sources: [Origin; 4],
     },
     /// Arithmetic with the carry of each lane.
     Carry {
         function: Carry,
         scalar: Scalar,
         dst: u32,
-        sources: [Source; 3],
+        sources: [Origin; 3],
         reads: bool,
         writes: bool,
     },
     Pack {
         dst: u32,
-        parts: Vec<Source>,
+        parts: Vec<Origin>,
         bits: u32,
     },
     Unpack {
         dsts: Vec<Option<u32>>,
-        source: Source,
+        source: Origin,
         bits: u32,
     },
     Load {
@@ -51,7 +51,7 @@ pub(crate) enum Op {
     Store {
         space: Space,
         scalar: Scalar,
-        sources: Vec<Source>,
+        sources: Vec<Origin>,
         address: Address,
         strong: bool,
     },
@@ -61,19 +61,19 @@ pub(crate) enum Op {
         action: Action,
         dst: Option<u32>,
         address: Address,
-        sources: [Source; 2],
+        sources: [Origin; 2],
     },
     Branch(u32),
     Exit,
     Trap,
     Barrier {
-        id: Source,
-        threads: Option<Source>,
+        id: Origin,
+        threads: Option<Origin>,
     },
     /// What the lanes of a warp do together.
     Together {
         what: Together,
-        members: Source,
+        members: Origin,
     },
     ActiveMask {
         dst: u32,
@@ -82,7 +82,7 @@ pub(crate) enum Op {
         dst: Address,
         source: Address,
         bytes: usize,
-        valid: Option<Source>,
+        valid: Option<Origin>,
     },
     CopyCommit,
     /// Waits until at most so many groups of copies are under way; with `all`, for what is in no group, too.
@@ -99,21 +99,21 @@ pub(crate) enum Together {
         mode: Shuffle,
         dst: u32,
         valid: Option<u32>,
-        source: Source,
-        lane: Source,
-        clamp: Source,
+        source: Origin,
+        lane: Origin,
+        clamp: Origin,
     },
     Vote {
         vote: Vote,
         dst: u32,
-        predicate: Source,
+        predicate: Origin,
         negated: bool,
     },
     Reduce {
         action: Action,
         scalar: Scalar,
         dst: u32,
-        source: Source,
+        source: Origin,
     },
     /// `ldmatrix`: 8 × 8 matrices of 16-bit elements.
     MatrixLoad {
@@ -188,7 +188,7 @@ pub(crate) struct Mma {
     pub d: Vec<u32>,
     pub a: Vec<u32>,
     pub b: Vec<u32>,
-    pub c: Vec<Source>,
+    pub c: Vec<Origin>,
 }
 
 /// A tile of `wmma` in memory.
@@ -200,8 +200,8 @@ pub(crate) struct Tile {
     pub row_major: bool,
     pub space: Space,
     pub address: Address,
-    pub stride: Source,
-    pub registers: Vec<Source>,
+    pub stride: Origin,
+    pub registers: Vec<Origin>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,9 +218,9 @@ pub(crate) enum Function {
     Take,
     Select,
     Whole(Whole, Scalar),
-    Float(Float, Style),
-    Double(Float, Style),
-    Halves { float: Float, half: Half, packed: bool },
+    Float(FloatOp, Style),
+    Double(FloatOp, Style),
+    Halves { float: FloatOp, half: Half, packed: bool },
     Compare { comparison: Comparison, scalar: Scalar, flush: bool, combine: Option<Combine>, negated: bool },
     Convert(Conversion),
     ToGeneric(Space),
@@ -267,7 +267,7 @@ pub(crate) enum Whole {
 
 /// Functions of floating-point numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Float {
+pub(crate) enum FloatOp {
     Add,
     Subtract,
     Multiply,

@@ -1,4 +1,4 @@
-//! Operands of instructions, as they are written and as they are executed.
+//! Arguments of instructions, as they are written and as they are executed.
 
 use crate::scalar::Space;
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ impl Special {
 
 /// Where an instruction takes a value from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum Origin {
     Register(u32),
     Immediate(u64),
     Special(Special),
@@ -63,11 +63,11 @@ pub(crate) enum Source {
 
 /// An operand as written. Names of labels and variables are looked up when the whole body is known.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Operand {
-    Source(Source),
+pub(crate) enum Argument {
+    Origin(Origin),
     Name(String),
-    Address(Box<Operand>, i64),
-    List(Vec<Operand>),
+    Address(Box<Argument>, i64),
+    List(Vec<Argument>),
     Pair(Option<u32>, Option<u32>),
     Not(u32),
     Sink,
@@ -76,7 +76,7 @@ pub(crate) enum Operand {
 /// A place in memory as an instruction names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub base: Source,
+    pub base: Origin,
     pub offset: u64,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Guard {
 pub(crate) struct Statement<'a> {
     pub guard: Option<Guard>,
     pub opcode: &'a str,
-    pub operands: Vec<Operand>,
+    pub operands: Vec<Argument>,
     pub line: u32,
     pub source: u32,
 }

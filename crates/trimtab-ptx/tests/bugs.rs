@@ -8,14 +8,14 @@
 mod support;
 
 use support::*;
-use trimtab_ptx::{Checks, Fault, FaultKind, Launch};
+use trimtab_ptx::{Checks, Fault, FaultKind, GridLaunch};
 
 /// Two blocks of 64 threads on 128 elements.
 fn bug(kernel: &str, checks: Checks) -> Result<(), Fault> {
     let mut memory = memory();
     let x = upload(&mut memory, &numbers(128, 11));
     let y = empty::<f32>(&mut memory, 128);
-    let mut launch = Launch::new([2, 1, 1], [64, 1, 1]).u64(x).u64(y).u32(128);
+    let mut launch = GridLaunch::new([2, 1, 1], [64, 1, 1]).u64(x).u64(y).u32(128);
     launch.checks = checks;
     launch.limits.instructions = 100_000;
     match module("bugs").kernel(kernel).unwrap().launch(&mut memory, &launch) {
@@ -71,7 +71,7 @@ fn division_by_zero_is_found() {
     let mut memory = memory();
     let x = upload(&mut memory, &[5i32; 128]);
     let y = empty::<i32>(&mut memory, 128);
-    let launch = Launch::new([2, 1, 1], [64, 1, 1]).u64(x).u64(y).u32(128);
+    let launch = GridLaunch::new([2, 1, 1], [64, 1, 1]).u64(x).u64(y).u32(128);
     let found = fault(&module("bugs"), "division_by_zero", &mut memory, &launch);
     assert_eq!((found.kind, found.block, found.thread), (FaultKind::DivisionByZero, [0, 0, 0], [0, 0, 0]));
 }
@@ -103,7 +103,7 @@ fn multiply(
     let (a, b) = (upload(&mut memory, &numbers(m * k, 1)), upload(&mut memory, &numbers(k * n, 2)));
     let c = empty::<f32>(&mut memory, m * n);
     let grid = [n.div_ceil(tile) as u32, m.div_ceil(tile) as u32, 1];
-    let launch = Launch::new(grid, block).u64(a).u64(b).u64(c).u32(m as u32).u32(n as u32).u32(k as u32);
+    let launch = GridLaunch::new(grid, block).u64(a).u64(b).u64(c).u32(m as u32).u32(n as u32).u32(k as u32);
     fault(&module(file), kernel, &mut memory, &launch)
 }
 
@@ -134,10 +134,10 @@ fn tensor_cores_race_with_stores_without_a_warp_barrier() {
     let mut memory = memory();
     let (a, b) = (upload(&mut memory, &[0x3c00u16; 16 * 32]), upload(&mut memory, &[0x3c00u16; 8 * 32]));
     let c = empty::<f32>(&mut memory, 128);
-    let launch = Launch::new([1, 1, 1], [32, 1, 1]).u64(a).u64(b).u64(c).u32(32);
+    let launch = GridLaunch::new([1, 1, 1], [32, 1, 1]).u64(a).u64(b).u64(c).u32(32);
     let found = fault(&module("ldmatrix_no_warp_barrier"), "mma_ldmatrix", &mut memory, &launch);
     assert_eq!(found.kind, FaultKind::Race, "{found}");
-    let half = Launch::new([1, 1, 1], [16, 1, 1]).u64(a).u64(b).u64(c).u32(32);
+    let half = GridLaunch::new([1, 1, 1], [16, 1, 1]).u64(a).u64(b).u64(c).u32(32);
     let found = fault(&module("tensor"), "mma_f16", &mut memory, &half);
     assert_eq!(found.kind, FaultKind::Mask, "{found}");
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use support::*;
-use trimtab_ptx::{Counters, Launch, Memory, Module};
+use trimtab_ptx::{Counters, GlobalMemory, GridLaunch, Module};
 
 /// Shapes that fit, and shapes that do not.
 const SHAPES: [(usize, usize, usize); 7] =
@@ -22,7 +22,7 @@ fn multiply(
     let at_c = empty::<f32>(&mut memory, m * n);
     let grid = [n.div_ceil(tile) as u32, m.div_ceil(tile) as u32, 1];
     let launch =
-        Launch::new(grid, block).u64(at_a).u64(at_b).u64(at_c).u32(m as u32).u32(n as u32).u32(k as u32);
+        GridLaunch::new(grid, block).u64(at_a).u64(at_b).u64(at_c).u32(m as u32).u32(n as u32).u32(k as u32);
     let counters = run(&module(file), kernel, &mut memory, &launch);
     let what = format!("{kernel} {m}x{n}x{k}");
     assert_close(&download(&memory, at_c, m * n), &product(&a, &b, m, n, k), 1e-5, &what);
@@ -63,7 +63,7 @@ fn transpose(file: &str, h: usize, w: usize) -> Counters {
     let x = numbers(h * w, 3);
     let (from, to) = (upload(&mut memory, &x), empty::<f32>(&mut memory, h * w));
     let grid = [w.div_ceil(32) as u32, h.div_ceil(32) as u32, 1];
-    let launch = Launch::new(grid, [32, 8, 1]).u64(from).u64(to).u32(h as u32).u32(w as u32);
+    let launch = GridLaunch::new(grid, [32, 8, 1]).u64(from).u64(to).u32(h as u32).u32(w as u32);
     let counters = run(&module(file), "transpose", &mut memory, &launch);
     let y: Vec<f32> = download(&memory, to, h * w);
     assert!((0..h * w).all(|at| y[at % w * h + at / w] == x[at]));
@@ -88,7 +88,7 @@ fn reductions_add_up_with_shuffles_and_atomics() {
         let mut memory = memory();
         let x = numbers(n, 4);
         let (from, to) = (upload(&mut memory, &x), upload(&mut memory, &[0f32]));
-        let mut launch = Launch::new([3, 1, 1], [128, 1, 1]).u64(from).u64(to).u32(n as u32);
+        let mut launch = GridLaunch::new([3, 1, 1], [128, 1, 1]).u64(from).u64(to).u32(n as u32);
         launch.dynamic_shared = 16;
         let counters = run(&module("others"), "reduce", &mut memory, &launch);
         let sum: f64 = x.iter().map(|x| f64::from(*x)).sum();
@@ -119,7 +119,7 @@ fn functions_of_the_math_library_are_right() {
         let mut memory = memory();
         let x: Vec<f32> = numbers(777, 5).iter().map(|x| least + (x + 1.0) / 2.0 * (most - least)).collect();
         let (from, to) = (upload(&mut memory, &x), empty::<f32>(&mut memory, x.len()));
-        let launch = Launch::new([7, 1, 1], [128, 1, 1]).u64(from).u64(to).u32(777).u32(which as u32);
+        let launch = GridLaunch::new([7, 1, 1], [128, 1, 1]).u64(from).u64(to).u32(777).u32(which as u32);
         run(&module, "functions", &mut memory, &launch);
         let y: Vec<f32> = download(&memory, to, x.len());
         for (x, y) in x.iter().zip(y) {
@@ -147,7 +147,7 @@ fn doubles_are_computed_as_doubles() {
         let mut memory = memory();
         let x: Vec<f64> = numbers(100, 6).iter().map(|x| f64::from(*x) + 1.5).collect();
         let (from, to) = (upload(&mut memory, &x), empty::<f64>(&mut memory, 100));
-        let launch = Launch::new([2, 1, 1], [64, 1, 1]).u64(from).u64(to).u32(100).u32(which as u32);
+        let launch = GridLaunch::new([2, 1, 1], [64, 1, 1]).u64(from).u64(to).u32(100).u32(which as u32);
         run(&module("others"), "doubles", &mut memory, &launch);
         for (x, y) in x.iter().zip(download::<f64>(&memory, to, 100)) {
             let expected = function(*x);
@@ -168,7 +168,7 @@ fn integers_are_as_in_rust() {
     let b: Vec<i64> = pairs.iter().map(|pair| pair.1).collect();
     let (at_a, at_b) = (upload(&mut memory, &a), upload(&mut memory, &b));
     let to = empty::<i64>(&mut memory, 8 * a.len());
-    let launch = Launch::new([2, 1, 1], [64, 1, 1]).u64(at_a).u64(at_b).u64(to).u32(a.len() as u32);
+    let launch = GridLaunch::new([2, 1, 1], [64, 1, 1]).u64(at_a).u64(at_b).u64(to).u32(a.len() as u32);
     run(&module("others"), "integers", &mut memory, &launch);
     let got: Vec<i64> = download(&memory, to, 8 * a.len());
     for (at, (x, y)) in pairs.into_iter().enumerate() {
@@ -197,7 +197,7 @@ fn bytes_of_one_word_belong_to_different_threads() {
     let x: Vec<u8> = numbers(5000, 7).iter().map(|x| ((x + 1.0) * 127.0) as u8).collect();
     let from = upload(&mut memory, &x);
     let (counts, flags) = (upload(&mut memory, &[0u32; 256]), empty::<u8>(&mut memory, x.len()));
-    let launch = Launch::new([3, 1, 1], [256, 1, 1]).u64(from).u64(counts).u64(flags).u32(5000);
+    let launch = GridLaunch::new([3, 1, 1], [256, 1, 1]).u64(from).u64(counts).u64(flags).u32(5000);
     run(&module("others"), "histogram", &mut memory, &launch);
     let got: Vec<u32> = download(&memory, counts, 256);
     for value in 0..=255u8 {
@@ -212,7 +212,7 @@ fn lanes_that_go_apart_meet_again() {
     let x: Vec<i32> = (0..32).map(|i| i * i * i * 97 + 7).collect();
     let mut memory = memory();
     let (from, to) = (upload(&mut memory, &x), empty::<i32>(&mut memory, 32));
-    let launch = Launch::new([1, 1, 1], [32, 1, 1]).u64(from).u64(to).u32(32);
+    let launch = GridLaunch::new([1, 1, 1], [32, 1, 1]).u64(from).u64(to).u32(32);
     let counters = run(&module("others"), "apart", &mut memory, &launch);
     let digits = |x: i32| x.to_string().into_bytes();
     let odd = x.iter().filter(|x| digits(**x).len() % 2 == 1).count() as i32;
@@ -243,9 +243,9 @@ fn tensor_cores_multiply_as_documented() {
         let expected = product(&a, &columns, 16, 8, k);
         let bf16 = |x: &f32| (x.to_bits() >> 16) as u16;
         let tensor = module("tensor");
-        let check = |memory: &mut Memory, file: &Module, kernel: &str, a: u64, b: u64| {
+        let check = |memory: &mut GlobalMemory, file: &Module, kernel: &str, a: u64, b: u64| {
             let c = empty::<f32>(memory, 16 * 8);
-            let launch = Launch::new([1, 1, 1], [32, 1, 1]).u64(a).u64(b).u64(c).u32(k as u32);
+            let launch = GridLaunch::new([1, 1, 1], [32, 1, 1]).u64(a).u64(b).u64(c).u32(k as u32);
             let counters = run(file, kernel, memory, &launch);
             assert_close(&download(memory, c, 16 * 8), &expected, 0.0, kernel);
             assert_eq!(counters.tensor_multiply_adds as usize, 16 * 8 * k, "{kernel}");
@@ -263,7 +263,7 @@ fn tensor_cores_multiply_as_documented() {
         let wide = halves(k * 16, 10);
         let (x, y) = (upload(&mut memory, &half(&a)), upload(&mut memory, &half(&wide)));
         let c = empty::<f32>(&mut memory, 256);
-        let launch = Launch::new([1, 1, 1], [32, 1, 1]).u64(x).u64(y).u64(c).u32(k as u32);
+        let launch = GridLaunch::new([1, 1, 1], [32, 1, 1]).u64(x).u64(y).u64(c).u32(k as u32);
         run(&tensor, "wmma_f16", &mut memory, &launch);
         assert_close(&download(&memory, c, 256), &product(&a, &wide, 16, 16, k), 0.0, "wmma_f16");
     }
@@ -273,15 +273,15 @@ fn tensor_cores_multiply_as_documented() {
 fn launches_that_cannot_be_are_refused() {
     let tiled = module("tiled");
     let kernel = tiled.kernel("tiled").unwrap();
-    let parameters = |launch: Launch| launch.u64(0).u64(0).u64(0).u32(1).u32(1).u32(1);
-    let mut large = parameters(Launch::new([1, 1, 1], [16, 16, 1]));
+    let parameters = |launch: GridLaunch| launch.u64(0).u64(0).u64(0).u32(1).u32(1).u32(1);
+    let mut large = parameters(GridLaunch::new([1, 1, 1], [16, 16, 1]));
     large.dynamic_shared = 48 << 10;
     for (launch, part) in [
-        (parameters(Launch::new([1, 1, 1], [16, 17, 1])), "compiled for at most 256"),
-        (parameters(Launch::new([0, 1, 1], [16, 16, 1])), "nothing to run"),
-        (parameters(Launch::new([1, 70_000, 1], [16, 16, 1])), "65535"),
-        (parameters(Launch::new([1, 1, 1], [64, 32, 1])), "at most 1024"),
-        (Launch::new([1, 1, 1], [16, 16, 1]).u64(0), "bytes of parameters"),
+        (parameters(GridLaunch::new([1, 1, 1], [16, 17, 1])), "compiled for at most 256"),
+        (parameters(GridLaunch::new([0, 1, 1], [16, 16, 1])), "nothing to run"),
+        (parameters(GridLaunch::new([1, 70_000, 1], [16, 16, 1])), "65535"),
+        (parameters(GridLaunch::new([1, 1, 1], [64, 32, 1])), "at most 1024"),
+        (GridLaunch::new([1, 1, 1], [16, 16, 1]).u64(0), "bytes of parameters"),
         (large, "bytes of shared memory"),
     ] {
         let error = kernel.launch(&mut memory(), &launch).unwrap_err();

@@ -3,7 +3,7 @@
 mod support;
 
 use support::*;
-use trimtab_ptx::{FaultKind, Launch, Module};
+use trimtab_ptx::{FaultKind, GridLaunch, Module};
 
 fn kernel(body: &str) -> String {
     format!(
@@ -73,7 +73,7 @@ fn small_programs_compute_what_they_say() {
         let module = Module::parse(&text).unwrap_or_else(|error| panic!("{body}: {error}"));
         let mut memory = memory();
         let out = empty::<u32>(&mut memory, 1);
-        run(&module, "k", &mut memory, &Launch::new([1, 1, 1], [1, 1, 1]).u64(out));
+        run(&module, "k", &mut memory, &GridLaunch::new([1, 1, 1], [1, 1, 1]).u64(out));
         assert_eq!(download::<u32>(&memory, out, 1), [expected], "{body}");
     }
 }
@@ -85,11 +85,11 @@ fn variables_of_the_module_can_be_read_and_not_written() {
     let module = Module::parse(&text.replace(".visible .entry", variables)).unwrap();
     let mut memory = memory();
     let out = empty::<u32>(&mut memory, 1);
-    run(&module, "k", &mut memory, &Launch::new([1, 1, 1], [1, 1, 1]).u64(out));
+    run(&module, "k", &mut memory, &GridLaunch::new([1, 1, 1], [1, 1, 1]).u64(out));
     assert_eq!(download::<u32>(&memory, out, 1), [42]);
     let text = kernel("mov.u64 %rd1, half; st.global.u32 [%rd1], 1;");
     let module = Module::parse(&text.replace(".visible .entry", variables)).unwrap();
-    let found = fault(&module, "k", &mut memory, &Launch::new([1, 1, 1], [1, 1, 1]).u64(0));
+    let found = fault(&module, "k", &mut memory, &GridLaunch::new([1, 1, 1], [1, 1, 1]).u64(0));
     assert_eq!(found.kind, FaultKind::ReadOnly);
 }
 
@@ -112,7 +112,7 @@ fn damaged_text_never_panics() {
         let mut memory = memory();
         let all = upload(&mut memory, &[1f32; 400]);
         let mut launch =
-            Launch::new([1, 1, 1], [16, 16, 1]).u64(all).u64(all).u64(all).u32(20).u32(20).u32(20);
+            GridLaunch::new([1, 1, 1], [16, 16, 1]).u64(all).u64(all).u64(all).u32(20).u32(20).u32(20);
         launch.limits.instructions = 20_000;
         let _ = kernel.launch(&mut memory, &launch);
     }

@@ -1,12 +1,12 @@
 //! Arithmetic, logic, comparisons and conversions.
 
-use super::{Operands, Words, compute};
+use super::{Arguments, Words, compute};
 use crate::number::{Half, Rounding};
-use crate::op::{Carry, Combine, Comparison, Conversion, Float, Function, Op, Style, Whole};
-use crate::operand::{Operand, Source};
+use crate::op::{Carry, Combine, Comparison, Conversion, FloatOp, Function, Op, Style, Whole};
+use crate::operand::{Argument, Origin};
 use crate::scalar::Scalar;
 
-pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     match name {
         "setp" => return compare(words, operands),
         "selp" => {
@@ -27,12 +27,12 @@ pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Operands<'_>)
         let float = words
             .find(|word| {
                 Some(match word {
-                    "finite" => Float::IsFinite,
-                    "infinite" => Float::IsInfinite,
-                    "number" => Float::IsNumber,
-                    "notanumber" => Float::IsNan,
-                    "normal" => Float::IsNormal,
-                    "subnormal" => Float::IsSubnormal,
+                    "finite" => FloatOp::IsFinite,
+                    "infinite" => FloatOp::IsInfinite,
+                    "number" => FloatOp::IsNumber,
+                    "notanumber" => FloatOp::IsNan,
+                    "normal" => FloatOp::IsNormal,
+                    "subnormal" => FloatOp::IsSubnormal,
                     _ => return None,
                 })
             })
@@ -54,7 +54,7 @@ pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Operands<'_>)
     }
 }
 
-fn whole(name: &str, scalar: Scalar, words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn whole(name: &str, scalar: Scalar, words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     let part = |words: &mut Words<'_>, low, high, wide| {
         words.find(|word| match word {
             "lo" => Some(low),
@@ -117,7 +117,7 @@ fn whole(name: &str, scalar: Scalar, words: &mut Words<'_>, operands: &Operands<
     compute(Function::Whole(whole, scalar), operands, count)
 }
 
-fn float(name: &str, scalar: Scalar, words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn float(name: &str, scalar: Scalar, words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     // Approximations are computed exactly and rounded; "full" is one of them.
     let approximate = words.take("approx") || words.take("full");
     let rounding = words.find(rounding).unwrap_or(Rounding::Nearest);
@@ -125,27 +125,27 @@ fn float(name: &str, scalar: Scalar, words: &mut Words<'_>, operands: &Operands<
     let saturate = words.take("sat");
     let nan = words.take("NaN");
     let (float, count) = match name {
-        "add" => (Float::Add, 2),
-        "sub" => (Float::Subtract, 2),
-        "mul" => (Float::Multiply, 2),
-        "fma" | "mad" => (Float::Fused, 3),
-        "div" => (Float::Divide, 2),
-        "neg" => (Float::Negate, 1),
-        "abs" => (Float::Absolute, 1),
-        "min" => (if nan { Float::MinNan } else { Float::Min }, 2),
-        "max" => (if nan { Float::MaxNan } else { Float::Max }, 2),
-        "rcp" => (Float::Reciprocal, 1),
-        "sqrt" => (Float::Root, 1),
-        "rsqrt" => (Float::ReciprocalRoot, 1),
-        "ex2" => (Float::Exp2, 1),
-        "lg2" => (Float::Log2, 1),
-        "sin" => (Float::Sine, 1),
-        "cos" => (Float::Cosine, 1),
-        "tanh" => (Float::Tanh, 1),
-        "copysign" => (Float::CopySign, 2),
+        "add" => (FloatOp::Add, 2),
+        "sub" => (FloatOp::Subtract, 2),
+        "mul" => (FloatOp::Multiply, 2),
+        "fma" | "mad" => (FloatOp::Fused, 3),
+        "div" => (FloatOp::Divide, 2),
+        "neg" => (FloatOp::Negate, 1),
+        "abs" => (FloatOp::Absolute, 1),
+        "min" => (if nan { FloatOp::MinNan } else { FloatOp::Min }, 2),
+        "max" => (if nan { FloatOp::MaxNan } else { FloatOp::Max }, 2),
+        "rcp" => (FloatOp::Reciprocal, 1),
+        "sqrt" => (FloatOp::Root, 1),
+        "rsqrt" => (FloatOp::ReciprocalRoot, 1),
+        "ex2" => (FloatOp::Exp2, 1),
+        "lg2" => (FloatOp::Log2, 1),
+        "sin" => (FloatOp::Sine, 1),
+        "cos" => (FloatOp::Cosine, 1),
+        "tanh" => (FloatOp::Tanh, 1),
+        "copysign" => (FloatOp::CopySign, 2),
         _ => return Err(format!("the instruction `{name}` is not modelled for this type")),
     };
-    let exact = matches!(float, Float::Add | Float::Subtract | Float::Multiply | Float::Fused);
+    let exact = matches!(float, FloatOp::Add | FloatOp::Subtract | FloatOp::Multiply | FloatOp::Fused);
     if rounding != Rounding::Nearest && !(exact && scalar == Scalar::F32) {
         return Err("this rounding is not modelled here".to_string());
     }
@@ -166,12 +166,17 @@ fn float(name: &str, scalar: Scalar, words: &mut Words<'_>, operands: &Operands<
     let simple = exact
         || matches!(
             float,
-            Float::Negate | Float::Absolute | Float::Min | Float::Max | Float::MinNan | Float::MaxNan
+            FloatOp::Negate
+                | FloatOp::Absolute
+                | FloatOp::Min
+                | FloatOp::Max
+                | FloatOp::MinNan
+                | FloatOp::MaxNan
         );
     if matches!(function, Function::Halves { .. }) && (!simple || flush) {
         return Err(format!("`{name}` is not modelled for this type"));
     }
-    if approximate && (simple || float == Float::CopySign) {
+    if approximate && (simple || float == FloatOp::CopySign) {
         return Err("an approximation of what is exact".to_string());
     }
     compute(function, operands, count)
@@ -208,7 +213,7 @@ fn function_with_carry(
     function: Carry,
     name: &str,
     words: &mut Words<'_>,
-    operands: &Operands<'_>,
+    operands: &Arguments<'_>,
 ) -> Result<Op, String> {
     let writes = words.take("cc");
     words.ignore(&["lo", "hi"]);
@@ -218,7 +223,7 @@ fn function_with_carry(
     }
     let count = if matches!(function, Carry::Add | Carry::Subtract) { 2 } else { 3 };
     operands.count(count + 1..=count + 1)?;
-    let mut sources = [Source::Immediate(0); 3];
+    let mut sources = [Origin::Immediate(0); 3];
     for (at, source) in sources.iter_mut().take(count).enumerate() {
         *source = operands.source(at + 1)?;
     }
@@ -232,7 +237,7 @@ fn function_with_carry(
     })
 }
 
-fn compare(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn compare(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     let comparison = words
         .find(|word| {
             Some(match word {
@@ -269,18 +274,18 @@ fn compare(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String>
     let count = if combine.is_some() { 4 } else { 3 };
     operands.count(count..=count)?;
     let (third, negated) = match operands.list.get(3) {
-        None => (Source::Immediate(0), false),
-        Some(Operand::Not(register)) => (Source::Register(*register), true),
+        None => (Origin::Immediate(0), false),
+        Some(Argument::Not(register)) => (Origin::Register(*register), true),
         Some(operand) => (operands.source_of(operand)?, false),
     };
     Ok(Op::Compute {
         function: Function::Compare { comparison, scalar, flush, combine, negated },
         dst: operands.register(0)?,
-        sources: [operands.source(1)?, operands.source(2)?, third, Source::Immediate(0)],
+        sources: [operands.source(1)?, operands.source(2)?, third, Origin::Immediate(0)],
     })
 }
 
-fn convert(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn convert(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     let whole = words.find(|word| match word {
         "rni" => Some(Rounding::Nearest),
         "rzi" => Some(Rounding::Zero),

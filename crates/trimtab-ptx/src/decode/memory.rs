@@ -1,8 +1,8 @@
 //! Loads, stores, atomics, asynchronous copies and addresses.
 
-use super::{Operands, Words, compute};
+use super::{Arguments, Words, compute};
 use crate::op::{Action, Function, Op};
-use crate::operand::{Operand, Source};
+use crate::operand::{Argument, Origin};
 use crate::scalar::{Scalar, Space};
 
 /// Hints, and orders of memory that hold here anyway.
@@ -29,7 +29,7 @@ const IGNORED: [&str; 20] = [
     "unified",
 ];
 
-pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     match name {
         "cp" => return copy(words, operands),
         "cvta" => {
@@ -77,7 +77,12 @@ pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Operands<'_>)
     if given == count { Ok(op) } else { Err(format!("{given} registers for {count} elements")) }
 }
 
-fn atomic(returns: bool, space: Space, words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn atomic(
+    returns: bool,
+    space: Space,
+    words: &mut Words<'_>,
+    operands: &Arguments<'_>,
+) -> Result<Op, String> {
     if !matches!(space, Space::Generic | Space::Global | Space::Shared) {
         return Err("an atomic of this space is not modelled".to_string());
     }
@@ -111,16 +116,16 @@ fn atomic(returns: bool, space: Space, words: &mut Words<'_>, operands: &Operand
     let swaps = action == Action::CompareAndSwap;
     operands.count(first + 2 + usize::from(swaps)..=first + 2 + usize::from(swaps))?;
     let dst = match (returns, operands.get(0)?) {
-        (true, Operand::Source(Source::Register(register))) => Some(*register),
-        (true, Operand::Sink) | (false, _) => None,
+        (true, Argument::Origin(Origin::Register(register))) => Some(*register),
+        (true, Argument::Sink) | (false, _) => None,
         _ => return Err("a destination that is no register".to_string()),
     };
-    let second = if swaps { operands.source(first + 2)? } else { Source::Immediate(0) };
+    let second = if swaps { operands.source(first + 2)? } else { Origin::Immediate(0) };
     let sources = [operands.source(first + 1)?, second];
     Ok(Op::Atomic { space, scalar, action, dst, address: operands.address(first)?, sources })
 }
 
-fn copy(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn copy(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     if !words.take("async") {
         return Err("a copy that is not modelled".to_string());
     }

@@ -5,7 +5,7 @@ mod memory;
 mod together;
 
 use crate::op::{Function, Op};
-use crate::operand::{Address, Names, Operand, Source, Statement};
+use crate::operand::{Address, Argument, Names, Origin, Statement};
 use crate::scalar::{Scalar, Space};
 
 /// Instructions that are modelled, some of them for some types only.
@@ -143,12 +143,12 @@ fn space(word: &str) -> Option<Space> {
 }
 
 /// The operands of one instruction, with names looked up.
-struct Operands<'a> {
-    list: &'a [Operand],
+struct Arguments<'a> {
+    list: &'a [Argument],
     names: &'a Names,
 }
 
-impl Operands<'_> {
+impl Arguments<'_> {
     fn count(&self, expected: std::ops::RangeInclusive<usize>) -> Result<(), String> {
         match expected.contains(&self.list.len()) {
             true => Ok(()),
@@ -156,19 +156,19 @@ impl Operands<'_> {
         }
     }
 
-    fn get(&self, at: usize) -> Result<&Operand, String> {
+    fn get(&self, at: usize) -> Result<&Argument, String> {
         self.list.get(at).ok_or_else(|| format!("operand {} is missing", at + 1))
     }
 
-    fn source(&self, at: usize) -> Result<Source, String> {
+    fn source(&self, at: usize) -> Result<Origin, String> {
         self.source_of(self.get(at)?)
     }
 
-    fn source_of(&self, operand: &Operand) -> Result<Source, String> {
+    fn source_of(&self, operand: &Argument) -> Result<Origin, String> {
         match operand {
-            Operand::Source(source) => Ok(*source),
-            Operand::Name(name) => match self.names.variables.get(name) {
-                Some((_, address)) => Ok(Source::Immediate(*address)),
+            Argument::Origin(source) => Ok(*source),
+            Argument::Name(name) => match self.names.variables.get(name) {
+                Some((_, address)) => Ok(Origin::Immediate(*address)),
                 None => Err(format!("`{name}` is not declared")),
             },
             _ => Err("an operand of a kind that is not modelled here".to_string()),
@@ -177,14 +177,14 @@ impl Operands<'_> {
 
     fn register(&self, at: usize) -> Result<u32, String> {
         match self.get(at)? {
-            Operand::Source(Source::Register(register)) => Ok(*register),
+            Argument::Origin(Origin::Register(register)) => Ok(*register),
             _ => Err(format!("operand {} is no register", at + 1)),
         }
     }
 
     fn address(&self, at: usize) -> Result<Address, String> {
         match self.get(at)? {
-            Operand::Address(base, offset) => {
+            Argument::Address(base, offset) => {
                 Ok(Address { base: self.source_of(base)?, offset: *offset as u64 })
             }
             _ => Err(format!("operand {} is no address", at + 1)),
@@ -192,22 +192,22 @@ impl Operands<'_> {
     }
 
     /// A list in braces, or a single operand.
-    fn list(&self, at: usize) -> Result<&[Operand], String> {
+    fn list(&self, at: usize) -> Result<&[Argument], String> {
         Ok(match self.get(at)? {
-            Operand::List(list) => list,
+            Argument::List(list) => list,
             single => std::slice::from_ref(single),
         })
     }
 
-    fn sources_in(&self, at: usize) -> Result<Vec<Source>, String> {
+    fn sources_in(&self, at: usize) -> Result<Vec<Origin>, String> {
         self.list(at)?.iter().map(|operand| self.source_of(operand)).collect()
     }
 
     /// Registers that receive something; `_` receives nothing.
     fn places_in(&self, at: usize) -> Result<Vec<Option<u32>>, String> {
-        let place = |operand: &Operand| match operand {
-            Operand::Source(Source::Register(register)) => Ok(Some(*register)),
-            Operand::Sink => Ok(None),
+        let place = |operand: &Argument| match operand {
+            Argument::Origin(Origin::Register(register)) => Ok(Some(*register)),
+            Argument::Sink => Ok(None),
             _ => Err("a destination that is no register".to_string()),
         };
         self.list(at)?.iter().map(place).collect()
@@ -221,7 +221,7 @@ impl Operands<'_> {
     /// A number that is known now.
     fn immediate(&self, at: usize) -> Result<u64, String> {
         match self.source(at)? {
-            Source::Immediate(value) => Ok(value),
+            Origin::Immediate(value) => Ok(value),
             _ => Err(format!("operand {} must be a number", at + 1)),
         }
     }
@@ -231,13 +231,13 @@ pub(crate) fn decode(statement: &Statement<'_>, names: &Names) -> Result<Op, Str
     let mut parts = statement.opcode.split('.');
     let name = parts.next().unwrap_or_default();
     let mut words = Words { left: parts.collect() };
-    let operands = Operands { list: &statement.operands, names };
+    let operands = Arguments { list: &statement.operands, names };
     let op = match name {
         "bra" => {
             words.ignore(&["uni"]);
             operands.count(1..=1)?;
             match operands.get(0)? {
-                Operand::Name(label) => names.labels.get(label).copied().map(Op::Branch),
+                Argument::Name(label) => names.labels.get(label).copied().map(Op::Branch),
                 _ => None,
             }
             .ok_or("a branch to nowhere")?
@@ -270,15 +270,15 @@ pub(crate) fn decode(statement: &Statement<'_>, names: &Names) -> Result<Op, Str
 }
 
 /// Copies, packs or unpacks.
-fn mov(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn mov(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     let bits = 8 * words.scalar()?.bytes() as u32;
     operands.count(2..=2)?;
     Ok(match (operands.get(0)?, operands.get(1)?) {
-        (Operand::List(list), _) => {
+        (Argument::List(list), _) => {
             let bits = bits / list.len().max(1) as u32;
             Op::Unpack { dsts: operands.places_in(0)?, source: operands.source(1)?, bits }
         }
-        (_, Operand::List(list)) => {
+        (_, Argument::List(list)) => {
             let bits = bits / list.len().max(1) as u32;
             Op::Pack { dst: operands.register(0)?, parts: operands.sources_in(1)?, bits }
         }
@@ -287,9 +287,9 @@ fn mov(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
 }
 
 /// A function of so many operands after the destination.
-fn compute(function: Function, operands: &Operands<'_>, count: usize) -> Result<Op, String> {
+fn compute(function: Function, operands: &Arguments<'_>, count: usize) -> Result<Op, String> {
     operands.count(count + 1..=count + 1)?;
-    let mut sources = [Source::Immediate(0); 4];
+    let mut sources = [Origin::Immediate(0); 4];
     for (at, source) in sources.iter_mut().take(count).enumerate() {
         *source = operands.source(at + 1)?;
     }

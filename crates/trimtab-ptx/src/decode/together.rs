@@ -1,14 +1,14 @@
 //! What threads do together: barriers, shuffles, votes, tensor cores.
 
-use super::{Operands, Words};
+use super::{Arguments, Words};
 use crate::op::{Action, Factor, Fragment, Mma, Op, Shuffle, Tile, Together, Vote};
-use crate::operand::{Operand, Source};
+use crate::operand::{Argument, Origin};
 use crate::scalar::Scalar;
 
 /// All lanes: what `.aligned` demands.
-const ALL: Source = Source::Immediate(0xffff_ffff);
+const ALL: Origin = Origin::Immediate(0xffff_ffff);
 
-pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     Ok(match name {
         "bar" if words.take("warp") => {
             words.ignore(&["sync"]);
@@ -38,7 +38,7 @@ pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Operands<'_>)
     })
 }
 
-fn shuffle(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn shuffle(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     synced(words)?;
     let mode = words
         .find(|word| {
@@ -54,7 +54,7 @@ fn shuffle(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String>
     words.scalar()?;
     operands.count(5..=5)?;
     let (dst, valid) = match operands.get(0)? {
-        Operand::Pair(Some(dst), valid) => (*dst, *valid),
+        Argument::Pair(Some(dst), valid) => (*dst, *valid),
         _ => (operands.register(0)?, None),
     };
     let [source, lane, clamp, members] =
@@ -62,7 +62,7 @@ fn shuffle(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String>
     Ok(Op::Together { what: Together::Shuffle { mode, dst, valid, source, lane, clamp }, members })
 }
 
-fn vote(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn vote(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     synced(words)?;
     let vote = words
         .find(|word| {
@@ -78,14 +78,14 @@ fn vote(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
     words.scalar()?;
     operands.count(3..=3)?;
     let (predicate, negated) = match operands.get(1)? {
-        Operand::Not(register) => (Source::Register(*register), true),
+        Argument::Not(register) => (Origin::Register(*register), true),
         _ => (operands.source(1)?, false),
     };
     let what = Together::Vote { vote, dst: operands.register(0)?, predicate, negated };
     Ok(Op::Together { what, members: operands.source(2)? })
 }
 
-fn reduce(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn reduce(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     synced(words)?;
     let action = words
         .find(|word| {
@@ -109,7 +109,7 @@ fn reduce(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> 
     Ok(Op::Together { what, members: operands.source(2)? })
 }
 
-fn matrix_load(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn matrix_load(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     synced(words)?;
     words.ignore(&["aligned"]);
     let count = words.find(|word| ["x1", "x2", "", "x4"].iter().position(|known| *known == word));
@@ -127,7 +127,7 @@ fn matrix_load(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, Str
     Ok(Op::Together { what, members: ALL })
 }
 
-fn mma(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn mma(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     synced(words)?;
     words.ignore(&["aligned"]);
     let (m, n, k) = shape(words)?;
@@ -161,7 +161,7 @@ fn mma(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
     )
 }
 
-fn wmma(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
+fn wmma(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String> {
     let (load, store) = (words.take("load"), words.take("store"));
     if !load && !store {
         if !words.take("mma") {
@@ -219,7 +219,7 @@ fn wmma(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
     operands.count(2..=3)?;
     let (at, registers) = if load { (1, 0) } else { (0, 1) };
     let lead = if row_major { columns } else { rows };
-    let stride = if operands.list.len() > 2 { operands.source(2)? } else { Source::Immediate(lead as u64) };
+    let stride = if operands.list.len() > 2 { operands.source(2)? } else { Origin::Immediate(lead as u64) };
     let tile = Tile {
         rows,
         columns,
@@ -235,7 +235,7 @@ fn wmma(words: &mut Words<'_>, operands: &Operands<'_>) -> Result<Op, String> {
     if tile.registers.len() != expected || !matches!(bytes, 2 | 4) || rows * columns > 256 {
         return Err(format!("{} registers for a tile that takes {expected}", tile.registers.len()));
     }
-    if load && tile.registers.iter().any(|register| !matches!(register, Source::Register(_))) {
+    if load && tile.registers.iter().any(|register| !matches!(register, Origin::Register(_))) {
         return Err("a destination that is no register".to_string());
     }
     let what = if load { Together::TileLoad(Box::new(tile)) } else { Together::TileStore(Box::new(tile)) };
@@ -252,7 +252,7 @@ fn fragment_registers(tile: &Tile) -> usize {
     }
 }
 
-fn product(mut mma: Mma, operands: &Operands<'_>) -> Result<Op, String> {
+fn product(mut mma: Mma, operands: &Arguments<'_>) -> Result<Op, String> {
     operands.count(4..=4)?;
     mma.d = operands.registers_in(0)?;
     mma.a = operands.registers_in(1)?;

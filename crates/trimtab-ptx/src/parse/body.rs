@@ -4,7 +4,7 @@ use super::{Outer, Parser, declare};
 use crate::decode::{decode, is_known};
 use crate::fault::LoadError;
 use crate::op::{Instruction, Op, Together};
-use crate::operand::{Guard, Names, Operand, Source, Special, Statement, number};
+use crate::operand::{Argument, Guard, Names, Origin, Special, Statement, number};
 use crate::scalar::Space;
 use std::collections::HashMap;
 
@@ -188,17 +188,17 @@ fn statement<'a>(parser: &mut Parser<'a>, registers: &Registers) -> Result<State
     Ok(Statement { guard, opcode: token.text, operands, line: token.line, source: token.source })
 }
 
-fn operand(parser: &mut Parser<'_>, registers: &Registers) -> Result<Operand, LoadError> {
+fn operand(parser: &mut Parser<'_>, registers: &Registers) -> Result<Argument, LoadError> {
     let word = parser.word()?;
     match word {
-        "_" => return Ok(Operand::Sink),
+        "_" => return Ok(Argument::Sink),
         "{" => {
             let mut list = Vec::new();
             while !parser.accept("}") {
                 list.push(operand(parser, registers)?);
                 parser.accept(",");
             }
-            return Ok(Operand::List(list));
+            return Ok(Argument::List(list));
         }
         "[" => {
             let base = operand(parser, registers)?;
@@ -206,16 +206,18 @@ fn operand(parser: &mut Parser<'_>, registers: &Registers) -> Result<Operand, Lo
             let minus = parser.accept("-");
             let offset = if plus || minus { parser.whole()? as i64 } else { 0 };
             parser.expect("]")?;
-            return Ok(Operand::Address(Box::new(base), if minus { -offset } else { offset }));
+            return Ok(Argument::Address(Box::new(base), if minus { -offset } else { offset }));
         }
         "!" => {
             let name = parser.word()?;
             let register = registers.find(name);
-            return register.map(Operand::Not).ok_or_else(|| parser.error(format!("{name} is not declared")));
+            return register
+                .map(Argument::Not)
+                .ok_or_else(|| parser.error(format!("{name} is not declared")));
         }
         "-" => {
             let value = number(parser.word()?).ok_or_else(|| parser.error("a number expected"))?;
-            return Ok(Operand::Source(Source::Immediate(value.wrapping_neg())));
+            return Ok(Argument::Origin(Origin::Immediate(value.wrapping_neg())));
         }
         _ => {}
     }
@@ -229,26 +231,26 @@ fn operand(parser: &mut Parser<'_>, registers: &Registers) -> Result<Operand, Lo
             }
             Ok(found)
         };
-        return Ok(Operand::Pair(of(word)?, of(other)?));
+        return Ok(Argument::Pair(of(word)?, of(other)?));
     }
     if let Some(register) = register {
-        return Ok(Operand::Source(Source::Register(register)));
+        return Ok(Argument::Origin(Origin::Register(register)));
     }
     if let Some(name) = word.strip_prefix('%') {
         let special = Special::parse(name);
         return special
-            .map(|special| Operand::Source(Source::Special(special)))
+            .map(|special| Argument::Origin(Origin::Special(special)))
             .ok_or_else(|| parser.error(format!("the register {word} is neither declared nor modelled")));
     }
     if word == "WARP_SZ" {
-        return Ok(Operand::Source(Source::Immediate(32)));
+        return Ok(Argument::Origin(Origin::Immediate(32)));
     }
     if word.starts_with(|c: char| c.is_ascii_digit()) {
         let value = number(word).ok_or_else(|| parser.error(format!("the number {word} is not modelled")))?;
-        return Ok(Operand::Source(Source::Immediate(value)));
+        return Ok(Argument::Origin(Origin::Immediate(value)));
     }
     if word.starts_with(|c: char| c.is_alphabetic() || "_$".contains(c)) {
-        return Ok(Operand::Name(word.to_string()));
+        return Ok(Argument::Name(word.to_string()));
     }
     Err(parser.error("an operand expected"))
 }

@@ -14,8 +14,8 @@ mod warp;
 
 use crate::counters::Counters;
 use crate::fault::{Fault, FaultKind};
-use crate::launch::Launch;
-use crate::memory::{Memory, Written};
+use crate::launch::GridLaunch;
+use crate::memory::{GlobalMemory, Written};
 use crate::module::Kernel;
 pub(crate) use shadow::Record;
 use warp::{Group, Warp};
@@ -33,7 +33,11 @@ const LOCAL: u64 = 0x7e00_0000_0000;
 /// How large each of these windows is.
 const WINDOW: u64 = 1 << 32;
 
-pub(crate) fn grid(kernel: &Kernel, memory: &mut Memory, launch: &Launch) -> Result<Counters, Stop> {
+pub(crate) fn grid(
+    kernel: &Kernel,
+    memory: &mut GlobalMemory,
+    launch: &GridLaunch,
+) -> Result<Counters, Stop> {
     let shared_bytes = kernel.shared_bytes + launch.dynamic_shared;
     memory.epoch += 1;
     let mut machine = Machine {
@@ -48,7 +52,7 @@ pub(crate) fn grid(kernel: &Kernel, memory: &mut Memory, launch: &Launch) -> Res
             .iter()
             .map(|bytes| crate::number::low(u64::MAX, usize::from(*bytes)))
             .collect(),
-        shared: Shared {
+        shared: SharedMemory {
             bytes: vec![0xcd; shared_bytes],
             written: Written::new(shared_bytes),
             in_flight: Written::new(shared_bytes),
@@ -75,7 +79,7 @@ pub(crate) fn grid(kernel: &Kernel, memory: &mut Memory, launch: &Launch) -> Res
 }
 
 /// Shared memory of the block that runs.
-struct Shared {
+struct SharedMemory {
     bytes: Vec<u8>,
     written: Written,
     /// Bytes that asynchronous copies are going to write.
@@ -87,15 +91,15 @@ struct Shared {
 /// All that the threads of a grid share.
 struct Machine<'a> {
     kernel: &'a Kernel,
-    launch: &'a Launch,
-    memory: &'a mut Memory,
+    launch: &'a GridLaunch,
+    memory: &'a mut GlobalMemory,
     counters: Counters,
     block: [u32; 3],
     first_epoch: u64,
     block_epoch: u64,
     /// The bits each register holds.
     masks: Vec<u64>,
-    shared: Shared,
+    shared: SharedMemory,
     /// The allocation each instruction found last.
     hints: Vec<u32>,
 }

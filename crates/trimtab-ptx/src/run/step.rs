@@ -5,7 +5,7 @@ use super::{LANES, Lanes, Machine, Stop, compute, first, lanes};
 use crate::fault::FaultKind;
 use crate::number::{low, signed};
 use crate::op::{Carry, Function, Op, Together, Whole};
-use crate::operand::{Address, Source, Special};
+use crate::operand::{Address, Origin, Special};
 use crate::scalar::Scalar;
 
 impl Machine<'_> {
@@ -90,8 +90,8 @@ impl Machine<'_> {
         warp: &Warp,
         pc: u32,
         mask: u32,
-        id: Source,
-        threads: Option<Source>,
+        id: Origin,
+        threads: Option<Origin>,
     ) -> Result<(), Stop> {
         let all = self.launch.block.iter().product::<u32>();
         let (ids, counts) = (self.values(warp, id), threads.map(|threads| self.values(warp, threads)));
@@ -114,7 +114,7 @@ impl Machine<'_> {
         warp: &mut Warp,
         pc: u32,
         mask: u32,
-        members: Source,
+        members: Origin,
         what: &Together,
     ) -> Result<bool, Stop> {
         let named = self.values(warp, members);
@@ -193,10 +193,11 @@ impl Machine<'_> {
         pc: u32,
         mask: u32,
         function: Function,
-        sources: &[Source; 4],
+        sources: &[Origin; 4],
     ) -> Result<Lanes, Stop> {
         match function {
-            Function::Float(crate::op::Float::Fused, _) | Function::Double(crate::op::Float::Fused, _) => {
+            Function::Float(crate::op::FloatOp::Fused, _)
+            | Function::Double(crate::op::FloatOp::Fused, _) => {
                 self.counters.fused_multiply_adds += u64::from(mask.count_ones());
             }
             Function::Whole(Whole::Divide | Whole::Remainder, scalar) => {
@@ -214,11 +215,11 @@ impl Machine<'_> {
 
     /// The value of a source in each lane.
     #[inline]
-    pub(super) fn values(&self, warp: &Warp, source: Source) -> Lanes {
+    pub(super) fn values(&self, warp: &Warp, source: Origin) -> Lanes {
         match source {
-            Source::Register(register) => warp.registers[register as usize],
-            Source::Immediate(value) => [value; LANES],
-            Source::Special(special) => self.special(warp, special),
+            Origin::Register(register) => warp.registers[register as usize],
+            Origin::Immediate(value) => [value; LANES],
+            Origin::Special(special) => self.special(warp, special),
         }
     }
 

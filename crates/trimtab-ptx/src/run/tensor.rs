@@ -6,7 +6,7 @@ use super::warp::Warp;
 use super::{LANES, Machine, Stop};
 use crate::number::{Half, Rounding, f32_of, of_f32, tf32};
 use crate::op::{Factor, Fragment, Mma, Tile, Together};
-use crate::operand::Source;
+use crate::operand::Origin;
 use crate::scalar::{Scalar, Space};
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ type Matrix = [[f64; MOST]; MOST];
 
 /// The parts of `d = a · b + c`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum MmaPart {
     A,
     B,
     Sum,
@@ -42,10 +42,10 @@ impl Machine<'_> {
         let values = |sources: &[u32]| {
             sources.iter().map(|source| warp.registers[*source as usize]).collect::<Vec<_>>()
         };
-        gather(mma, Part::A, &values(&mma.a), &mut a);
-        gather(mma, Part::B, &values(&mma.b), &mut b);
+        gather(mma, MmaPart::A, &values(&mma.a), &mut a);
+        gather(mma, MmaPart::B, &values(&mma.b), &mut b);
         let sums: Vec<_> = mma.c.iter().map(|source| self.values(warp, *source)).collect();
-        gather(mma, Part::Sum, &sums, &mut c);
+        gather(mma, MmaPart::Sum, &sums, &mut c);
         // Rounded once. Hardware rounds in steps, and differently on each generation.
         for (row, c) in c.iter_mut().enumerate().take(mma.m) {
             for (column, sum) in c.iter_mut().enumerate().take(mma.n) {
@@ -55,7 +55,7 @@ impl Machine<'_> {
         let count = mma.m * mma.n / LANES;
         for lane in 0..LANES {
             for at in 0..count {
-                let (row, column) = place(mma, Part::Sum, lane, at);
+                let (row, column) = place(mma, MmaPart::Sum, lane, at);
                 let value = c[row][column];
                 if mma.wide {
                     warp.registers[mma.d[at] as usize][lane] = of_f32(value as f32);
@@ -87,7 +87,7 @@ impl Machine<'_> {
                 elements.push(u64::from(u32::from_le_bytes([data[0], data[1], data[2], data[3]])));
             }
             for (at, register) in tile.registers.iter().enumerate() {
-                let Source::Register(register) = register else { continue };
+                let Origin::Register(register) = register else { continue };
                 let value = match bytes(tile) {
                     2 => {
                         let pair = 2 * at % count;
@@ -174,18 +174,18 @@ fn bytes(tile: &Tile) -> usize {
 }
 
 /// The matrix that registers of a warp hold.
-fn gather(mma: &Mma, part: Part, registers: &[super::Lanes], matrix: &mut Matrix) {
+fn gather(mma: &Mma, part: MmaPart, registers: &[super::Lanes], matrix: &mut Matrix) {
     let elements = match part {
-        Part::A => mma.m * mma.k,
-        Part::B => mma.k * mma.n,
-        Part::Sum => mma.m * mma.n,
+        MmaPart::A => mma.m * mma.k,
+        MmaPart::B => mma.k * mma.n,
+        MmaPart::Sum => mma.m * mma.n,
     };
     for element in 0..elements {
         let (lane, at) = (element % LANES, element / LANES);
         let pair = |at: usize| registers[at / 2][lane] >> (16 * (at % 2));
         let value = match (part, mma.factor) {
-            (Part::Sum, _) if mma.wide => f32_of(registers[at][lane]),
-            (Part::Sum, _) | (_, Factor::F16) => Half::F16.value(pair(at)),
+            (MmaPart::Sum, _) if mma.wide => f32_of(registers[at][lane]),
+            (MmaPart::Sum, _) | (_, Factor::F16) => Half::F16.value(pair(at)),
             (_, Factor::Bf16) => Half::Bf16.value(pair(at)),
             (_, Factor::Tf32) => tf32(registers[at][lane]),
         };
@@ -195,20 +195,20 @@ fn gather(mma: &Mma, part: Part, registers: &[super::Lanes], matrix: &mut Matrix
 }
 
 /// Row and column of the element a lane holds at this place.
-fn place(mma: &Mma, part: Part, lane: usize, at: usize) -> (usize, usize) {
+fn place(mma: &Mma, part: MmaPart, lane: usize, at: usize) -> (usize, usize) {
     if mma.fragment == Fragment::Opaque {
-        let columns = if part == Part::A { mma.k } else { mma.n };
-        let rows = if part == Part::B { mma.k } else { mma.m };
+        let columns = if part == MmaPart::A { mma.k } else { mma.n };
+        let rows = if part == MmaPart::B { mma.k } else { mma.m };
         let element = lane * (rows * columns / LANES) + at;
         return (element / columns, element % columns);
     }
     let (group, within) = (lane / 4, lane % 4);
     match (part, mma.factor) {
-        (Part::Sum, _) => (group + 8 * (at / 2), 2 * within + at % 2),
-        (Part::A, Factor::Tf32) => (group + 8 * (at % 2), within + 4 * (at / 2)),
-        (Part::B, Factor::Tf32) => (within + 4 * at, group),
-        (Part::A, _) => (group + 8 * (at / 2 % 2), 2 * within + at % 2 + 8 * (at / 4)),
-        (Part::B, _) => (2 * within + at % 2 + 8 * (at / 2), group),
+        (MmaPart::Sum, _) => (group + 8 * (at / 2), 2 * within + at % 2),
+        (MmaPart::A, Factor::Tf32) => (group + 8 * (at % 2), within + 4 * (at / 2)),
+        (MmaPart::B, Factor::Tf32) => (within + 4 * at, group),
+        (MmaPart::A, _) => (group + 8 * (at / 2 % 2), 2 * within + at % 2 + 8 * (at / 4)),
+        (MmaPart::B, _) => (2 * within + at % 2 + 8 * (at / 2), group),
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
         ] {
             let mma =
                 Mma { m, n, k, factor, fragment, wide: true, d: vec![], a: vec![], b: vec![], c: vec![] };
-            for (part, rows, columns) in [(Part::A, m, k), (Part::B, k, n), (Part::Sum, m, n)] {
+            for (part, rows, columns) in [(MmaPart::A, m, k), (MmaPart::B, k, n), (MmaPart::Sum, m, n)] {
                 let places: BTreeSet<(usize, usize)> = (0..LANES)
                     .flat_map(|lane| (0..rows * columns / LANES).map(move |at| (lane, at)))
                     .map(|(lane, at)| place(&mma, part, lane, at))

@@ -7,7 +7,7 @@
     reason = "helpers of tests; clippy exempts only functions marked as tests"
 )]
 
-use trimtab_ptx::{Counters, Fault, Launch, Memory, Module};
+use trimtab_ptx::{Counters, Fault, GlobalMemory, GridLaunch, Module};
 
 /// A module of `tests/data`.
 pub fn module(name: &str) -> Module {
@@ -16,8 +16,8 @@ pub fn module(name: &str) -> Module {
     Module::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-pub fn memory() -> Memory {
-    Memory::new(1 << 26)
+pub fn memory() -> GlobalMemory {
+    GlobalMemory::new(1 << 26)
 }
 
 /// Numbers in -1 to 1, the same every time.
@@ -55,7 +55,7 @@ macro_rules! bytes {
 bytes!(u8, u16, i32, u32, f32, f64, i64);
 
 /// An array with these values.
-pub fn upload<T: Bytes>(memory: &mut Memory, values: &[T]) -> u64 {
+pub fn upload<T: Bytes>(memory: &mut GlobalMemory, values: &[T]) -> u64 {
     let mut bytes = Vec::new();
     values.iter().for_each(|value| value.put(&mut bytes));
     let address = memory.allocate(bytes.len() as u64).unwrap();
@@ -64,24 +64,24 @@ pub fn upload<T: Bytes>(memory: &mut Memory, values: &[T]) -> u64 {
 }
 
 /// An array that nobody wrote.
-pub fn empty<T: Bytes>(memory: &mut Memory, count: usize) -> u64 {
+pub fn empty<T: Bytes>(memory: &mut GlobalMemory, count: usize) -> u64 {
     memory.allocate((count * T::SIZE) as u64).unwrap()
 }
 
-pub fn download<T: Bytes>(memory: &Memory, address: u64, count: usize) -> Vec<T> {
+pub fn download<T: Bytes>(memory: &GlobalMemory, address: u64, count: usize) -> Vec<T> {
     let mut bytes = vec![0; count * T::SIZE];
     memory.read(address, &mut bytes).unwrap();
     bytes.chunks_exact(T::SIZE).map(T::get).collect()
 }
 
 /// Launches, and must succeed.
-pub fn run(module: &Module, kernel: &str, memory: &mut Memory, launch: &Launch) -> Counters {
+pub fn run(module: &Module, kernel: &str, memory: &mut GlobalMemory, launch: &GridLaunch) -> Counters {
     let found = module.kernel(kernel).unwrap_or_else(|| panic!("no kernel {kernel}"));
     found.launch(memory, launch).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Launches, and must find a mistake.
-pub fn fault(module: &Module, kernel: &str, memory: &mut Memory, launch: &Launch) -> Fault {
+pub fn fault(module: &Module, kernel: &str, memory: &mut GlobalMemory, launch: &GridLaunch) -> Fault {
     let found = module.kernel(kernel).unwrap_or_else(|| panic!("no kernel {kernel}"));
     match found.launch(memory, launch) {
         Err(error) => error.fault().cloned().unwrap_or_else(|| panic!("{error}")),
