@@ -61,11 +61,12 @@ pub(crate) enum Origin {
     Special(Special),
 }
 
-/// An operand as written. Names of labels and variables are looked up when the whole body is known.
+/// An operand as written. Labels and dynamic shared memory are looked up when the whole body is known.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Argument {
     Origin(Origin),
     Name(String),
+    Variable(Space, u64),
     Address(Box<Argument>, i64),
     List(Vec<Argument>),
     Pair(Option<u32>, Option<u32>),
@@ -95,14 +96,16 @@ pub(crate) struct Statement<'a> {
     pub operands: Vec<Argument>,
     pub line: u32,
     pub source: u32,
+    /// The call it belongs to; 0 is the kernel itself.
+    pub call: u32,
 }
 
 /// What names of a body mean.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    /// The instruction after each label.
-    pub labels: HashMap<String, u32>,
-    /// Variables and parameters.
+    /// The instruction after each label, by call.
+    pub labels: HashMap<(u32, String), u32>,
+    /// Variables of the module, and dynamic shared memory.
     pub variables: HashMap<String, (Space, u64)>,
 }
 

@@ -2,13 +2,15 @@
 
 mod body;
 mod declare;
+mod function;
+mod scope;
 
 use crate::fault::LoadError;
 use crate::module::{Kernel, Module, Parameter, VARIABLES};
 use crate::operand::{Names, number};
 use crate::scalar::{Scalar, Space};
 use crate::token::{Token, tokens};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Bytes of variables a module may declare.
@@ -18,7 +20,7 @@ pub(crate) fn module(text: &str) -> Result<Module, LoadError> {
     let lines: Arc<[String]> = text.lines().map(|line| line.trim().to_string()).collect();
     let mut parser = Parser { tokens: tokens(text)?, at: 0, lines };
     let mut module = Module { version: String::new(), target: 0, kernels: BTreeMap::new() };
-    let mut outer = Outer::default();
+    let mut outer = Outer { functions: function::definitions(&mut parser)?, ..Outer::default() };
     while let Some(token) = parser.next() {
         match token.text {
             ".version" => module.version = parser.word()?.to_string(),
@@ -39,7 +41,7 @@ pub(crate) fn module(text: &str) -> Result<Module, LoadError> {
                 let kernel = entry(&mut parser, &outer)?;
                 module.kernels.insert(kernel.name.clone(), kernel);
             }
-            // Nothing is called: an instruction `call` is refused.
+            // Read where they are called.
             ".func" => parser.skip_function(),
             ".section" => parser.skip_block(),
             ".pragma" => parser.skip_past(";"),
@@ -63,6 +65,7 @@ struct Outer {
     shared: Vec<declare::Declared>,
     /// Shared memory whose size a launch says.
     dynamic: Vec<declare::Declared>,
+    functions: HashMap<String, function::Definition>,
 }
 
 impl Outer {
@@ -78,15 +81,14 @@ impl Outer {
 /// A kernel, from its name to the end of its body.
 fn entry(parser: &mut Parser<'_>, outer: &Outer) -> Result<Kernel, LoadError> {
     let name = parser.word()?.to_string();
-    let mut names = outer.names.clone();
-    let mut parameters: Vec<Parameter> = Vec::new();
+    let (mut names, mut parameters): (Vec<(String, u64)>, Vec<Parameter>) = (Vec::new(), Vec::new());
     if parser.accept("(") {
         while !parser.accept(")") {
             parser.expect(".param")?;
             let declared = declare::declared(parser)?;
             let end = parameters.last().map_or(0, |last| last.offset + last.bytes);
             let parameter = Parameter { offset: end.next_multiple_of(declared.align), bytes: declared.bytes };
-            names.variables.insert(declared.name, (Space::Parameter, parameter.offset as u64));
+            names.push((declared.name, parameter.offset as u64));
             parameters.push(parameter);
             parser.accept(",");
         }
@@ -103,7 +105,7 @@ fn entry(parser: &mut Parser<'_>, outer: &Outer) -> Result<Kernel, LoadError> {
             _ => return Err(parser.error("a directive of kernels that is not modelled")),
         }
     }
-    let body = body::body(parser, names, outer)?;
+    let body = body::body(parser, &names, outer)?;
     Ok(Kernel {
         name,
         parameters,

@@ -23,7 +23,7 @@ fn what_is_not_modelled_is_named() {
         ("wgmma.fence.sync.aligned;", "`wgmma.fence.sync.aligned` is not modelled"),
         ("frobnicate.b32 %r1, %r2;", "`frobnicate.b32` is not modelled"),
         ("add.rz.f64 %rd1, %rd2, %rd3;", "rounding"),
-        ("call.uni (%r1), f, (%r2);", "`call.uni` is not modelled"),
+        ("call.uni (%r1), f, (%r2);", "the function `f` has no body"),
         ("bar.red.popc.u32 %r1, 0, %p1;", "a barrier that is not modelled"),
         ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};", "not modelled"),
         ("bra nowhere;", "a branch to nowhere"),
@@ -36,7 +36,7 @@ fn what_is_not_modelled_is_named() {
         ("shfl.bfly.b32 %r1, %r2, 1, 31;", "`.sync` expected"),
         ("atom.global.add.f16 %h1, [%rd1], %h2;", "not modelled"),
         ("cp.async.bulk.commit_group;", "`.bulk` is not modelled"),
-        (".param .b32 param0;", "not modelled"),
+        ("@%p1 call.uni f;", "`call.uni` is not modelled"),
     ] {
         let error = Module::parse(&kernel(body)).expect_err(body);
         assert_eq!(error.line, 11, "{error}");
@@ -76,6 +76,44 @@ fn small_programs_compute_what_they_say() {
         run(&module, "k", &mut memory, &GridLaunch::new([1, 1, 1], [1, 1, 1]).u64(out));
         assert_eq!(download::<u32>(&memory, out, 1), [expected], "{body}");
     }
+}
+
+#[test]
+fn functions_are_called_with_parameters_of_their_own() {
+    let function = ".func (.param .b32 result) twice(.param .b32 value)
+{
+.reg .b32 %r<9>; .reg .pred %p<9>;
+ld.param.u32 %r1, [value];
+setp.gt.u32 %p1, %r1, 100;
+@%p1 bra LARGE;
+add.u32 %r2, %r1, %r1;
+st.param.b32 [result+0], %r2;
+ret;
+LARGE:
+st.param.b32 [result+0], 7;
+ret;
+}
+";
+    let call = |value: &str, into: &str| {
+        format!(
+            "{{ .param .b32 param0; st.param.b32 [param0+0], {value}; .param .b32 retval0;\n\
+             call.uni (retval0), twice, (param0); ld.param.b32 {into}, [retval0+0]; }}"
+        )
+    };
+    let body = format!(
+        "ld.param.u64 %rd1, [out]; {} {} {} add.u32 %r4, %r4, %r5; st.global.u32 [%rd1], %r4;",
+        call("5", "%r3"),
+        call("%r3", "%r4"),
+        call("500", "%r5")
+    );
+    let module = Module::parse(&(kernel(&body) + function)).unwrap_or_else(|error| panic!("{error}"));
+    let mut memory = memory();
+    let out = empty::<u32>(&mut memory, 1);
+    run(&module, "k", &mut memory, &GridLaunch::new([1, 1, 1], [1, 1, 1]).u64(out));
+    assert_eq!(download::<u32>(&memory, out, 1), [27]);
+    let endless = function.replace("ld.param.u32 %r1, [value];", "call (result), twice, (value);");
+    let error = Module::parse(&(kernel(&body) + &endless)).unwrap_err();
+    assert!(error.message.contains("without end"), "{error}");
 }
 
 #[test]

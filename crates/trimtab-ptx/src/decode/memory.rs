@@ -47,7 +47,10 @@ pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Arguments<'_>
     }
     let strong = ["volatile", "relaxed", "acquire", "release"].iter().any(|word| words.left.contains(word));
     words.ignore(&IGNORED);
-    let space = words.space();
+    let mut space = words.space();
+    if space == Space::Parameter && operands.is_passed(usize::from(name != "st")) {
+        space = Space::Local;
+    }
     if name == "atom" || name == "red" {
         return atomic(name == "atom", space, words, operands);
     }
@@ -63,7 +66,7 @@ pub(super) fn decode(name: &str, words: &mut Words<'_>, operands: &Arguments<'_>
     operands.count(2..=2)?;
     let op = if name == "st" {
         if space == Space::Parameter {
-            return Err("functions are not modelled".to_string());
+            return Err("a parameter of the kernel cannot be written".to_string());
         }
         Op::Store { space, scalar, sources: operands.sources_in(1)?, address: operands.address(0)?, strong }
     } else {

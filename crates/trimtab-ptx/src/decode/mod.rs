@@ -167,6 +167,7 @@ impl Arguments<'_> {
     fn source_of(&self, operand: &Argument) -> Result<Origin, String> {
         match operand {
             Argument::Origin(source) => Ok(*source),
+            Argument::Variable(_, address) => Ok(Origin::Immediate(*address)),
             Argument::Name(name) => match self.names.variables.get(name) {
                 Some((_, address)) => Ok(Origin::Immediate(*address)),
                 None => Err(format!("`{name}` is not declared")),
@@ -189,6 +190,11 @@ impl Arguments<'_> {
             }
             _ => Err(format!("operand {} is no address", at + 1)),
         }
+    }
+
+    /// Whether an address is that of something passed to or from a function, which lies in local memory.
+    fn is_passed(&self, at: usize) -> bool {
+        matches!(self.list.get(at), Some(Argument::Address(base, _)) if matches!(**base, Argument::Variable(Space::Local, _)))
     }
 
     /// A list in braces, or a single operand.
@@ -237,7 +243,9 @@ pub(crate) fn decode(statement: &Statement<'_>, names: &Names) -> Result<Op, Str
             words.ignore(&["uni"]);
             operands.count(1..=1)?;
             match operands.get(0)? {
-                Argument::Name(label) => names.labels.get(label).copied().map(Op::Branch),
+                Argument::Name(label) => {
+                    names.labels.get(&(statement.call, label.clone())).copied().map(Op::Branch)
+                }
                 _ => None,
             }
             .ok_or("a branch to nowhere")?

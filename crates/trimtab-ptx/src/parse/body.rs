@@ -1,15 +1,20 @@
-//! The body of a kernel: registers by scope, labels, instructions.
+//! The body of a kernel: what is declared, labels, instructions. Functions it calls become part of it.
 
+use super::function::Call;
+use super::scope::Scopes;
 use super::{Outer, Parser, declare};
 use crate::decode::{decode, is_known};
 use crate::fault::LoadError;
 use crate::op::{Instruction, Op, Together};
 use crate::operand::{Argument, Guard, Names, Origin, Special, Statement, number};
 use crate::scalar::Space;
-use std::collections::HashMap;
 
-/// Registers a kernel may declare: each takes 256 bytes a warp.
-const MAX_REGISTERS: usize = 1 << 17;
+/// Instructions of a kernel with all it calls.
+const MAX_STATEMENTS: usize = 1 << 18;
+/// Calls within calls: functions that call themselves never come to an end here.
+const MAX_CALLS: usize = 32;
+/// The label after the last instruction of a function.
+const END: &str = "(end)";
 
 pub(super) struct Body {
     pub instructions: Vec<Instruction>,
@@ -19,154 +24,172 @@ pub(super) struct Body {
     pub grain: usize,
 }
 
-/// Registers of one pair of braces: single ones, and ranges like `%r<9>`.
-#[derive(Default)]
-struct Scope {
-    single: HashMap<String, u32>,
-    ranges: HashMap<String, (u32, u32)>,
+/// A body being read.
+struct Reader<'a, 'o> {
+    outer: &'o Outer,
+    scopes: Scopes,
+    names: Names,
+    statements: Vec<Statement<'a>>,
+    /// Calls so far: each has labels of its own.
+    calls: u32,
 }
 
-struct Registers {
-    scopes: Vec<Scope>,
-    bytes: Vec<u8>,
-}
-
-impl Registers {
-    fn find(&self, name: &str) -> Option<u32> {
-        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        let (base, number) = name.split_at(name.len() - digits);
-        self.scopes.iter().rev().find_map(|scope| {
-            scope.single.get(name).copied().or_else(|| {
-                let (first, count) = scope.ranges.get(base)?;
-                let number: u32 = number.parse().ok()?;
-                (number < *count).then_some(first + number)
-            })
-        })
-    }
-
-    fn declare(&mut self, parser: &mut Parser<'_>) -> Result<(), LoadError> {
-        let bytes = parser.scalar()?.bytes() as u8;
-        loop {
-            let name = parser.word()?.to_string();
-            let first = self.bytes.len() as u32;
-            let count = if parser.accept("<") {
-                let count = parser.whole()?;
-                parser.expect(">")?;
-                count
-            } else {
-                1
-            };
-            if self.bytes.len().saturating_add(count) > MAX_REGISTERS {
-                return Err(parser.error("too many registers"));
-            }
-            let ranged = parser.tokens.get(parser.at - 1).is_some_and(|token| token.text == ">");
-            self.bytes.resize(self.bytes.len() + count, bytes);
-            if let Some(scope) = self.scopes.last_mut() {
-                if ranged {
-                    scope.ranges.insert(name, (first, count as u32));
-                } else {
-                    scope.single.insert(name, first);
-                }
-            }
-            if !parser.accept(",") {
-                return parser.expect(";");
-            }
-        }
-    }
-}
-
-/// From after the opening brace to the closing one.
-pub(super) fn body(parser: &mut Parser<'_>, mut names: Names, outer: &Outer) -> Result<Body, LoadError> {
-    let mut registers = Registers { scopes: vec![Scope::default()], bytes: Vec::new() };
-    let (mut shared, mut local) = (0usize, 0usize);
-    let put = |end: &mut usize, space, declared: &declare::Declared, names: &mut Names| {
-        let start = end.next_multiple_of(declared.align);
-        names.variables.insert(declared.name.clone(), (space, start as u64));
-        *end = start.saturating_add(declared.bytes);
+/// From after the opening brace to the closing one. Parameters have names already.
+pub(super) fn body(
+    parser: &mut Parser<'_>,
+    parameters: &[(String, u64)],
+    outer: &Outer,
+) -> Result<Body, LoadError> {
+    let mut reader = Reader {
+        outer,
+        scopes: Scopes::default(),
+        names: outer.names.clone(),
+        statements: Vec::new(),
+        calls: 0,
     };
+    reader.scopes.enter();
     for declared in &outer.shared {
-        put(&mut shared, Space::Shared, declared, &mut names);
+        reader.scopes.place(Space::Shared, declared);
     }
-    let mut statements = Vec::new();
-    while !registers.scopes.is_empty() {
-        match parser.peek() {
-            "" => return Err(parser.error("a body that does not end")),
-            "{" => registers.scopes.push(Scope::default()),
-            "}" => {
-                registers.scopes.pop();
+    for (name, offset) in parameters {
+        reader.scopes.name(name, Space::Parameter, *offset);
+    }
+    reader.block(parser, 0, 0)?;
+    reader.finish(parser)
+}
+
+impl<'a> Reader<'a, '_> {
+    /// Up to the brace that closes what is open.
+    fn block(&mut self, parser: &mut Parser<'a>, call: u32, within: usize) -> Result<(), LoadError> {
+        let depth = self.scopes.depth();
+        while self.scopes.depth() >= depth {
+            if self.statements.len() > MAX_STATEMENTS {
+                return Err(parser.error("too many instructions"));
             }
-            ".reg" => {
-                parser.at += 1;
-                registers.declare(parser)?;
-                continue;
-            }
-            space @ (".shared" | ".local") => {
-                parser.at += 1;
-                let declared = declare::declared(parser)?;
-                match space {
-                    ".shared" => put(&mut shared, Space::Shared, &declared, &mut names),
-                    _ => put(&mut local, Space::Local, &declared, &mut names),
+            match parser.peek() {
+                "" => return Err(parser.error("a body that does not end")),
+                "{" => self.scopes.enter(),
+                "}" => self.scopes.leave(),
+                ";" => {}
+                ".reg" => {
+                    parser.at += 1;
+                    self.scopes.declare(parser)?;
+                    continue;
                 }
-                parser.expect(";")?;
-                continue;
-            }
-            ".pragma" => {
-                parser.skip_past(";");
-                continue;
-            }
-            ";" => {}
-            _ if parser.tokens.get(parser.at + 1).is_some_and(|token| token.text == ":") => {
-                let label = parser.word()?.to_string();
-                if names.labels.insert(label, statements.len() as u32).is_some() {
-                    return Err(parser.error("a label twice"));
+                space @ (".shared" | ".local" | ".param") => {
+                    parser.at += 1;
+                    let declared = declare::declared(parser)?;
+                    // What is passed to a function lies in memory of the thread.
+                    let space = if space == ".shared" { Space::Shared } else { Space::Local };
+                    self.scopes.place(space, &declared);
+                    parser.expect(";")?;
+                    continue;
+                }
+                ".pragma" => {
+                    parser.skip_past(";");
+                    continue;
+                }
+                "call" | "call.uni" => {
+                    parser.at += 1;
+                    self.call(parser, within)?;
+                    continue;
+                }
+                _ if parser.tokens.get(parser.at + 1).is_some_and(|token| token.text == ":") => {
+                    let label = parser.word()?.to_string();
+                    if self.names.labels.insert((call, label), self.statements.len() as u32).is_some() {
+                        return Err(parser.error("a label twice"));
+                    }
+                }
+                _ => {
+                    let mut statement = statement(parser, &self.scopes)?;
+                    statement.call = call;
+                    if call > 0 && matches!(statement.opcode, "ret" | "ret.uni") {
+                        (statement.opcode, statement.operands) =
+                            ("bra", vec![Argument::Name(END.to_string())]);
+                    }
+                    self.statements.push(statement);
+                    continue;
                 }
             }
-            _ => {
-                statements.push(statement(parser, &registers)?);
-                continue;
+            parser.at += 1;
+        }
+        Ok(())
+    }
+
+    /// Puts the body of a function here; its parameters are names of what is passed.
+    fn call(&mut self, parser: &mut Parser<'a>, within: usize) -> Result<(), LoadError> {
+        let Call { results, name, parameters } = Call::parse(parser)?;
+        let Some(function) = self.outer.functions.get(&name) else {
+            return Err(parser.error(format!("the function `{name}` has no body")));
+        };
+        if within >= MAX_CALLS {
+            return Err(parser.error("functions that call each other without end"));
+        }
+        if results.len() != function.results.len() || parameters.len() != function.parameters.len() {
+            return Err(parser.error(format!("`{name}` takes and gives something else")));
+        }
+        let mut passed = Vec::new();
+        let formal = function.results.iter().chain(&function.parameters);
+        for (formal, actual) in formal.zip(results.iter().chain(&parameters)) {
+            match self.scopes.variable(actual) {
+                Some((Space::Local, address)) => passed.push((&formal.name, address)),
+                _ => return Err(parser.error(format!("`{actual}` cannot be passed"))),
             }
         }
-        parser.at += 1;
+        self.calls += 1;
+        let (call, back) = (self.calls, parser.at);
+        self.scopes.enter();
+        for (name, address) in passed {
+            self.scopes.name(name, Space::Local, address);
+        }
+        parser.at = function.body;
+        self.block(parser, call, within + 1)?;
+        self.names.labels.insert((call, END.to_string()), self.statements.len() as u32);
+        parser.at = back;
+        Ok(())
     }
-    for declared in &outer.dynamic {
-        // All dynamic shared memory is the same memory.
-        let mut end = shared.next_multiple_of(16);
-        put(&mut end, Space::Shared, declared, &mut names);
+
+    fn finish(mut self, parser: &Parser<'a>) -> Result<Body, LoadError> {
+        let mut shared_bytes = self.scopes.shared_bytes;
+        if !self.outer.dynamic.is_empty() {
+            shared_bytes = shared_bytes.next_multiple_of(16);
+        }
+        for declared in &self.outer.dynamic {
+            // All dynamic shared memory is the same memory.
+            let start = shared_bytes.next_multiple_of(declared.align.min(16));
+            self.names.variables.insert(declared.name.clone(), (Space::Shared, start as u64));
+        }
+        let (mut instructions, mut grain) = (Vec::with_capacity(self.statements.len()), 4);
+        for statement in &self.statements {
+            let text = || parser.lines.get(statement.line as usize - 1).map_or("", String::as_str);
+            let op = decode(statement, &self.names)
+                .map_err(|message| LoadError::new(statement.line, message, text()))?;
+            let scalar = match &op {
+                Op::Load { scalar, .. } | Op::Store { scalar, .. } | Op::Atomic { scalar, .. } => {
+                    Some(scalar)
+                }
+                Op::Together { what: Together::TileLoad(tile) | Together::TileStore(tile), .. } => {
+                    Some(&tile.scalar)
+                }
+                _ => None,
+            };
+            grain = scalar.map_or(grain, |scalar| grain.min(scalar.bytes()));
+            let Statement { guard, line, source, .. } = *statement;
+            instructions.push(Instruction { op, guard, line, source });
+        }
+        let Scopes { registers, local_bytes, .. } = self.scopes;
+        Ok(Body { instructions, registers, shared_bytes, local_bytes, grain })
     }
-    if !outer.dynamic.is_empty() {
-        shared = shared.next_multiple_of(16);
-    }
-    let (mut instructions, mut grain) = (Vec::with_capacity(statements.len()), 4);
-    for statement in &statements {
-        let text = || parser.lines.get(statement.line as usize - 1).map_or("", String::as_str);
-        let op =
-            decode(statement, &names).map_err(|message| LoadError::new(statement.line, message, text()))?;
-        let scalar = match &op {
-            Op::Load { scalar, .. } | Op::Store { scalar, .. } | Op::Atomic { scalar, .. } => Some(scalar),
-            Op::Together { what: Together::TileLoad(tile) | Together::TileStore(tile), .. } => {
-                Some(&tile.scalar)
-            }
-            _ => None,
-        };
-        grain = scalar.map_or(grain, |scalar| grain.min(scalar.bytes()));
-        instructions.push(Instruction {
-            op,
-            guard: statement.guard,
-            line: statement.line,
-            source: statement.source,
-        });
-    }
-    Ok(Body { instructions, registers: registers.bytes, shared_bytes: shared, local_bytes: local, grain })
 }
 
 /// One instruction up to its semicolon.
-fn statement<'a>(parser: &mut Parser<'a>, registers: &Registers) -> Result<Statement<'a>, LoadError> {
+fn statement<'a>(parser: &mut Parser<'a>, scopes: &Scopes) -> Result<Statement<'a>, LoadError> {
     let mut guard = None;
     if parser.accept("@") {
         let negated = parser.accept("!");
         let name = parser.word()?;
-        let register = registers
-            .find(name)
+        let register = scopes
+            .register(name)
             .ok_or_else(|| parser.error(format!("the predicate {name} is not declared")))?;
         guard = Some(Guard { register, negated });
     }
@@ -179,29 +202,29 @@ fn statement<'a>(parser: &mut Parser<'a>, registers: &Registers) -> Result<State
     }
     let mut operands = Vec::new();
     while !parser.accept(";") {
-        operands.push(operand(parser, registers)?);
+        operands.push(operand(parser, scopes)?);
         if !parser.accept(",") && parser.peek() != ";" {
             parser.at += 1;
             return Err(parser.error("`,` or `;` expected"));
         }
     }
-    Ok(Statement { guard, opcode: token.text, operands, line: token.line, source: token.source })
+    Ok(Statement { guard, opcode: token.text, operands, line: token.line, source: token.source, call: 0 })
 }
 
-fn operand(parser: &mut Parser<'_>, registers: &Registers) -> Result<Argument, LoadError> {
+fn operand(parser: &mut Parser<'_>, scopes: &Scopes) -> Result<Argument, LoadError> {
     let word = parser.word()?;
     match word {
         "_" => return Ok(Argument::Sink),
         "{" => {
             let mut list = Vec::new();
             while !parser.accept("}") {
-                list.push(operand(parser, registers)?);
+                list.push(operand(parser, scopes)?);
                 parser.accept(",");
             }
             return Ok(Argument::List(list));
         }
         "[" => {
-            let base = operand(parser, registers)?;
+            let base = operand(parser, scopes)?;
             let plus = parser.accept("+");
             let minus = parser.accept("-");
             let offset = if plus || minus { parser.whole()? as i64 } else { 0 };
@@ -210,7 +233,7 @@ fn operand(parser: &mut Parser<'_>, registers: &Registers) -> Result<Argument, L
         }
         "!" => {
             let name = parser.word()?;
-            let register = registers.find(name);
+            let register = scopes.register(name);
             return register
                 .map(Argument::Not)
                 .ok_or_else(|| parser.error(format!("{name} is not declared")));
@@ -221,11 +244,11 @@ fn operand(parser: &mut Parser<'_>, registers: &Registers) -> Result<Argument, L
         }
         _ => {}
     }
-    let register = registers.find(word);
+    let register = scopes.register(word);
     if parser.accept("|") {
         let other = parser.word()?;
         let of = |name: &str| -> Result<Option<u32>, LoadError> {
-            let found = registers.find(name);
+            let found = scopes.register(name);
             if found.is_none() && name != "_" {
                 return Err(parser.error(format!("{name} is not declared")));
             }
@@ -248,6 +271,9 @@ fn operand(parser: &mut Parser<'_>, registers: &Registers) -> Result<Argument, L
     if word.starts_with(|c: char| c.is_ascii_digit()) {
         let value = number(word).ok_or_else(|| parser.error(format!("the number {word} is not modelled")))?;
         return Ok(Argument::Origin(Origin::Immediate(value)));
+    }
+    if let Some((space, address)) = scopes.variable(word) {
+        return Ok(Argument::Variable(space, address));
     }
     if word.starts_with(|c: char| c.is_alphabetic() || "_$".contains(c)) {
         return Ok(Argument::Name(word.to_string()));
