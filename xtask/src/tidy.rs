@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 const MAX_LINES: usize = 600;
 
 /// Crates by level: a crate depends only on crates of lower levels (ARCHITECTURE.md, Crates).
-const LEVELS: [(&str, u32); 17] = [
+const LEVELS: [(&str, u32); 18] = [
     ("trimtab-core", 0),
+    ("trimtab-ptx", 0),
     ("trimtab-sources", 0),
     ("trimtab-model", 1),
     ("trimtab-tune", 1),
