@@ -1,6 +1,7 @@
 //! What happens in the background: live calls are taken in, wisdom is written, and plans change where calls showed better.
 
 use crate::decide::{Ask, PlanError, fact_key};
+use crate::devices::Devices;
 use crate::event::Event;
 use crate::feedback::Report;
 use crate::goal::SearchGoal;
@@ -13,9 +14,39 @@ use crate::table::TermsId;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use trimtab_core::{Condition, Nanos, Patience, Problem, Terms};
+use trimtab_core::{Condition, KernelVersion, Nanos, Patience, Problem, Terms};
 use trimtab_tune::Progress;
 use trimtab_wisdom::{FactKey, Outcome, Stats};
+
+/// What live times of a plan are remembered under. There is one for every plan in force, so what others hold already is not held again: a key
+/// with its texts takes twice as much.
+pub(crate) struct LiveKey {
+    problem: Problem,
+    device: u16,
+    name: Arc<str>,
+    version: KernelVersion,
+    point: Box<str>,
+}
+
+impl LiveKey {
+    fn of(problem: &Problem, rival: &Rival) -> LiveKey {
+        let Rival { device, name, version, point_name, .. } = rival;
+        let (name, version, point) = (Arc::clone(name), version.clone(), point_name.as_str().into());
+        LiveKey { problem: *problem, device: *device, name, version, point }
+    }
+
+    /// As wisdom has it; `None` if the device left.
+    fn with(&self, condition: Condition, devices: &Devices) -> Option<FactKey> {
+        Some(FactKey {
+            device: devices.get(self.device)?.facts().fingerprint.0.clone(),
+            kernel: self.name.to_string(),
+            version: self.version.to_string(),
+            problem: self.problem.to_string(),
+            point: self.point.to_string(),
+            condition,
+        })
+    }
+}
 
 impl Inner {
     pub(crate) fn drain(&self) {
@@ -42,8 +73,9 @@ impl Inner {
                     witness.ran(id, stats.n, Nanos(stats.sum_ns.round() as u64));
                 }
                 // The same wisdom gives the same plans in mode `off`: its own calls do not add to it.
-                if let Some(key) = keys.get(&id).filter(|_| self.settings.patience > Patience::Off) {
-                    self.decider.wisdom.record(key.clone(), Outcome::Timed(stats));
+                let key = keys.get(&id).filter(|_| self.settings.patience > Patience::Off);
+                if let Some(key) = key.and_then(|key| key.with(Condition::Live, &self.decider.devices)) {
+                    self.decider.wisdom.record(key, Outcome::Timed(stats));
                 }
             }
         }
@@ -195,7 +227,7 @@ impl Inner {
     pub(crate) fn keep(&self, problem: &Problem, terms: TermsId, plan: &Plan, decision: Arc<Decision>) {
         if let (Ok(mut keys), Some(winner), true) = (self.live_keys.lock(), decision.winner(), plan.id != 0) {
             let Some(device) = self.decider.devices.get(winner.device) else { return };
-            keys.insert(plan.id, fact_key(device.as_ref(), problem, winner, Condition::Live));
+            keys.insert(plan.id, LiveKey::of(problem, winner));
             if let Some(estimate) = winner.estimate() {
                 self.live_counts.expects(plan.id, estimate);
             }
@@ -258,17 +290,16 @@ impl Host for Inner {
     }
 
     fn trying(&self, problem: &Problem, plan: &Plan, rival: &Rival) {
-        if let (Ok(mut keys), Some(device)) = (self.live_keys.lock(), self.decider.devices.get(rival.device))
-        {
-            keys.insert(plan.id, fact_key(device.as_ref(), problem, rival, Condition::Live));
+        if let Ok(mut keys) = self.live_keys.lock() {
+            keys.insert(plan.id, LiveKey::of(problem, rival));
         }
     }
 
     fn explored(&self, pair: Pair) {
         let Ok(keys) = self.live_keys.lock() else { return };
         for ((id, ns), condition) in [(pair.chosen, Condition::Chosen), (pair.tried, Condition::Explored)] {
-            if let Some(key) = keys.get(&id).filter(|_| ns > 0.0) {
-                let key = FactKey { condition, ..key.clone() };
+            let key = keys.get(&id).filter(|_| ns > 0.0);
+            if let Some(key) = key.and_then(|key| key.with(condition, &self.decider.devices)) {
                 self.decider.wisdom.record(key, Outcome::Timed(Stats::single(ns)));
             }
         }

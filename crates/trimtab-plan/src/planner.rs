@@ -3,6 +3,7 @@
 use crate::calibration::Calibration;
 use crate::decide::{Ask, Decider, PlanError};
 use crate::devices::{Devices, MAX_JOINED};
+use crate::drain::LiveKey;
 use crate::drift::Drifts;
 use crate::feedback::{self, Feedback};
 use crate::force::no_plan;
@@ -54,7 +55,7 @@ pub(crate) struct Inner {
     pub decisions: Mutex<Decisions>,
     pub feedback: Feedback,
     /// Live plans' keys in wisdom, so that draining does not rebuild them.
-    pub live_keys: Mutex<FxHashMap<u32, FactKey>>,
+    pub live_keys: Mutex<FxHashMap<u32, LiveKey>>,
     pub resizes: Resizes,
     pub explores: Explores,
     pub live_counts: LiveCounts,

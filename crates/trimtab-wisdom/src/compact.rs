@@ -25,7 +25,7 @@ const MAX_GARBAGE: u64 = 1;
 /// and more than this: a program that runs for months needs no more room than one that ran for a day.
 const MIN_GARBAGE_BYTES: u64 = MAX_SEGMENT_BYTES / 2;
 /// What is read may grow to this many times the bounds before the oldest of it go.
-const HELD: f64 = 1.25;
+const HELD: f64 = 1.05;
 /// How long a discharged intent is kept: as long as an old copy of the line it discharges may turn up.
 const DONE_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -172,7 +172,7 @@ fn merge(
         return Ok(old.into_iter().map(|old| old.name).collect());
     }
     let (mut made, mut bytes_after) = (Vec::new(), 0);
-    let new = segments(&union, &origin, segment::header(&origin)?);
+    let new = segments(&union, &origin, segment::header(&origin)?, size);
     let mut new = new.inspect(|(name, text)| {
         made.push(name.clone());
         bytes_after += text.len() as u64;
@@ -209,11 +209,18 @@ fn lines_of<'a>(union: &'a Union, origin: &'a str) -> impl Iterator<Item = Strin
 }
 
 /// Everything as as few segments as it needs, each made when it is asked for.
-fn segments<'a>(union: &'a Union, origin: &'a str, header: String) -> impl Iterator<Item = NewSegment> + 'a {
+fn segments<'a>(
+    union: &'a Union,
+    origin: &'a str,
+    header: String,
+    size: u64,
+) -> impl Iterator<Item = NewSegment> + 'a {
+    let room = usize::try_from(size.min(MAX_SEGMENT_BYTES)).unwrap_or(0);
     let mut lines = lines_of(union, origin).peekable();
     let mut number = 0;
     std::iter::from_fn(move || {
-        let mut text = header.clone().into_bytes();
+        let mut text = Vec::with_capacity(room);
+        text.extend_from_slice(header.as_bytes());
         // The first line however long it is, or there would be no end.
         text.extend_from_slice(lines.next()?.as_bytes());
         while let Some(line) = lines.next_if(|line| (text.len() + line.len()) as u64 <= MAX_SEGMENT_BYTES) {

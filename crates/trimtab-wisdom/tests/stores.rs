@@ -181,7 +181,7 @@ impl Store for Faulty {
                 Ok(gone)
             }
             Fault::ShowsHalfOfTheNew => {
-                let half = |(name, text): &(String, Vec<u8>)| (name.clone(), text[..text.len() / 2].to_vec());
+                let half = |(name, text): &NewSegment| (name.clone(), text[..text.len() / 2].to_vec());
                 let new: Vec<NewSegment> = new.collect();
                 let gone = memory.replace(old, &mut new.iter().map(half))?;
                 self.until_seen();
@@ -192,11 +192,11 @@ impl Store for Faulty {
                 Ok(gone)
             }
             Fault::ForgetsOnReplacing => {
-                let less = |(name, text): &(String, Vec<u8>)| {
+                let less = |(name, text): NewSegment| {
                     let lines: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b'\n').collect();
-                    (name.clone(), lines[..lines.len() - usize::from(lines.len() > 2)].concat())
+                    (name, lines[..lines.len() - usize::from(lines.len() > 2)].concat())
                 };
-                memory.replace(old, &new.iter().map(less).collect::<Vec<_>>())
+                memory.replace(old, &mut new.map(less))
             }
             Fault::RemovesForeignNames => {
                 let foreign = memory.list()?.into_iter().filter(|name| !name.starts_with("seg-"));
