@@ -27,6 +27,9 @@ const WORKERS: usize = 2;
 /// Of the cases one in this many is interpreted on an architecture, another part on each.
 const SHARE: usize = 3;
 
+/// Cases that are compiled alike, by number.
+type Group<'a> = Vec<(usize, &'a Case)>;
+
 /// What one kernel came to over all its points.
 #[derive(Clone, Copy, Default)]
 struct Line {
@@ -115,12 +118,12 @@ fn verify(
     work: &std::path::Path,
 ) -> Result<Vec<(String, Line)>> {
     // Cases that differ in sizes only share what is compiled.
-    let mut groups: BTreeMap<(String, Vec<String>), Vec<(usize, &Case)>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, Vec<String>), Group<'_>> = BTreeMap::new();
     for (at, case) in all.iter().enumerate() {
         let key = (case.step().source.to_string(), case.step().options());
         groups.entry(key).or_default().push((at, case));
     }
-    let groups: Vec<Vec<(usize, &Case)>> = groups.into_values().collect();
+    let groups: Vec<Group<'_>> = groups.into_values().collect();
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for worker in 0..WORKERS {
