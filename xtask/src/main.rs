@@ -1,7 +1,8 @@
 //! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`,
-//! `cargo xtask fuzz`, `cargo xtask loom`, `cargo xtask python`, `cargo xtask sanitize`.
+//! `cargo xtask cuda`, `cargo xtask fuzz`, `cargo xtask loom`, `cargo xtask python`, `cargo xtask sanitize`.
 
 mod browser;
+mod cuda;
 mod dependencies;
 mod fuzz;
 mod loom;
@@ -35,6 +36,8 @@ usage: cargo xtask COMMAND
                   point costs against hyperfine  [--seeds N] [--evals N] [--only NAME] [--json]; --help explains
   chaos           faults on purpose, then processes killed at random moments: what callers got, and what was left of wisdom
                   [--faults N] [--kills N] [--seed S] [--json]
+  cuda            kernels in CUDA C, verified without a GPU by NVIDIA's compilers from PyPI and trimtab-ptx; `cargo xtask cuda --help` explains
+                  [--only 12|13]
   fuzz            every parser fed with inputs that libFuzzer makes up; `cargo xtask fuzz --help` explains
                   [--seconds N] [--target NAME] [--list] [--json]
   loom [NAME]     the lock-free pieces in every order of events that few threads can have  [--preemptions N]
@@ -75,6 +78,7 @@ fn main() -> Result<()> {
             arguments.extend(options);
             cargo(root, &arguments)
         }
+        ["cuda", options @ ..] => cuda::run(root, options),
         ["fuzz", options @ ..] => fuzz::run(root, options),
         ["loom", options @ ..] => loom::run(root, options),
         ["python", options @ ..] => python::run(root, options),

@@ -96,7 +96,10 @@ fn entry(parser: &mut Parser<'_>, outer: &Outer) -> Result<Kernel, LoadError> {
     let (mut max_threads, mut required_threads) = (None, None);
     while !parser.accept("{") {
         match parser.word()? {
-            ".maxntid" => max_threads = Some(parser.numbers()?.iter().product()),
+            ".maxntid" => {
+                max_threads =
+                    Some(parser.numbers()?.iter().fold(1, |all: u32, size| all.saturating_mul(*size)))
+            }
             ".reqntid" => required_threads = Some(parser.numbers()?),
             ".minnctapersm" | ".maxnreg" => {
                 parser.word()?;

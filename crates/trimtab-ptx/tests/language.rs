@@ -1,4 +1,5 @@
 //! What is not modelled is refused when it is loaded, with the line; damaged text is an error, never a panic.
+#![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
 mod support;
 
@@ -131,27 +132,48 @@ fn variables_of_the_module_can_be_read_and_not_written() {
     assert_eq!(found.kind, FaultKind::ReadOnly);
 }
 
-/// Every file cut short, and with a byte changed: an error or a module, and launches that end.
+/// Files cut short and with some bytes changed: an error or a module, and launches that end.
+fn damaged(files: &[&str], each: usize) {
+    for file in files {
+        let path = format!("{}/tests/data/{file}.ptx", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        for end in (0..text.len()).step_by(text.len() / 100) {
+            let _ = Module::parse(&text[..end]);
+        }
+        let mut state = 1u64;
+        let mut next = |most: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % most
+        };
+        for _ in 0..each {
+            let mut damaged = text.clone().into_bytes();
+            for _ in 0..=next(3) {
+                let at = next(damaged.len());
+                damaged[at] = b"0123456789abcdef%;,.{}[]()+-@!:r"[next(32)];
+            }
+            let Ok(module) = Module::parse(&String::from_utf8_lossy(&damaged)) else { continue };
+            for kernel in module.kernels() {
+                let mut memory = memory();
+                let all = upload(&mut memory, &[1f32; 400]);
+                let mut launch = GridLaunch::new([1, 1, 1], [16, 4, 1]);
+                launch.parameters =
+                    all.to_le_bytes().into_iter().cycle().take(kernel.parameter_bytes()).collect();
+                launch.limits.instructions = 3_000;
+                launch.dynamic_shared = 64;
+                let _ = kernel.launch(&mut memory, &launch);
+            }
+        }
+    }
+}
+
 #[test]
 fn damaged_text_never_panics() {
-    let path = format!("{}/tests/data/tiled.ptx", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).unwrap();
-    for end in (0..text.len()).step_by(23) {
-        let _ = Module::parse(&text[..end]);
-    }
-    let mut state = 1u64;
-    for _ in 0..400 {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let mut damaged = text.clone().into_bytes();
-        let at = (state >> 33) as usize % damaged.len();
-        damaged[at] = b"0123456789abcdef%;,.{}[]()+-@!:r"[(state >> 28) as usize % 32];
-        let Ok(module) = Module::parse(&String::from_utf8_lossy(&damaged)) else { continue };
-        let Some(kernel) = module.kernel("tiled") else { continue };
-        let mut memory = memory();
-        let all = upload(&mut memory, &[1f32; 400]);
-        let mut launch =
-            GridLaunch::new([1, 1, 1], [16, 16, 1]).u64(all).u64(all).u64(all).u32(20).u32(20).u32(20);
-        launch.limits.instructions = 20_000;
-        let _ = kernel.launch(&mut memory, &launch);
-    }
+    damaged(&["tiled", "bugs"], 100);
+}
+
+/// Some minutes: `cargo test -p trimtab-ptx --test language -- --ignored`.
+#[test]
+#[ignore = "takes minutes"]
+fn much_damaged_text_never_panics() {
+    damaged(&["tiled", "bugs", "matmul", "copies", "tensor", "ldmatrix", "transpose", "others"], 4_000);
 }

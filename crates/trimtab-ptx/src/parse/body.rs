@@ -11,6 +11,8 @@ use crate::scalar::Space;
 
 /// Instructions of a kernel with all it calls.
 const MAX_STATEMENTS: usize = 1 << 18;
+/// Bytes of local memory a thread can have, on any device.
+const MAX_LOCAL: usize = 512 << 10;
 /// Calls within calls: functions that call themselves never come to an end here.
 const MAX_CALLS: usize = 32;
 /// The label after the last instruction of a function.
@@ -178,6 +180,11 @@ impl<'a> Reader<'a, '_> {
             instructions.push(Instruction { op, guard, line, source });
         }
         let Scopes { registers, local_bytes, .. } = self.scopes;
+        if local_bytes > MAX_LOCAL {
+            return Err(
+                parser.error(format!("{local_bytes} bytes of local memory, {MAX_LOCAL} are the most"))
+            );
+        }
         Ok(Body { instructions, registers, shared_bytes, local_bytes, grain })
     }
 }
@@ -229,7 +236,7 @@ fn operand(parser: &mut Parser<'_>, scopes: &Scopes) -> Result<Argument, LoadErr
             let minus = parser.accept("-");
             let offset = if plus || minus { parser.whole()? as i64 } else { 0 };
             parser.expect("]")?;
-            return Ok(Argument::Address(Box::new(base), if minus { -offset } else { offset }));
+            return Ok(Argument::Address(Box::new(base), if minus { offset.wrapping_neg() } else { offset }));
         }
         "!" => {
             let name = parser.word()?;

@@ -7,7 +7,7 @@ use crate::scalar::Space;
 use std::collections::HashMap;
 
 /// Registers a kernel may declare: each takes 256 bytes a warp.
-const MAX_REGISTERS: usize = 1 << 17;
+const MAX_REGISTERS: usize = 1 << 15;
 
 /// Names of one pair of braces.
 #[derive(Default)]

@@ -59,7 +59,7 @@ impl Machine<'_> {
             // What is read is looked at now; hardware may read it at any time until the wait.
             let unit = if size == *bytes { *bytes } else { 1 };
             for at in (0..size).step_by(unit) {
-                let address = from[lane] + at as u64;
+                let address = from[lane].wrapping_add(at as u64);
                 let access = Access { lane, pc, space: Space::Global, address, bytes: unit, how: Use::Read };
                 let read = self.read(warp, &access)?;
                 data[at..at + unit].copy_from_slice(&read[..unit]);

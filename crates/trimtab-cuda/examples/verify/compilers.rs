@@ -1,0 +1,69 @@
+//! NVRTC and ptxas.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use trimtab_cuda::{LaunchStep, Nvrtc};
+
+pub struct Toolchain {
+    nvrtc: Nvrtc,
+    ptxas: PathBuf,
+}
+
+impl std::fmt::Display for Toolchain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (major, minor) = self.nvrtc.version();
+        write!(f, "NVRTC {major}.{minor}")
+    }
+}
+
+/// What ptxas says of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Assembled {
+    pub registers: u32,
+    pub shared_bytes: u32,
+    pub barriers: u32,
+    /// Bytes stored because registers ran out.
+    pub spilled: u32,
+}
+
+impl Toolchain {
+    pub fn new(nvrtc: PathBuf, ptxas: PathBuf) -> Result<Toolchain> {
+        let nvrtc = Nvrtc::load(&nvrtc).with_context(|| format!("{}", nvrtc.display()))?;
+        Ok(Toolchain { nvrtc, ptxas })
+    }
+
+    pub fn ptx(&self, architecture: u32, step: &LaunchStep) -> Result<String> {
+        let mut options = step.options();
+        // So that a fault names the line of our source.
+        options.push("-lineinfo".to_string());
+        Ok(self.nvrtc.ptx(architecture, &step.source, &options)?)
+    }
+
+    pub fn assemble(&self, architecture: u32, ptx: &str, file: &Path) -> Result<Assembled> {
+        std::fs::write(file, ptx)?;
+        let mut command = Command::new(&self.ptxas);
+        command
+            .arg("-v")
+            .arg(format!("-arch=sm_{architecture}"))
+            .arg(file)
+            .arg("-o")
+            .arg(file.with_extension("cubin"));
+        let output = command.output().with_context(|| format!("{}", self.ptxas.display()))?;
+        let told =
+            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            bail!("ptxas: {told}");
+        }
+        let before = |word: &str| {
+            let number = told.split(word).next().filter(|rest| rest.len() < told.len())?;
+            number.trim_end().rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+        };
+        Ok(Assembled {
+            registers: before("registers").context("ptxas names no registers")?,
+            shared_bytes: before("bytes smem").unwrap_or(0),
+            barriers: before("barriers").unwrap_or(0),
+            spilled: before("bytes spill stores").unwrap_or(0),
+        })
+    }
+}

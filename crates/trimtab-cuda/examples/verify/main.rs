@@ -1,0 +1,193 @@
+//! Verifies the kernels without a GPU, with NVIDIA's own compilers: `cargo xtask cuda` installs them and runs this.
+//!
+//! Every kernel × point is compiled by NVRTC and assembled by ptxas for seven architectures, and what NVRTC emitted is run by trimtab-ptx on
+//! ragged shapes against a reference. Our occupancy is compared with NVIDIA's calculator.
+
+mod cases;
+mod compilers;
+mod device;
+mod interpret;
+mod occupancy;
+
+use anyhow::{Context, Result, bail};
+use cases::{Case, cases};
+use compilers::{Assembled, Toolchain};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use trimtab_cuda::LaunchStep;
+use trimtab_cuda::occupancy::{Multiprocessor, Usage};
+use trimtab_ptx::Counters;
+
+/// Architectures from Turing to Blackwell.
+const ARCHITECTURES: [u32; 7] = [75, 80, 86, 89, 90, 100, 120];
+/// Threads that compile.
+const WORKERS: usize = 2;
+/// Of the cases one in this many is interpreted on an architecture, another part on each.
+const SHARE: usize = 3;
+
+/// Cases that are compiled alike, by number.
+type Group<'a> = Vec<(usize, &'a Case)>;
+
+/// What one kernel came to over all its points.
+#[derive(Clone, Copy, Default)]
+struct Line {
+    compiled: u32,
+    spills: u32,
+    registers: (u32, u32),
+    launches: u32,
+    counters: Counters,
+}
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (mut toolchains, mut files, mut header, mut driver) = (Vec::new(), Vec::new(), None, None);
+    let mut work = PathBuf::from("target/cuda");
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut next = || words.next().with_context(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--toolchain" => {
+                let (nvrtc, ptxas) = (PathBuf::from(next()?), PathBuf::from(next()?));
+                files.push(nvrtc.clone());
+                toolchains.push(Toolchain::new(nvrtc, ptxas)?);
+            }
+            "--driver" => driver = Some(PathBuf::from(next()?)),
+            "--header" => header = Some(PathBuf::from(next()?)),
+            "--work" => work = PathBuf::from(next()?),
+            other => bail!("there is no option `{other}`"),
+        }
+    }
+    std::fs::create_dir_all(&work)?;
+    if let Some(header) = header {
+        occupancy::compare(&header, &work)?;
+    }
+    if let Some(driver) = driver {
+        for nvrtc in &files {
+            device::verify(&driver, nvrtc)?;
+        }
+    }
+    let mut lines: BTreeMap<String, Line> = BTreeMap::new();
+    for toolchain in &toolchains {
+        for (number, architecture) in ARCHITECTURES.into_iter().enumerate() {
+            let all = cases(architecture)?;
+            let found = verify(toolchain, architecture, number, &all, &work)?;
+            let launches: u32 = found.iter().map(|(_, line)| line.launches).sum();
+            let compiled: u32 = found.iter().map(|(_, line)| line.compiled).sum();
+            println!(
+                "{toolchain}, sm_{architecture}: {compiled} compiled and assembled, {launches} launches right"
+            );
+            for (name, line) in found {
+                lines.entry(name).or_default().add(&line);
+            }
+        }
+    }
+    let mut total = Line::default();
+    for (name, line) in &lines {
+        let (least, most) = line.registers;
+        println!(
+            "{name}: {} compiled, {least} to {most} registers, {} spill, {} launches",
+            line.compiled, line.spills, line.launches
+        );
+        println!("    {}", line.counters);
+        total.add(line);
+    }
+    println!("{} compiled and assembled, {} launches interpreted, all right", total.compiled, total.launches);
+    Ok(())
+}
+
+impl Line {
+    fn add(&mut self, other: &Line) {
+        let least =
+            if self.registers.0 == 0 { other.registers.0 } else { self.registers.0.min(other.registers.0) };
+        self.registers = (least, self.registers.1.max(other.registers.1));
+        self.compiled += other.compiled;
+        self.spills += other.spills;
+        self.launches += other.launches;
+        self.counters += other.counters;
+    }
+}
+
+/// All cases with one compiler for one architecture, by kernel.
+fn verify(
+    toolchain: &Toolchain,
+    architecture: u32,
+    number: usize,
+    all: &[Case],
+    work: &std::path::Path,
+) -> Result<Vec<(String, Line)>> {
+    // Cases that differ in sizes only share what is compiled.
+    let mut groups: BTreeMap<(String, Vec<String>), Group<'_>> = BTreeMap::new();
+    for (at, case) in all.iter().enumerate() {
+        let key = (case.step().source.to_string(), case.step().options());
+        groups.entry(key).or_default().push((at, case));
+    }
+    let groups: Vec<Group<'_>> = groups.into_values().collect();
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for worker in 0..WORKERS {
+            let (next, results, groups) = (&next, &results, &groups);
+            scope.spawn(move || {
+                while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let file = work.join(format!("kernel-{worker}.ptx"));
+                    let result = one(toolchain, architecture, number, group, &file);
+                    let failed = result.is_err();
+                    if let Ok(mut results) = results.lock() {
+                        results.push(result);
+                    }
+                    if failed {
+                        next.store(groups.len(), Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    results.into_inner().map_err(|_| anyhow::anyhow!("a worker panicked"))?.into_iter().collect()
+}
+
+/// Cases that are compiled alike: compiled and assembled once, run as often as it is their turn.
+fn one(
+    toolchain: &Toolchain,
+    architecture: u32,
+    number: usize,
+    group: &[(usize, &Case)],
+    file: &std::path::Path,
+) -> Result<(String, Line)> {
+    let case = group.first().context("a group has a case")?.1;
+    let at = || format!("{toolchain}, sm_{architecture}, {}, {:?}", case.kernel, case.step().macros);
+    let ptx = toolchain.ptx(architecture, case.step()).with_context(at)?;
+    let assembled = toolchain.assemble(architecture, &ptx, file).with_context(at)?;
+    check(architecture, case.step(), &assembled).with_context(at)?;
+    if case.kernel.contains("tensor") && !ptx.contains("mma.sync") {
+        bail!("{}: no tensor cores", at());
+    }
+    let registers = (assembled.registers, assembled.registers);
+    let mut line =
+        Line { compiled: 1, spills: u32::from(assembled.spilled > 0), registers, ..Line::default() };
+    for (index, case) in group {
+        if index % SHARE == number % SHARE {
+            let counters = interpret::run(&ptx, case)
+                .with_context(|| format!("{}, {}, {}", at(), case.problem, case.setting))?;
+            line.launches += 1;
+            line.counters += counters;
+        }
+    }
+    Ok((case.kernel.clone(), line))
+}
+
+/// A kernel that assembles must be one a device can hold.
+fn check(architecture: u32, step: &LaunchStep, assembled: &Assembled) -> Result<()> {
+    let multiprocessor = Multiprocessor::of(architecture).context("an architecture without a table")?;
+    let usage = Usage {
+        threads: step.block.iter().product(),
+        registers: assembled.registers,
+        shared_bytes: assembled.shared_bytes,
+        barriers: assembled.barriers,
+    };
+    let occupancy = multiprocessor.occupancy(&usage);
+    if occupancy.blocks == 0 {
+        bail!("no block fits: {usage:?}, limited by {}", occupancy.limited_by);
+    }
+    Ok(())
+}

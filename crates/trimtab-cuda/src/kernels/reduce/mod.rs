@@ -1,0 +1,57 @@
+//! The kernels of the operation reduce: sum, mean, smallest and largest of f32 and f64.
+
+mod columns;
+mod rows;
+
+use super::{CudaKernels, impossible, not_float, of_float};
+use crate::program::{Program, StepArgument, adapter};
+use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Work, erase};
+
+/// In order of preference.
+pub fn kernels() -> CudaKernels {
+    vec![erase(rows::RowsKernel), erase(columns::ColumnsKernel)]
+}
+
+fn declines(problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
+    if adapter(device).is_none() {
+        return Some(Decline::because("not a GPU"));
+    }
+    if problem.op == ReduceOp::Prod {
+        return Some(Decline::because("does sum, mean, min and max"));
+    }
+    not_float(problem.dtype).or_else(|| impossible([problem.input_len(), problem.out_len()]))
+}
+
+/// Writes a launch; both kernels take the same parameters.
+fn write(
+    problem: &Reduce,
+    (source, entry): (&'static str, &'static str),
+    width: u32,
+    blocks: u64,
+    program: &mut Program,
+) -> Result<(), LaunchError> {
+    let op = match problem.op {
+        ReduceOp::Sum | ReduceOp::Prod => 0,
+        ReduceOp::Mean => 1,
+        ReduceOp::Min => 2,
+        ReduceOp::Max => 3,
+    };
+    let mut macros = of_float(problem.dtype);
+    macros.extend([("WIDTH", width.to_string()), ("OP", op.to_string())]);
+    let sizes = [problem.len, problem.inner, problem.out_len()].map(|size| StepArgument::U32(size as u32));
+    let given = [StepArgument::Input(0), StepArgument::Out].into_iter().chain(sizes).collect();
+    program.push(source, entry, macros, [blocks, 1, 1], [width, 1, 1], given)
+}
+
+fn work(problem: &Reduce, invocations: u64, barriers: u64) -> Work {
+    Work {
+        flops: Flops(problem.input_len()),
+        bytes: Bytes((problem.input_len() + problem.out_len()) * problem.dtype.size()),
+        launches: 1,
+        threads: 1,
+        lanes: 1,
+        invocations,
+        barriers,
+        ..Work::default()
+    }
+}

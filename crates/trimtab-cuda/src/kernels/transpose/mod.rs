@@ -1,0 +1,11 @@
+//! The kernels of the operation transpose: planes of elements of one to eight bytes, one after the other.
+
+mod tiled;
+
+use super::CudaKernels;
+use trimtab_core::erase;
+
+/// In order of preference.
+pub fn kernels() -> CudaKernels {
+    vec![erase(tiled::TransposeKernel)]
+}
