@@ -2,7 +2,7 @@
 #![no_main]
 
 use std::sync::Arc;
-use trimtab::wisdom::{Memory, Old, Part, Store, Wisdom, Writer};
+use trimtab::wisdom::{Memory, NewSegment, Old, Part, Store, Wisdom, Writer};
 use trimtab_fuzz::parts;
 
 /// A store that gives back these bytes under every name, and refuses names that no store has to take.
@@ -30,7 +30,7 @@ impl Store for Hostile {
         Err(std::io::ErrorKind::PermissionDenied.into())
     }
 
-    fn replace(&self, _: &[Old], _: &[(String, Vec<u8>)]) -> std::io::Result<usize> {
+    fn replace(&self, _: &[Old], _: &mut dyn Iterator<Item = NewSegment>) -> std::io::Result<usize> {
         Ok(0)
     }
 
