@@ -54,7 +54,7 @@ const NOISY_UNSURE: u64 = 2;
 /// … and where others use the machine, in batches that a software GPU computes within a time slice (3 ms), each after a rest: it wakes up with a whole one.
 const NOISY_BUSY_BATCH: Nanos = Nanos::from_millis(1);
 /// What a whole race found stays in the background unless it takes more than this many times as long as another: whoever tuned had more time, and of 108
-/// picks made beside busy processes, most of them right, nine were exchanged for others that were slower by 5 to 28 %.
+/// picks made beside busy processes 33 were exchanged, four of them for others that were faster by more than 5 %, eight for slower ones.
 const STAYS_WITHIN: f64 = 1.05;
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
