@@ -14,22 +14,29 @@ const OPERAND_BYTES_PER_S: f64 = 1.5e9;
 /// Operands begin so many bytes behind the start of a cache line, where the system's allocator puts every large one of a program …
 const LINE_BYTES: usize = 64;
 const BEGIN: usize = 16;
-/// … if one of so many places does.
-const PLACES: usize = 8;
+/// … if one of so many places does. Large blocks lie so at once, or after a few that follow each other; small ones lie anywhere.
+const PLACES: usize = 64;
+const FEWEST_PLACES: usize = 8;
+/// Bytes that are reserved to find a place, unless the fewest places take more; nothing is written to them.
+const LOOKED_AT: usize = 64 << 20;
 
 /// Room for that many elements, always at the same place in a cache line. Kernels that load whole lines are slower where each load touches two:
 /// measured now here and now there, the winner of a race was whoever had been lucky.
 fn placed<T>(len: usize) -> Vec<T> {
+    let places = (LOOKED_AT / (len * size_of::<T>()).max(1)).clamp(FEWEST_PLACES, PLACES);
     let mut others = Vec::new();
-    for place in 0..PLACES {
+    for place in 0..places {
+        let mut room = Vec::<T>::new();
         // Longer from one to the next, so that they lie apart in different ways.
-        let room = Vec::<T>::with_capacity(len + place * (BEGIN / size_of::<T>()).max(1));
+        if room.try_reserve_exact(len + place * (BEGIN / size_of::<T>()).max(1)).is_err() {
+            break;
+        }
         if room.as_ptr().addr() % LINE_BYTES == BEGIN {
             return room;
         }
         others.push(room);
     }
-    others.swap_remove(0)
+    others.into_iter().next().unwrap_or_else(|| Vec::with_capacity(len))
 }
 
 /// The inputs and the output of one problem.
