@@ -48,6 +48,7 @@ pub(crate) fn rates(device: &CudaDevice) -> Result<Rates, LaunchError> {
         cached_bytes_per_s: bytes_per_s,
         cached_up_to: Bytes(info.l2_bytes),
         launch,
+        // Not measured yet: estimates count barriers as nothing.
         barrier_ns: 0.0,
         filled_by: u64::from(info.multiprocessors) * u64::from(info.multiprocessor.threads),
     })

@@ -19,7 +19,7 @@ use trimtab_tune::Progress;
 use trimtab_wisdom::{FactKey, Outcome, Stats};
 
 /// What live times of a plan are remembered under. There is one for every plan in force, so what others hold already is not held again: a key
-/// with its texts takes twice as much.
+/// of wisdom has five texts of its own, of which this has one.
 pub(crate) struct LiveKey {
     problem: Problem,
     device: u16,

@@ -54,7 +54,7 @@ pub(crate) struct Inner {
     pub deciding: Mutex<()>,
     pub decisions: Mutex<Decisions>,
     pub feedback: Feedback,
-    /// Live plans' keys in wisdom, so that draining does not rebuild them.
+    /// What live times of plans are remembered under; made into keys of wisdom when there is one to remember.
     pub live_keys: Mutex<FxHashMap<u32, LiveKey>>,
     pub resizes: Resizes,
     pub explores: Explores,
