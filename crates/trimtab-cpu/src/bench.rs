@@ -8,7 +8,9 @@ use crate::probe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use trimtab_core::{AnyKernel, Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
+use trimtab_core::{
+    AnyKernel, Bench, Device, Failure, FailureKind, Interference, KernelId, Nanos, Point, Problem, Sample,
+};
 use trimtab_operands::{
     Data, Exam, Numbers, Operands, Slice, allowed, making_takes, small_stand_ins, tolerance,
 };
@@ -19,6 +21,9 @@ const ENERGY_BATCH: Nanos = Nanos::from_millis(10);
 
 /// Batches longer than this need no launch ahead of them.
 const SETTLED_BATCH: Nanos = Nanos::from_millis(2);
+
+/// After batches from this length on it is asked whether the core is shared, which takes 15 µs.
+const SHARING_ASKED_FROM: Nanos = Nanos(100_000);
 
 /// How long the measuring thread steps aside for a helper.
 const STEP_ASIDE: Duration = Duration::from_micros(30);
@@ -245,6 +250,8 @@ fn batch(
     let energy_uj = energy_uj.filter(|_| elapsed >= ENERGY_BATCH);
     let interference = watch.seen();
     let elapsed = interference.and(kept).map_or(elapsed, |kept| elapsed.saturating_sub(kept));
+    let shared = || watched.0 >= SHARING_ASKED_FROM && probe::is_shared(pool, watched.1);
+    let interference = interference.or_else(|| shared().then_some(Interference::Shared));
     Ok(Sample { elapsed, iterations, interference, energy_uj, compiled_in: None })
 }
 

@@ -238,9 +238,11 @@ impl Deciding<'_> {
         let before = self.budget.evaluated();
         if self.runs_off_again() {
             let leader = self.last_round(bench, device, noisy, self.incumbent);
-            // What a whole race found gives way to a whole one only, of one cut short some rivals may have had two runs; and to who is clearly faster.
+            // What a whole race found gives way to a whole and quiet one only, of one cut short some rivals may have had two runs; and to who is
+            // clearly faster.
             let slowest = leader.map_or(f64::INFINITY, |leader| self.pace(leader)) + STAYS_WITHIN.log2();
-            let stays = self.incumbent.filter(|&rival| !self.record.complete || self.pace(rival) <= slowest);
+            let whole = self.record.complete && !self.record.busy;
+            let stays = self.incumbent.filter(|&rival| !whole || self.pace(rival) <= slowest);
             return stays.filter(|&rival| self.record.rivals[rival].estimate().is_some()).or(leader);
         }
         if let Some(list) = self.shortlist(device) {
