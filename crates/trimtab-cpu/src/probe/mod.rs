@@ -16,6 +16,7 @@ mod fixtures;
 
 pub use facts::facts;
 pub use interference::Watch;
+pub(crate) use interference::processor_time;
 pub(crate) use others::Others;
 pub(crate) use pace::{is_shared, slowed};
 pub use rates::rates;
