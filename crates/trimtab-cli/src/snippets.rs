@@ -103,7 +103,7 @@ fn every_problem_in_readme_and_docs_is_one() {
             let word = word.trim_matches(['\'', '"', ',', '.', ')', '(']);
             let mut parts = word.split(':');
             let (operation, dtype, sizes) = (parts.next().unwrap(), parts.next(), parts.next());
-            let is_type = dtype.is_some_and(|dtype| dtype.parse::<DType>().is_ok());
+            let is_type = dtype.is_some_and(|dtype| DType::parse(dtype).is_some());
             if operation.is_empty()
                 || !is_type
                 || sizes.is_none_or(|sizes| sizes.is_empty())
