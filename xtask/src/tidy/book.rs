@@ -16,6 +16,9 @@ const LANGUAGES: [&str; 6] = ["rust", "sh", "toml", "json", "python", "text"];
 /// Folders whose files pages name in backticks.
 const FOLDERS: [&str; 6] = ["crates/", "docs/", "examples/", "fuzz/", "python/", "xtask/"];
 
+/// What commands write, and git does not know.
+const WRITTEN: [&str; 1] = ["fuzz/found"];
+
 /// Everything written for people, by its path.
 pub struct Pages<'a> {
     pub texts: BTreeMap<String, String>,
@@ -205,7 +208,9 @@ fn links(prose: &[(usize, &str)]) -> impl Iterator<Item = (usize, String)> {
 fn named<'a>(prose: &[(usize, &'a str)]) -> impl Iterator<Item = (usize, &'a str)> {
     let is_one = |path: &&str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-        FOLDERS.iter().any(|folder| path.starts_with(folder)) && path.chars().all(plain)
+        FOLDERS.iter().any(|folder| path.starts_with(folder))
+            && path.chars().all(plain)
+            && !WRITTEN.contains(path)
     };
     prose.iter().flat_map(move |(line, text)| {
         apart(text).1.into_iter().filter(is_one).map(move |path| (*line, path)).collect::<Vec<_>>()
