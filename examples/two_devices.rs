@@ -8,7 +8,7 @@ use trimtab_examples::Second;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Left alone, every launch goes where the whole takes least. Here a rule sends products elsewhere, so that both have work.
     let products = Offload { matmul: Some(0), all: Some(u64::MAX), ..Offload::default() };
-    let mut builder = Runtime::builder().wisdom_in_memory().offload(products.clone());
+    let mut builder = Runtime::builder().wisdom_in_memory().offload(products);
     if Runtime::new()?.devices().len() < 2 {
         // No GPU: a device of our own takes its place.
         builder = builder.add_device(Second::new());

@@ -96,7 +96,7 @@ fn shown(program: &Path, problem: &str, columns: usize, wisdom: &Path) -> Result
 }
 
 /// How letters look.
-#[derive(Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Style {
     bold: bool,
     dim: bool,
