@@ -114,7 +114,7 @@ fn every_problem_in_readme_and_docs_is_one() {
             assert!(parsed.is_ok(), "{page}: `{word}`: {}", parsed.unwrap_err());
         }
     }
-    assert!(count > 100, "only {count} problems were found");
+    assert!(count > 40, "only {count} problems were found");
 }
 
 #[test]
