@@ -44,9 +44,7 @@ const SETTLING_LADDER: [f64; 6] = [4.0, 1.6, 1.35, 1.2, 1.13, 1.08];
 /// … each with so many times the samples while they still do. Two threads beside two busy processes hardly ever run undisturbed: of 34
 /// products one pick was 18 % off.
 const UNSURE_SAMPLES: u32 = 3;
-/// … on a GPU in shorter batches, of which more fit into the same time, …
-const NOISY_UNSURE: u64 = 2;
-/// … and where others use the machine, in batches that a software GPU computes within a time slice (3 ms), each after a rest: it wakes up with a whole one.
+/// … and on a GPU in batches that a software GPU computes within a time slice (3 ms), each after a rest: it wakes up with a whole one.
 const NOISY_BUSY_BATCH: Nanos = Nanos::from_millis(1);
 /// What a whole race found stays in the background unless it takes more than this many times as long as another: whoever tuned had more time, and of 108
 /// picks made beside busy processes 33 were exchanged, four of them for others that were faster by more than 5 %, eight for slower ones.
@@ -217,11 +215,10 @@ impl Deciding<'_> {
         } else if settles && noisy {
             rules.ladder = SETTLING_LADDER;
         }
-        let longer = if unsure { NOISY_UNSURE } else { NOISY_RUN_OFF };
         rules.rest_always = noisy && busy;
         rules.batch_time_min = match noisy {
             true if busy => NOISY_BUSY_BATCH,
-            true => Nanos(rules.batch_time_min.0.saturating_mul(longer)),
+            true => Nanos(rules.batch_time_min.0.saturating_mul(NOISY_RUN_OFF)),
             false => rules.batch_time_min.max(RUN_OFF_BATCH),
         };
         self.race(bench, &last, leader).or(leader)
