@@ -203,6 +203,11 @@ impl Deciding<'_> {
         let fresh: Vec<usize> =
             indices.iter().copied().filter(|&index| !bench.has_run(&rivals[index])).collect();
         let doubts = self.doubts_times();
+        // Beside others the shortest time is the truest, of whichever race it is.
+        let before: Vec<(usize, Nanos, Standing)> = (indices.iter().copied())
+            .filter(|index| doubts && self.record.busy && !fresh.contains(index))
+            .filter_map(|index| Some((index, rivals[index].estimate()?.time, rivals[index].standing.clone())))
+            .collect();
         let candidates: Vec<Candidate> = indices
             .iter()
             .map(|&index| {
@@ -238,6 +243,12 @@ impl Deciding<'_> {
             self.record.apply_once(Event::BudgetEnded { budget_ns: self.ask.budget.0 });
         }
         self.by.note(&mut self.record, indices, &report);
+        for (index, time, standing) in before {
+            let rival = &mut self.record.rivals[index];
+            if rival.estimate().is_some_and(|estimate| estimate.time > time) {
+                rival.standing = standing;
+            }
+        }
         winner
     }
 
@@ -278,7 +289,7 @@ impl Decider {
     /// Writes a race into the record's rivals, into experience and into wisdom.
     pub(crate) fn note(&self, record: &mut Decision, indices: &[usize], report: &RaceReport) {
         let problem = record.problem;
-        let (mut condition, was_busy) = (None, record.busy);
+        let mut condition = None;
         for raced in &report.rivals {
             let index = indices[raced.candidate];
             let rival = &mut record.rivals[index];
@@ -300,11 +311,6 @@ impl Decider {
             stats.energy_uj = raced.energy_uj;
             rival.energy_uj = raced.energy_uj;
             let estimate = crate::remembered::estimate_of(&stats);
-            // Beside others the shortest time is the truest, of whichever race it is.
-            let is_shorter = |known: &Estimate| {
-                was_busy && matches!(known.basis, Basis::Measured(_)) && known.time < estimate.time
-            };
-            let estimate = rival.estimate().filter(is_shorter).unwrap_or(estimate);
             rival.standing = self.experience.standing(rival, &record.terms, estimate);
             let now_ms = self.wisdom.now_ms();
             self.experience.note_time(&self.devices, &problem, rival, &stats, now_ms);

@@ -30,8 +30,9 @@ struct Least {
 }
 
 impl Least {
-    const NONE: Least =
-        Least { period: AtomicU64::new(0), now: AtomicU64::new(0), before: AtomicU64::new(0) };
+    const fn new() -> Least {
+        Least { period: AtomicU64::new(0), now: AtomicU64::new(0), before: AtomicU64::new(0) }
+    }
 
     /// Notes a ratio seen in a period; how many times the least it is. Threads that do so at once may lose one.
     fn note(&self, period: u64, ratio: f64) -> f64 {
@@ -73,7 +74,7 @@ pub(crate) fn is_shared(pool: &Pool, threads: u32) -> bool {
 
 fn note(threads: u32, ratio: f64) -> f64 {
     static BORN: OnceLock<Stopwatch> = OnceLock::new();
-    static LEAST: [Least; THREADS] = [Least::NONE; THREADS];
+    static LEAST: [Least; THREADS] = [const { Least::new() }; THREADS];
     let period = BORN.get_or_init(Stopwatch::start).elapsed().0 / PERIOD.0;
     LEAST[(threads as usize).min(THREADS) - 1].note(period, ratio)
 }
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_compared_with_the_least_of_two_periods() {
-        let least = Least::NONE;
+        let least = Least::new();
         assert_eq!(least.note(0, 1.6), 1.0);
         assert_eq!(least.note(0, 3.2), 2.0);
         assert_eq!(least.note(1, 3.2), 2.0, "what was seen a period ago counts");
