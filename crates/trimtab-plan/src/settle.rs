@@ -23,7 +23,7 @@ use trimtab_wisdom::{Outcome, Stats};
 /// Plans waiting to be settled; more keep what they have until they are asked for again.
 const MAX_WAITING: usize = 256;
 /// Times a plan is raced again: where the machine never is quiet, or a space never is searched, it stays as it is.
-const MAX_RACES: u32 = 4;
+const MAX_RACES: u32 = 6;
 /// What the first of them may take, and on a GPU, where times vary more; each later one twice as much …
 const FIRST_RACE: Nanos = Nanos::from_millis(400);
 const FIRST_NOISY_RACE: Nanos = Nanos::from_millis(1_000);
