@@ -192,8 +192,8 @@ fn set(signal: i32) {
 extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let is_owner = OWNER.load(Ordering::Acquire) == this_process();
     let ends_by = ENDS.load(Ordering::Acquire);
-    // OpenBLAS, say, gives its memory back under a product that a thread of ours still computes.
-    if is_owner && ends_by != 0 && ends_by != this_thread() && inside().next().is_some() {
+    // OpenBLAS, say, gives its memory back under a product that a thread of ours, or of its own, still computes.
+    if is_owner && ends_by != 0 && ends_by != this_thread() {
         // SAFETY: waits; a signal handler may.
         unsafe { libc::nanosleep(&REST, null_mut()) };
     }
