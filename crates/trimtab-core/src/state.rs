@@ -19,7 +19,8 @@ pub struct State {
     pub cpu_pressure: Option<f64>,
     /// Cores' worth of work other processes and other guests of the hypervisor do, over the last tenth of a second or more.
     pub others: Option<f64>,
-    /// How many times as long as at its best work takes that fills a core: somebody computes on its other thread.
+    /// How many times as long as at its best in this process work takes that fills a core: somebody computes on its other thread. One when it
+    /// is asked for the first time, so it is not shown to anybody.
     pub slowed: Option<f64>,
     /// Memory that can be used without swapping.
     pub memory_free: Option<Bytes>,

@@ -112,13 +112,16 @@ impl Deciding<'_> {
             leader = self.all_rounds(bench, turn, device, noisy).or(leader);
             // The shortest time of each counts, of whichever pass it is.
             let best = self.run_off(device, Close { factor: 1.0 + self.ask.rules.indifference, most: 1 });
-            let tied = |leader: &usize| {
-                let slowest = best.first().map_or(f64::INFINITY, |&best| self.pace(best));
-                self.pace(*leader) <= slowest + (1.0 + self.ask.rules.indifference).log2()
-            };
-            leader = leader.filter(tied).or(best.first().copied());
+            let best = best.first().copied();
+            leader = leader.filter(|&leader| self.is_tied(leader, best)).or(best);
         }
         leader
+    }
+
+    /// Whether a rival is as fast as the best, within the indifference.
+    fn is_tied(&self, rival: usize, best: Option<usize>) -> bool {
+        let slowest = best.map_or(f64::INFINITY, |best| self.pace(best));
+        self.pace(rival) <= slowest + (1.0 + self.ask.rules.indifference).log2()
     }
 
     /// Kernels against each other, then their points, then those too close to call.
@@ -179,9 +182,7 @@ impl Deciding<'_> {
             leader = self.search(bench, device, &searched, leader, Limits { evaluations, ..limits });
             // As in a race, what is in force stays unless something is clearly faster.
             let tied = |&incumbent: &usize| {
-                let slowest = leader.map_or(f64::INFINITY, |leader| self.pace(leader))
-                    + (1.0 + self.ask.rules.indifference).log2();
-                bench.has_run(&self.record.rivals[incumbent]) && self.pace(incumbent) <= slowest
+                bench.has_run(&self.record.rivals[incumbent]) && self.is_tied(incumbent, leader)
             };
             leader = self.incumbent.filter(tied).or(leader);
         }

@@ -149,7 +149,6 @@ fn state_view(state: &State) -> Value {
     json!({
         "load_1m": state.load_1m,
         "others": state.others,
-        "slowed": state.slowed,
         "steal_share": state.steal_share,
         "cpu_pressure": state.cpu_pressure,
         "memory_free_bytes": state.memory_free.map(|free| free.0),
@@ -288,8 +287,6 @@ fn state_words(state: &State) -> Fields<'static> {
     };
     add("load", state.load_1m.map(|load| format!("{load:.2} runnable tasks, mean of a minute")));
     add("others", state.others.map(|cores| format!("other processes keep {cores:.1} cores busy")));
-    let slowed = |slowed: f64| format!("work that fills a core takes {slowed:.1} times its least");
-    add("shared core", state.slowed.map(slowed));
     add(
         "pressure",
         state

@@ -1,7 +1,8 @@
 //! The signals that end a process, noted in memory of files on their way to whoever received them before.
 //!
 //! Handlers are asked for when the first file is made and given back when the last one is dropped, if they are still ours. Whoever
-//! received a signal before is called with it, as if we were not there; a signal that it deals with leaves no note.
+//! received a signal before is called with it, as if we were not there; a signal that it deals with leaves no note. Only while the process ends
+//! of its own accord other threads than the one that ends it rest first.
 
 use super::{HELPS, LINE, NUMBER_BYTES, NUMBERS, PLACE, PROCESS, SIGNAL, THREADS, line_of};
 use std::fs::File;
