@@ -7,7 +7,7 @@
 //! let x = Tensor::from_fn(&[4, 3], |i| i as f32)?;
 //! let shares = rt.lazy(&x) / rt.lazy(&x).sum(Axis::Kept(1));
 //! println!("{:.2}", shares.eval()?);
-//! println!("{}", rt.explain(&"reduce.sum:f32:4x3/1".parse()?)?);
+//! println!("{}", rt.explain(&"reduce.sum:f32:4x3:axis1".parse()?)?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -149,7 +149,12 @@ fn speedup(runtime: &Runtime, raced: &BTreeSet<&str>) -> Option<SpeedupView> {
     let all: Vec<f64> = logs.values().flatten().copied().collect();
     let most = all.iter().copied().reduce(f64::max)?.exp();
     let operations = logs.iter().map(|(operation, logs)| OperationSpeedup::of(operation, logs)).collect();
-    Some(SpeedupView { problems: all.len(), geomean: OperationSpeedup::of("", &all).geomean, most, operations })
+    Some(SpeedupView {
+        problems: all.len(),
+        geomean: OperationSpeedup::of("", &all).geomean,
+        most,
+        operations,
+    })
 }
 
 /// As text.

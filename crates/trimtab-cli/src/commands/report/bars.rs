@@ -147,7 +147,10 @@ mod tests {
         assert!(speedups(&mut markup, &[]).is_none());
         speedups(&mut markup, &[one("matmul", 3.0, Some((2.0, 4.5))), one("fft", 0.9, None)]).unwrap();
         let text = markup.finish();
-        assert_eq!((text.matches("class=\"bar\"").count(), text.matches("class=\"whisker\"").count()), (2, 3));
+        assert_eq!(
+            (text.matches("class=\"bar\"").count(), text.matches("class=\"whisker\"").count()),
+            (2, 3)
+        );
         assert!(text.contains("matmul: 3.00×, likely 2.00× to 4.50×.") && !text.contains("NaN"), "{text}");
     }
 }

@@ -130,13 +130,18 @@ fn speeds(page: &mut Markup, view: &View) {
             page.within("figure", &[], |page| {
                 page.leaf("h3", &[], "Against the default kernels");
                 let _ = bars::speedups(page, &speedup.operations);
-                let told = "Whiskers: where the mean of other problems of the kind would lie, 95 times in 100.";
+                let told =
+                    "Whiskers: where the mean of other problems of the kind would lie, 95 times in 100.";
                 page.leaf("figcaption", &[], told);
             });
         }
     });
     if view.speeds.is_empty() {
-        page.leaf("p", &[("class", "quiet")], "No product was measured yet: `trimtab tune` measures what is typical.");
+        page.leaf(
+            "p",
+            &[("class", "quiet")],
+            "No product was measured yet: `trimtab tune` measures what is typical.",
+        );
     }
 }
 
@@ -179,7 +184,11 @@ fn trouble(page: &mut Markup, view: &View) {
         };
         let named = its.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", ");
         let more = if its.len() > MOST_NAMED { ", …" } else { "" };
-        page.leaf("p", &[], &format!("{} of {} decisions {what}: {named}{more}", its.len(), view.decisions.len()));
+        page.leaf(
+            "p",
+            &[],
+            &format!("{} of {} decisions {what}: {named}{more}", its.len(), view.decisions.len()),
+        );
     }
     page.within("p", &[("class", "quiet")], |page| {
         page.leaf("code", &[], "trimtab tune PROBLEM");

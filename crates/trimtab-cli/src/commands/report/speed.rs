@@ -1,6 +1,8 @@
 //! How fast products are computed, by size and kernel, against what the device's rates allow.
 
-use super::chart::{Axis, HEIGHT, LEFT, RIGHT, TOP, WIDTH, axis_count, drawing, frame, legend, mark, plot_bottom};
+use super::chart::{
+    Axis, HEIGHT, LEFT, RIGHT, TOP, WIDTH, axis_count, drawing, frame, legend, mark, plot_bottom,
+};
 use crate::markup::{Markup, polyline};
 use crate::output::times;
 use serde::Serialize;
@@ -112,7 +114,9 @@ fn most_often_fastest<'a>(its: &[&'a SpeedView]) -> Vec<&'a str> {
         }
     }
     let mut wins: BTreeMap<&'a str, usize> = its.iter().map(|speed| (speed.kernel.as_str(), 0)).collect();
-    for speed in its.iter().filter(|speed| best.get(speed.problem.as_str()).is_some_and(|b| b.kernel == speed.kernel)) {
+    for speed in
+        its.iter().filter(|speed| best.get(speed.problem.as_str()).is_some_and(|b| b.kernel == speed.kernel))
+    {
         *wins.entry(&speed.kernel).or_default() += 1;
     }
     let mut kernels: Vec<(&str, usize)> = wins.into_iter().collect();
@@ -131,7 +135,8 @@ mod tests {
 
     #[test]
     fn speeds_are_drawn_below_their_roof_with_the_kernels_that_win() {
-        let mut speeds = vec![speed("a.slow", 1000, 1.0), speed("a.fast", 1000, 10.0), speed("a.fast", 8000, 50.0)];
+        let mut speeds =
+            vec![speed("a.slow", 1000, 1.0), speed("a.fast", 1000, 10.0), speed("a.fast", 8000, 50.0)];
         speeds.extend(["b", "c", "d"].map(|kernel| speed(kernel, 8000, 5.0)));
         let mut markup = Markup::default();
         draw(&mut markup, "cpu", &speeds).unwrap();

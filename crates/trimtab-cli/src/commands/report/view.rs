@@ -1,7 +1,7 @@
 //! What a report says, gathered once: the text, the JSON and the page are three ways to write it.
 
-use crate::commands::calibrate::{self, CrossoverView};
 use super::speed::{self, SpeedView};
+use crate::commands::calibrate::{self, CrossoverView};
 use crate::commands::devices::{self, DeviceView};
 use crate::commands::quarantine::{self, Barred};
 use crate::commands::{CONDITIONS, EstimateView, is_unknown, measured, stats, transfer_view};
