@@ -35,9 +35,9 @@ impl fmt::Display for Decision {
 }
 
 fn named(rival: &Rival) -> String {
-    match rival.point_name.is_empty() {
-        true => rival.name.to_string(),
-        false => format!("{}@{}", rival.name, rival.point_name),
+    match rival.point_name.as_str() {
+        "" | "-" => rival.name.to_string(),
+        point => format!("{}@{point}", rival.name),
     }
 }
 

@@ -240,7 +240,7 @@ impl Runtime {
         Ok(decision)
     }
 
-    /// Tunes what this program is going to ask before it asks: one problem for each size, `each` of the time for one. What an
+    /// Tunes what this program is going to ask before it asks: one problem for each size, each within the time `each`. What an
     /// earlier run found is not measured again.
     ///
     /// ```

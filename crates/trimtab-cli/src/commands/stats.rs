@@ -16,7 +16,7 @@ use trimtab::wisdom::Outcome;
 
 /// Kernels shown as text; JSON has all.
 const KERNELS_SHOWN: usize = 10;
-/// Standard errors of a mean within which it lies 95 times in 100.
+/// Standard errors on each side of a mean in its 95 % confidence interval.
 const SPREADS_95: f64 = 1.96;
 
 /// Everything; what is not known is null or an empty list.
@@ -54,7 +54,7 @@ pub(super) struct OperationSpeedup {
     pub operation: String,
     pub problems: usize,
     pub geomean: f64,
-    /// Between which, were other problems of the kind taken, the mean would lie 95 times in 100; none of one problem.
+    /// The mean's 95 % confidence interval over problems, as if their logarithms were normal; none of one problem.
     pub low: Option<f64>,
     pub high: Option<f64>,
 }

@@ -160,12 +160,11 @@ impl Node {
             Made::Reshape(of) => of,
             _ => of,
         };
-        let found = of.shape.as_slice().iter().product();
-        let made = match element_count(of.dtype, shape) {
-            Ok(needed) if needed == found => dims(shape),
-            Ok(needed) => Err(Error::ElementCount { shape: shape.to_vec(), needed, found }),
-            Err(error) => Err(error),
-        };
+        let count = |shape: &[usize]| element_count(of.dtype, shape);
+        let made = count(&of.shape).and_then(|found| match count(shape)? {
+            needed if needed == found => dims(shape),
+            needed => Err(Error::ElementCount { shape: shape.to_vec(), needed, found }),
+        });
         match &made {
             Ok(shape) if *shape == of.shape && of.error().is_none() => Arc::clone(of),
             _ => Node::made(Made::Reshape(Arc::clone(of)), of.dtype, made),

@@ -94,8 +94,8 @@ fn figures(view: &View) -> Vec<(String, String)> {
         (format!("{elsewhere} of {all}"), "problems run on another device".to_string()),
         (format!("{measured} of {all}"), "decisions rest on a measurement".to_string()),
     ];
-    let provisional = view.decisions.iter().filter(|decision| is_provisional(decision)).count();
-    figures.push((format!("{provisional} of {all}"), "are provisional".to_string()));
+    let settled = view.decisions.iter().filter(|decision| decision.trust == "settled").count();
+    figures.push((format!("{} of {all}", all - settled), "decisions are not settled yet".to_string()));
     if !view.barred.is_empty() {
         figures.push((view.barred.len().to_string(), "points barred or suspect".to_string()));
     }
@@ -107,11 +107,6 @@ fn figures(view: &View) -> Vec<(String, String)> {
     }
     figures.push((view.wisdom.facts.to_string(), "facts remembered".to_string()));
     figures
-}
-
-/// Whether nothing was measured of it, or only while others used the machine.
-fn is_provisional(decision: &DecisionView) -> bool {
-    decision.trust != "settled"
 }
 
 /// Speeds of products against the roofline, and what tuning gained.
@@ -131,7 +126,7 @@ fn speeds(page: &mut Markup, view: &View) {
                 page.leaf("h3", &[], "Against the default kernels");
                 let _ = bars::speedups(page, &speedup.operations);
                 let told =
-                    "Whiskers: where the mean of other problems of the kind would lie, 95 times in 100.";
+                    "Whiskers: the mean's 95 % confidence interval over problems, none where there is one problem only.";
                 page.leaf("figcaption", &[], told);
             });
         }
