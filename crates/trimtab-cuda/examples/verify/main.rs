@@ -8,16 +8,18 @@ mod compilers;
 mod device;
 mod interpret;
 mod occupancy;
+mod reference;
+mod spilling;
 
 use anyhow::{Context, Result, bail};
 use cases::{Case, cases};
 use compilers::{Assembled, Toolchain};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab_cuda::LaunchStep;
 use trimtab_cuda::occupancy::{Multiprocessor, Usage};
+use trimtab_cuda::{BUNDLED_FOR, LaunchStep, Nvrtc, bundle_entry, bundle_steps};
 use trimtab_ptx::Counters;
 
 /// Architectures from Turing to Blackwell.
@@ -35,6 +37,8 @@ type Group<'a> = Vec<(usize, &'a Case)>;
 struct Line {
     compiled: u32,
     spills: u32,
+    /// Kernels whose machine code was looked into.
+    disassembled: u32,
     registers: (u32, u32),
     launches: u32,
     counters: Counters,
@@ -43,7 +47,7 @@ struct Line {
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (mut toolchains, mut files, mut header, mut driver) = (Vec::new(), Vec::new(), None, None);
-    let mut work = PathBuf::from("target/cuda");
+    let (mut work, mut nvdisasm) = (PathBuf::from("target/cuda"), None);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut next = || words.next().with_context(|| format!("{word} needs a value"));
@@ -53,11 +57,19 @@ fn main() -> Result<()> {
                 files.push(nvrtc.clone());
                 toolchains.push(Toolchain::new(nvrtc, ptxas)?);
             }
+            "--nvdisasm" => nvdisasm = Some(PathBuf::from(next()?)),
+            "--bundle" => {
+                let (nvrtc, file) = (PathBuf::from(next()?), PathBuf::from(next()?));
+                return bundle(&nvrtc, &file);
+            }
             "--driver" => driver = Some(PathBuf::from(next()?)),
             "--header" => header = Some(PathBuf::from(next()?)),
             "--work" => work = PathBuf::from(next()?),
             other => bail!("there is no option `{other}`"),
         }
+    }
+    for toolchain in &mut toolchains {
+        toolchain.nvdisasm = nvdisasm.clone();
     }
     std::fs::create_dir_all(&work)?;
     if let Some(header) = header {
@@ -93,7 +105,24 @@ fn main() -> Result<()> {
         println!("    {}", line.counters);
         total.add(line);
     }
-    println!("{} compiled and assembled, {} launches interpreted, all right", total.compiled, total.launches);
+    println!(
+        "{} compiled and assembled, of {} the machine code has the instructions it should, {} launches interpreted, all right",
+        total.compiled, total.disassembled, total.launches
+    );
+    Ok(())
+}
+
+/// Compiles what is shipped for machines without a compiler.
+fn bundle(nvrtc: &Path, file: &Path) -> Result<()> {
+    let nvrtc = Nvrtc::load(nvrtc).with_context(|| format!("{}", nvrtc.display()))?;
+    let mut text = String::new();
+    for step in bundle_steps() {
+        let ptx =
+            nvrtc.ptx(BUNDLED_FOR, &step.source, &step.options()).with_context(|| step.entry.to_string())?;
+        text.push_str(&bundle_entry(&step, &ptx));
+    }
+    std::fs::write(file, &text)?;
+    println!("{} kernels, {} bytes in {}", bundle_steps().len(), text.len(), file.display());
     Ok(())
 }
 
@@ -104,6 +133,7 @@ impl Line {
         self.registers = (least, self.registers.1.max(other.registers.1));
         self.compiled += other.compiled;
         self.spills += other.spills;
+        self.disassembled += other.disassembled;
         self.launches += other.launches;
         self.counters += other.counters;
     }
@@ -118,9 +148,9 @@ fn verify(
     work: &std::path::Path,
 ) -> Result<Vec<(String, Line)>> {
     // Cases that differ in sizes only share what is compiled.
-    let mut groups: BTreeMap<(String, Vec<String>), Group<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<Vec<(&str, Vec<String>)>, Group<'_>> = BTreeMap::new();
     for (at, case) in all.iter().enumerate() {
-        let key = (case.step().source.to_string(), case.step().options());
+        let key = case.program.steps.iter().map(|step| (step.source.as_ref(), step.options())).collect();
         groups.entry(key).or_default().push((at, case));
     }
     let groups: Vec<Group<'_>> = groups.into_values().collect();
@@ -155,25 +185,49 @@ fn one(
     file: &std::path::Path,
 ) -> Result<(String, Line)> {
     let case = group.first().context("a group has a case")?.1;
-    let at = || format!("{toolchain}, sm_{architecture}, {}, {:?}", case.kernel, case.step().macros);
-    let ptx = toolchain.ptx(architecture, case.step()).with_context(at)?;
-    let assembled = toolchain.assemble(architecture, &ptx, file).with_context(at)?;
-    check(architecture, case.step(), &assembled).with_context(at)?;
-    if case.kernel.contains("tensor") && !ptx.contains("mma.sync") {
-        bail!("{}: no tensor cores", at());
+    let mut line = Line::default();
+    let mut texts = Vec::new();
+    for step in &case.program.steps {
+        let at =
+            || format!("{toolchain}, sm_{architecture}, {}, {}, {:?}", case.kernel, step.entry, step.macros);
+        let ptx = toolchain.ptx(architecture, step).with_context(at)?;
+        let assembled = toolchain.assemble(architecture, &ptx, file).with_context(at)?;
+        check(architecture, step, &assembled).with_context(at)?;
+        let registers = (assembled.registers, assembled.registers);
+        let spills = u32::from(assembled.spilled > 0);
+        line.add(&Line { compiled: 1, spills, registers, ..Line::default() });
+        // Which instructions a kernel is named for, and that the machine code has them.
+        if let Some((inner, machine)) = expected(step.entry) {
+            if !ptx.contains(inner) {
+                bail!("{}: no {inner} in the PTX", at());
+            }
+            match toolchain.disassembled(file).with_context(at)? {
+                Some(text) if !text.contains(machine) => bail!("{}: no {machine} in the machine code", at()),
+                Some(_) => line.disassembled += 1,
+                None => {}
+            }
+        }
+        texts.push(ptx);
     }
-    let registers = (assembled.registers, assembled.registers);
-    let mut line =
-        Line { compiled: 1, spills: u32::from(assembled.spilled > 0), registers, ..Line::default() };
+    let at = || format!("{toolchain}, sm_{architecture}, {}", case.kernel);
     for (index, case) in group {
         if index % SHARE == number % SHARE {
-            let counters = interpret::run(&ptx, case)
+            let counters = interpret::run(&texts, case)
                 .with_context(|| format!("{}, {}, {}", at(), case.problem, case.setting))?;
             line.launches += 1;
             line.counters += counters;
         }
     }
     Ok((case.kernel.clone(), line))
+}
+
+/// The instructions by which a kernel is faster than others, in PTX and in machine code.
+fn expected(entry: &str) -> Option<(&'static str, &'static str)> {
+    match entry {
+        "matmul_tensor" | "matmul_tf32" => Some(("mma.sync", "HMMA")),
+        "matmul_pipelined" => Some(("cp.async", "LDGSTS")),
+        _ => None,
+    }
 }
 
 /// A kernel that assembles must be one a device can hold.
