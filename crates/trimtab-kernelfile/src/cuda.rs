@@ -17,6 +17,9 @@ const LONGEST: Nanos = Nanos(3_600_000_000_000);
 /// Bytes of the largest value that is no array.
 const VALUE_BYTES: usize = 8;
 
+/// Source, entry point and options.
+type BuildKey = (String, String, Vec<String>);
+
 /// An argument as the device has it.
 enum Placed {
     Memory(Allocation),
@@ -27,8 +30,8 @@ enum Placed {
 pub(crate) struct Cuda {
     context: Arc<Context>,
     nvrtc: Nvrtc,
-    /// Source, entry point and options, with what was made of them; the next launch is of the first.
-    built: Vec<((String, String, Vec<String>), Function)>,
+    /// What was made of each; the next launch is of the first.
+    built: Vec<(BuildKey, Function)>,
     arguments: Vec<Placed>,
 }
 

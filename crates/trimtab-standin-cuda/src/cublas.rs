@@ -91,9 +91,12 @@ impl Number {
             Number::F32 => (value as f32).to_le_bytes().to_vec(),
             // The nearest of all: there are few.
             Number::F16 | Number::Bf16 => {
-                let of = |bits: u16| self.read(&bits.to_le_bytes());
+                // Infinity is where the next number would be.
+                let (top, next) =
+                    if self == Number::F16 { (0x7c00, 2f64.powi(16)) } else { (0x7f80, 2f64.powi(128)) };
+                let of = |bits: u16| if bits == top { next } else { self.read(&bits.to_le_bytes()) };
                 let magnitude = value.abs();
-                let (mut low, mut high) = (0u16, if self == Number::F16 { 0x7c00 } else { 0x7f80 });
+                let (mut low, mut high) = (0u16, top);
                 while high - low > 1 {
                     let middle = low + (high - low) / 2;
                     if of(middle) <= magnitude { low = middle } else { high = middle }
@@ -234,9 +237,15 @@ mod tests {
 
     #[test]
     fn halves_are_read_and_written_to_the_nearest() {
-        for (value, bits) in
-            [(1.0, 0x3c00), (-2.0, 0xc000), (65504.0, 0x7bff), (6e-8, 1), (1.0 + 1.0 / 4096.0, 0x3c00)]
-        {
+        for (value, bits) in [
+            (1.0, 0x3c00),
+            (-2.0, 0xc000),
+            (65504.0, 0x7bff),
+            (65520.0, 0x7c00),
+            (f64::NEG_INFINITY, 0xfc00),
+            (6e-8, 1),
+            (1.0 + 1.0 / 4096.0, 0x3c00),
+        ] {
             assert_eq!(Number::F16.write(value), u16::to_le_bytes(bits), "{value}");
         }
         assert_eq!((half(0x3555), half(0x7c00)), (0.333251953125, f64::INFINITY));

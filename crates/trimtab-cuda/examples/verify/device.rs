@@ -107,14 +107,20 @@ fn launch(
     let inputs = inputs.iter().map(|buffer| buffer.as_ref()).collect();
     let launches = [Launch { kernel, problem, point, inputs, out: out.as_ref() }];
     // What a kernel says it may be off is of the sizes of the terms it adds up.
-    let terms = if let Problem::Matmul(product) = problem { product.k as f64 } else { 1.0 };
+    let terms = match problem {
+        Problem::Matmul(product) => product.k as f64,
+        Problem::Fused(fused) => fused.product().map_or(1.0, |product| product.depth as f64),
+        _ => 1.0,
+    };
     let mut read = operands.out.clone();
     read.poison();
     device.run(Batch { launches: &launches, read: Some(read.slice_mut()), wait: Wait::Done })?;
     for at in 0..expected.numbers() {
         let (got, expected) = (read.at(at).unwrap_or(f64::NAN), expected.at(at).unwrap_or(f64::NAN));
         let rough = device.work(kernel, problem, point).error * terms;
-        let within = rough + if problem.dtype() == Some(DType::F16) { 1e-3 } else { 1e-5 };
+        // Sums of terms of both signs are off by their sizes, not by their own.
+        let rounding = terms * f64::from(f32::EPSILON);
+        let within = rough + rounding + if problem.dtype() == Some(DType::F16) { 1e-3 } else { 1e-5 };
         if (got - expected).abs() > within * expected.abs().max(1.0) {
             bail!("{problem}: element {at} is {got}, not {expected}");
         }
