@@ -328,13 +328,17 @@ def expressions(count):
         ((tt.lazy(a) @ b + a).relu() * f[:2, :2]).numpy()
 
 calls(20_000), expressions(1000)
-before = resident()
-calls(100_000), expressions(1000)
-print(resident() - before)
+grown = []
+for _ in range(3):
+    before = resident()
+    calls(100_000), expressions(1000)
+    grown.append(resident() - before)
+print(min(grown))
 """
 
 
 def test_a_hundred_thousand_calls_and_a_thousand_expressions_keep_no_memory() -> None:
     ran = subprocess.run([sys.executable, "-c", LEAKS], capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
-    assert int(ran.stdout) < 1 << 20, ran.stdout
+    # What calls keep, every round of them keeps; what the background takes to race once, one round has.
+    assert int(ran.stdout) < 1 << 18, ran.stdout

@@ -1,5 +1,5 @@
 //! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`,
-//! `cargo xtask cuda`, `cargo xtask fuzz`, `cargo xtask loom`, `cargo xtask python`, `cargo xtask sanitize`.
+//! `cargo xtask cuda`, `cargo xtask fuzz`, `cargo xtask loom`, `cargo xtask python`, `cargo xtask sanitize`, `cargo xtask screenshot`.
 
 mod browser;
 mod cuda;
@@ -9,6 +9,7 @@ mod loom;
 mod needs;
 mod python;
 mod sanitize;
+mod screenshot;
 mod test;
 mod tidy;
 mod tune_anything;
@@ -22,7 +23,7 @@ usage: cargo xtask COMMAND
 
   test            everything a change must pass: format, lints, tidy rules, tests, doc tests
                   [--no-install] [--require-all]; `cargo xtask test --help` explains
-  tidy            the rules no compiler checks: dependency direction, file length, banned calls
+  tidy            the rules no compiler checks: dependency direction, file length, banned calls; links and snippets of README and docs
   dependencies    licences, sources and requirements of everything that is built, against deny.toml
   browser-check [FILE]
                   the page of `trimtab report`, or that file, in a browser of this machine; fails where there is none
@@ -45,6 +46,8 @@ usage: cargo xtask COMMAND
                   [--release] [--bench] [--only PYTHON]
   sanitize        tests of unsafe code under AddressSanitizer or valgrind
                   [--tool asan|valgrind]; `cargo xtask sanitize --help` says what each needs
+  screenshot      the picture of `trimtab explain` in the README, made anew on this machine; `cargo xtask screenshot --help` explains
+                  [--program FILE] [--problem PROBLEM] [--columns N]
 ";
 
 /// Benchmarks that use a GPU if there is one.
@@ -83,6 +86,7 @@ fn main() -> Result<()> {
         ["loom", options @ ..] => loom::run(root, options),
         ["python", options @ ..] => python::run(root, options),
         ["sanitize", options @ ..] => sanitize::run(root, options),
+        ["screenshot", options @ ..] => screenshot::run(root, options),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -1,9 +1,11 @@
 //! The rules no compiler checks: dependency direction, file length, opening sentences, banned calls and words, unsafe where
-//! allowed; names, paths and paragraphs in `tree`.
+//! allowed; names, paths and paragraphs in `tree`, README and docs in `book`.
 
+mod book;
 mod tree;
 
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files may not be longer; split at a seam instead.
@@ -102,14 +104,18 @@ pub fn check(root: &Path) -> Result<()> {
         }
     }
     types.check(&mut problems);
-    for shown in tree::files(root)? {
-        // What is listed may be gone, or no text.
-        let Ok(text) = std::fs::read_to_string(root.join(&shown)) else { continue };
-        tree::machine_paths(&shown, &text, &mut problems);
-        if shown == "ARCHITECTURE.md" {
-            tree::paragraphs(&shown, &text, &mut problems);
+    let listed: BTreeSet<String> =
+        tree::files(root)?.into_iter().filter(|shown| root.join(shown).exists()).collect();
+    for shown in &listed {
+        // It may be no text.
+        let Ok(text) = std::fs::read_to_string(root.join(shown)) else { continue };
+        tree::machine_paths(shown, &text, &mut problems);
+        if shown == "ARCHITECTURE.md" || shown == "README.md" {
+            tree::paragraphs(shown, &text, &mut problems);
         }
     }
+    let pages = book::pages(root, &listed, crate::HELP);
+    pages.check(&mut problems);
     let listed = std::fs::read_dir(root.join("crates"))?;
     for entry in listed.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -118,7 +124,7 @@ pub fn check(root: &Path) -> Result<()> {
         }
     }
     if problems.is_empty() {
-        println!("tidy: {files} files in order");
+        println!("tidy: {files} files and {} pages in order", pages.texts.len() - 1);
         return Ok(());
     }
     bail!("tidy found {} problems:\n  {}", problems.len(), problems.join("\n  "));

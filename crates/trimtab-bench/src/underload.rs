@@ -9,9 +9,9 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use trimtab::core::{Basis, Device, Estimate, KernelId, Nanos, Patience, Point, Problem};
+use trimtab::core::{Basis, Condition, Device, Estimate, KernelId, Nanos, Patience, Point, Problem};
 use trimtab::plan::{Decision, Rival, TuneRequest};
-use trimtab::tune::{Budget, Candidate, Rules, geomean, race};
+use trimtab::tune::{Budget, Candidate, Raced, Rules, geomean, race};
 use trimtab::{Error, Runtime};
 
 /// The word that makes this program a busy process.
@@ -31,6 +31,10 @@ const FASTEST: usize = 4;
 const HOPELESS: u64 = 8;
 /// Of the problems of the GPU benchmark one in so many is left out: twenty stay.
 const LEFT_OUT: usize = 6;
+
+/// Judged again, so often, where one sample in so many was disturbed.
+const TRIES: u32 = 8;
+const DISTURBED: usize = 4;
 
 /// What is judged of a problem: what was tuned, what was in force later, and what was tuned quietly.
 const PICKS: usize = 3;
@@ -153,6 +157,8 @@ fn known(rt: &Runtime, problem: &Problem, decision: &Decision) -> Result<Tuned> 
 fn judge(printer: &Printer, load: usize, part: &Field, quiet: &[Tuned]) -> Result<Judged> {
     let rt = part.runtime()?;
     let device = Arc::clone(rt.planned().next().context("no device is planned for")?.1);
+    let host = rt.devices().iter().find(|device| device.facts().habits.host_memory).cloned();
+    let judge = Judge { device: device.as_ref(), host: host.as_deref(), rules: &part.rules };
     let decisions = tune(&rt, part, load)?;
     eprintln!("quiet for {} s", QUIET.as_secs());
     std::thread::sleep(QUIET);
@@ -167,13 +173,15 @@ fn judge(printer: &Printer, load: usize, part: &Field, quiet: &[Tuned]) -> Resul
     let mut judged = Judged::default();
     for (problem, finalists) in all {
         eprintln!("judging {problem} on {}", part.device);
-        let field = times(device.as_ref(), &problem, &finalists, &part.rules)?;
-        let fastest = (0..field.len()).min_by(|a, b| field[*a].total_cmp(&field[*b])).unwrap_or(0);
+        let field = judge.times(&problem, &finalists)?;
+        let time = |at: usize| field[at].min().unwrap_or(f64::INFINITY);
+        let fastest = (0..field.len()).min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or(0);
         // Who is the fastest of many was also lucky: the picks meet it once more, and that comparison counts.
         let meeting = [&finalists[..PICKS], &[finalists[fastest]]].concat();
-        let again = times(device.as_ref(), &problem, &meeting, &part.rules)?;
-        let best = again[PICKS];
-        let ratio = |at: usize| (best / again[at]).min(1.0);
+        let again = judge.times(&problem, &meeting)?;
+        let best = again[PICKS].min().unwrap_or(f64::INFINITY);
+        let ratio = |at: usize| again[at].min().map_or(0.0, |time| (best / time).min(1.0));
+        let turns = |at: usize| in_turns(&again[at], &again[PICKS]);
         judged.first.push(ratio(0));
         judged.settled.push(ratio(1));
         judged.quiet.push(ratio(2));
@@ -187,6 +195,7 @@ fn judge(printer: &Printer, load: usize, part: &Field, quiet: &[Tuned]) -> Resul
             "load": load, "device": part.device, "problem": problem.to_string(), "pick": name(0), "settled": name(1),
             "quiet": name(2), "best": name(fastest), "best_ns": best.round(), "judged": distinct(&finalists).len(),
             "vs_best": ratio(0), "settled_vs_best": ratio(1), "quiet_vs_best": ratio(2),
+            "in_turns": [turns(0), turns(1), turns(2)],
         }));
     }
     Ok(judged)
@@ -225,25 +234,58 @@ fn rivals(decision: &Decision, device: u16) -> Vec<Pick> {
     picks.into_iter().map(place).collect()
 }
 
-/// The least time of each, interleaved; equal ones are run once. Infinite for one that fails.
-fn times(device: &dyn Device, problem: &Problem, picks: &[Pick], rules: &Rules) -> Result<Vec<f64>> {
-    let budget = Budget::time(JUDGE_BUDGET);
-    let mut bench =
-        device.bench(problem, budget.left()).map_err(|decline| anyhow!("{problem}: {decline}"))?;
-    let distinct = distinct(picks);
-    let candidates: Vec<Candidate> =
-        distinct.iter().map(|&(kernel, point)| Candidate { kernel, point, expected: None }).collect();
-    let report = race(bench.as_mut(), &candidates, None, rules, &budget, &mut |_| ());
-    let time = |pick: &Pick| {
-        let at = distinct.iter().position(|other| other == pick);
-        let raced = report.rivals.iter().find(|raced| Some(raced.candidate) == at);
-        raced.and_then(|raced| raced.min()).unwrap_or(f64::INFINITY)
-    };
-    let times: Vec<f64> = picks.iter().map(time).collect();
-    match times.iter().any(|time| time.is_finite()) {
-        true => Ok(times),
-        false => Err(anyhow!("{problem}: nobody could be judged")),
+/// Who compares picks, and on what.
+struct Judge<'a> {
+    device: &'a dyn Device,
+    host: Option<&'a dyn Device>,
+    rules: &'a Rules,
+}
+
+impl Judge<'_> {
+    /// What each took, interleaved, once nobody else used the machine meanwhile; the last try if somebody always did. Equal ones are run
+    /// once; without samples for one that fails.
+    fn times(&self, problem: &Problem, picks: &[Pick]) -> Result<Vec<Raced>> {
+        let distinct = distinct(picks);
+        let mut raced = Vec::new();
+        for again in (0..TRIES).rev() {
+            raced = self.race(problem, &distinct)?;
+            let samples: usize = raced.iter().map(|raced| raced.samples.len()).sum();
+            let disturbed: u32 = raced.iter().map(|raced| raced.interfered).sum();
+            if DISTURBED * (disturbed as usize) < samples && self.is_quiet() || again == 0 {
+                break;
+            }
+            eprintln!("{problem}: disturbed, once more");
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        if raced.iter().all(|raced| raced.min().is_none()) {
+            return Err(anyhow!("{problem}: nobody could be judged"));
+        }
+        let of = |pick: &Pick| distinct.iter().position(|other| other == pick);
+        let of = |pick| of(pick).and_then(|at| raced.iter().find(|raced| raced.candidate == at));
+        Ok(picks.iter().map(|pick| of(pick).cloned().unwrap_or_default()).collect())
     }
+
+    fn race(&self, problem: &Problem, picks: &[Pick]) -> Result<Vec<Raced>> {
+        let budget = Budget::time(JUDGE_BUDGET);
+        let bench = self.device.bench(problem, budget.left());
+        let mut bench = bench.map_err(|decline| anyhow!("{problem}: {decline}"))?;
+        let candidates: Vec<Candidate> =
+            picks.iter().map(|&(kernel, point)| Candidate { kernel, point, expected: None }).collect();
+        Ok(race(bench.as_mut(), &candidates, None, self.rules, &budget, &mut |_| ()).rivals)
+    }
+
+    fn is_quiet(&self) -> bool {
+        let is_quiet = |host: &dyn Device| host.state().condition(host.facts().threads) == Condition::Quiet;
+        self.host.is_none_or(is_quiet)
+    }
+}
+
+/// The speed of one relative to another, by the middle of the ratios of samples taken one after the other.
+fn in_turns(one: &Raced, other: &Raced) -> Option<f64> {
+    let mut ratios: Vec<f64> =
+        one.samples.iter().zip(&other.samples).map(|(one, other)| other / one).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied()
 }
 
 /// Processes that use a core each, until this is dropped.

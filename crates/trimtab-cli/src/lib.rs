@@ -13,6 +13,8 @@ mod plot;
 mod progress;
 mod representative;
 mod session;
+#[cfg(test)]
+mod snippets;
 
 use anyhow::Result;
 use clap::Parser;

@@ -38,6 +38,6 @@ pub use problem::{
 };
 pub use random_numbers::RandomNumbers;
 pub use space::{Config, MAX_AXES, Point, Space};
-pub use state::{Condition, State};
+pub use state::{Condition, SHARED_FROM, State};
 pub use table::{AnyKernel, KernelTable, erase, panic_message};
 pub use units::{Bytes, Flops, Nanos};

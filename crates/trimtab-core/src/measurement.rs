@@ -32,6 +32,8 @@ pub enum Interference {
     Preempted,
     /// The hypervisor gave the core to another guest.
     Stolen,
+    /// Somebody computed on the other thread of the core.
+    Shared,
     /// The clock frequency was lowered by heat or power limits.
     Throttled,
 }
@@ -41,6 +43,7 @@ impl fmt::Display for Interference {
         f.write_str(match self {
             Interference::Preempted => "pre-empted by another thread",
             Interference::Stolen => "core taken by the hypervisor",
+            Interference::Shared => "core shared with another",
             Interference::Throttled => "clock throttled",
         })
     }

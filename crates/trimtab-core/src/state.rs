@@ -5,6 +5,9 @@ use crate::Bytes;
 /// The share of all cores that others may use before what is measured meanwhile is doubted.
 const OTHERS_SHARE: f64 = 0.15;
 
+/// A core is shared from this many times the least time on that work takes which fills it: 2.1 was seen beside a like loop.
+pub const SHARED_FROM: f64 = 1.4;
+
 /// A snapshot of the machine. Every field that could not be read is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
@@ -16,6 +19,9 @@ pub struct State {
     pub cpu_pressure: Option<f64>,
     /// Cores' worth of work other processes and other guests of the hypervisor do, over the last tenth of a second or more.
     pub others: Option<f64>,
+    /// How many times as long as at its best in this process work takes that fills a core: somebody computes on its other thread. One when it
+    /// is asked for the first time, so it is not shown to anybody.
+    pub slowed: Option<f64>,
     /// Memory that can be used without swapping.
     pub memory_free: Option<Bytes>,
     /// The hottest sensor, in degrees Celsius.
@@ -38,7 +44,7 @@ pub struct State {
 
 impl State {
     /// The condition under which a fact is learned: busy when others use more than a share of all cores or, where nobody can
-    /// tell, when more tasks want cores than there are; quiet otherwise.
+    /// tell, when more tasks want cores than there are, or when somebody computes on the other thread of this core; quiet otherwise.
     pub fn condition(&self, cores: u32) -> Condition {
         let cores = f64::from(cores.max(1));
         let busy = match (self.others, self.load_1m) {
@@ -46,7 +52,8 @@ impl State {
             (None, Some(load)) => load > 1.5 * cores,
             (None, None) => false,
         };
-        if busy { Condition::Busy } else { Condition::Quiet }
+        let shared = self.slowed.is_some_and(|slowed| slowed >= SHARED_FROM);
+        if busy || shared { Condition::Busy } else { Condition::Quiet }
     }
 }
 

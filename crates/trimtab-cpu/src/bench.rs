@@ -8,7 +8,9 @@ use crate::probe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use trimtab_core::{AnyKernel, Bench, Device, Failure, FailureKind, KernelId, Nanos, Point, Problem, Sample};
+use trimtab_core::{
+    AnyKernel, Bench, Device, Failure, FailureKind, Interference, KernelId, Nanos, Point, Problem, Sample,
+};
 use trimtab_operands::{
     Data, Exam, Numbers, Operands, Slice, allowed, making_takes, small_stand_ins, tolerance,
 };
@@ -19,6 +21,9 @@ const ENERGY_BATCH: Nanos = Nanos::from_millis(10);
 
 /// Batches longer than this need no launch ahead of them.
 const SETTLED_BATCH: Nanos = Nanos::from_millis(2);
+
+/// After batches from this length on it is asked whether the core is shared, which takes 15 µs.
+const SHARING_ASKED_FROM: Nanos = Nanos(100_000);
 
 /// How long the measuring thread steps aside for a helper.
 const STEP_ASIDE: Duration = Duration::from_micros(30);
@@ -240,17 +245,24 @@ fn batch(
     let energy_before = energy();
     let kept = Kept::watch(watched, iterations, pool);
     let elapsed = launch(kernel, point, exam, pool, iterations)?;
-    let kept = kept.and_then(|kept| kept.share());
+    let kept = kept.and_then(|kept| kept.share().zip(kept.ran()));
     let energy_uj = energy_before.zip(energy()).and_then(|(before, after)| after.checked_sub(before));
     let energy_uj = energy_uj.filter(|_| elapsed >= ENERGY_BATCH);
     let interference = watch.seen();
-    let elapsed = interference.and(kept).map_or(elapsed, |kept| elapsed.saturating_sub(kept));
+    // The system counts what others took in steps of milliseconds: too much of it would flatter. It took no less than this thread ran.
+    let elapsed = interference.and(kept).map_or(elapsed, |(kept, ran)| elapsed.saturating_sub(kept).max(ran));
+    let shared = || watched.0 >= SHARING_ASKED_FROM && probe::is_shared(pool, watched.1);
+    let interference = interference.or_else(|| shared().then_some(Interference::Shared));
     Ok(Sample { elapsed, iterations, interference, energy_uj, compiled_in: None })
 }
 
 /// How long others kept a batch's threads from running. Judged by the clock on the wall alone, beside one busy process a kernel on one
 /// thread beats the same on two, which never both run all the time.
-struct Kept(Vec<(ThreadClock, Nanos)>);
+struct Kept {
+    clocks: Vec<(ThreadClock, Nanos)>,
+    /// How long this thread had run before.
+    ran: Nanos,
+}
 
 impl Kept {
     /// Watches from now on a batch of long launches, expected to take that long on that many threads.
@@ -264,14 +276,20 @@ impl Kept {
             let kept = clock.read()?.1;
             Some((clock, kept))
         });
-        Some(Kept(clocks.collect::<Option<_>>()?))
+        Some(Kept { clocks: clocks.collect::<Option<_>>()?, ran: probe::processor_time()? })
     }
 
     /// Each thread's share of it: what was lost if threads take the next part as they get free, and less than what was if each has its
     /// own, so that nobody is flattered.
     fn share(&self) -> Option<Nanos> {
-        let kept = self.0.iter().map(|(clock, before)| Some(clock.read()?.1.saturating_sub(*before).0));
-        Some(Nanos(kept.sum::<Option<u64>>()? / self.0.len() as u64))
+        let clocks = self.clocks.iter();
+        let kept = clocks.map(|(clock, before)| Some(clock.read()?.1.saturating_sub(*before).0));
+        Some(Nanos(kept.sum::<Option<u64>>()? / self.clocks.len() as u64))
+    }
+
+    /// How long this thread ran.
+    fn ran(&self) -> Option<Nanos> {
+        Some(probe::processor_time()?.saturating_sub(self.ran))
     }
 }
 

@@ -271,7 +271,11 @@ impl Device for CpuDevice {
     }
 
     fn state(&self) -> State {
-        State { others: self.others.now(&self.root), ..probe::state(&self.root) }
+        State {
+            others: self.others.now(&self.root),
+            slowed: Some(probe::slowed()),
+            ..probe::state(&self.root)
+        }
     }
 
     fn kernels(&self) -> &[KernelInfo] {

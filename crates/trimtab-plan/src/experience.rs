@@ -31,6 +31,9 @@ const MAX_FAILED: usize = 4096;
 /// Points that lied kept in mind; more are found out by their next check.
 const MAX_LIARS: usize = 16_384;
 
+/// The least that handing work to a helper is believed to cost on the processor; 1 to 2 µs were measured where it was awake.
+const HANDED_OVER: Nanos = Nanos(2_000);
+
 /// How far estimating may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effort {
@@ -155,15 +158,18 @@ impl Experience {
 
     /// The least time a rival that was never measured can take: its work at the device's full rates.
     pub(crate) fn least(&self, devices: &Devices, problem: &Problem, rival: &Rival) -> Option<Nanos> {
+        let device = devices.get(rival.device)?;
+        let rates = device.rates();
+        // Where a helper came late when that was measured, as beside busy processes, it may come in time now.
+        let on_host = device.facts().habits.host_memory;
+        let launch = if on_host { rates.launch.min(HANDED_OVER) } else { rates.launch };
         // Half of it: caches may serve what is counted as memory traffic.
-        self.at_roofline(devices, problem, rival).map(|time| Nanos(time.0 / 2))
+        at(&Rates { launch, ..rates }, problem, rival).map(|time| Nanos(time.0 / 2))
     }
 
     /// The time of a rival's work at the device's full rates, if it tells its work.
     pub(crate) fn at_roofline(&self, devices: &Devices, problem: &Problem, rival: &Rival) -> Option<Nanos> {
-        let device = devices.get(rival.device)?;
-        let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), &device.rates());
-        (!is_unknown(&rival.work)).then(|| roof.estimate().time)
+        at(&devices.get(rival.device)?.rates(), problem, rival)
     }
 
     /// Why a point must not run on any problem.
@@ -489,4 +495,9 @@ pub(crate) fn insert_within<V: Eq + Hash>(set: &mut FxHashSet<V>, one: V, most: 
 /// Whether a kernel says nothing about what it does: then no time follows from its work.
 fn is_unknown(work: &trimtab_core::Work) -> bool {
     work.flops.0 == 0 && work.bytes.0 == 0
+}
+/// The time of a rival's work at these rates, if it tells its work.
+fn at(rates: &Rates, problem: &Problem, rival: &Rival) -> Option<Nanos> {
+    let roof = roofline(&rival.work, problem.dtype().map_or(4, DType::size), rates);
+    (!is_unknown(&rival.work)).then(|| roof.estimate().time)
 }

@@ -35,6 +35,7 @@ mod record;
 pub mod regret;
 mod remembered;
 mod resize;
+mod rounds;
 mod said;
 mod search;
 mod settings;

@@ -6,56 +6,12 @@ use crate::guard::Guarded;
 use crate::plan::{Reason, Rival, Standing};
 use crate::record::Decision;
 use crate::remembered::suspects;
-use crate::search::Limits;
+use crate::rounds::{NOISY_BATCH, NOISY_LADDER};
 use std::sync::Arc;
-use trimtab_core::{Basis, Condition, Device, Estimate, FailureKind, KernelId, Nanos, Objective, Patience};
+use trimtab_core::{Basis, Condition, Device, Estimate, FailureKind, Nanos, Objective};
 use trimtab_tune::{Candidate, RaceReport, Rules, StopReason, race};
 use trimtab_wisdom::{Outcome, Stats};
 
-/// Points of one kernel raced in the first round, where kernels are compared.
-const FIRST_ROUND_POINTS: usize = 3;
-/// Kernels within this factor of the first round's best race with all their points in the second.
-const SECOND_ROUND_FACTOR: f64 = 1.6;
-/// Most points of one kernel in the second round.
-const SECOND_ROUND_POINTS: usize = 48;
-/// The share of a device's time kept for the run-off when points are searched: one in so many.
-const RUN_OFF_SHARE: u64 = 4;
-/// Rivals within this factor of the best run off, …
-const RUN_OFF_FACTOR: f64 = 1.08;
-/// … at most so many of them, …
-const RUN_OFF_RIVALS: usize = 6;
-/// … each with so many samples. Few samples of two threads on a shared machine misjudged a third of the close calls.
-const RUN_OFF_SAMPLES: u32 = 12;
-/// A batch of the run-off takes at least this long.
-const RUN_OFF_BATCH: Nanos = Nanos::from_millis(1);
-/// On a GPU a batch takes at least this long when tuning, and five times as long in the run-off: on a software GPU a launch of
-/// 30 µs varies by a third from one to the next, and of 24 picks by batches of 0.2 ms two were over 10 % off.
-const NOISY_BATCH: Nanos = Nanos::from_millis(2);
-const NOISY_RUN_OFF: u64 = 5;
-/// On a GPU fewer are dropped early and more run off, with more samples, for the same reason.
-const NOISY_LADDER: [f64; 6] = [8.0, 4.0, 2.5, 1.8, 1.5, 1.35];
-const NOISY_RUN_OFF_FACTOR: f64 = 1.15;
-const NOISY_RUN_OFF_RIVALS: usize = 10;
-const NOISY_RUN_OFF_SAMPLES: u32 = 24;
-/// Where others used the machine meanwhile, whoever is within this factor of the best runs off, …
-const UNSURE_FACTOR: f64 = 1.5;
-const NOISY_UNSURE_FACTOR: f64 = 1.6;
-/// … at most so many of them, …
-const UNSURE_RIVALS: usize = 12;
-/// … fewer are dropped early, …
-const UNSURE_LADDER: [f64; 6] = [8.0, 4.0, 2.5, 1.8, 1.4, 1.2];
-/// … on a GPU more of them once the machine is quiet again: the time is for those that may be the best, …
-const SETTLING_LADDER: [f64; 6] = [8.0, 3.0, 1.8, 1.4, 1.25, 1.12];
-/// … each with so many times the samples while they still do. Two threads beside two busy processes hardly ever run undisturbed: of 34
-/// products one pick was 18 % off.
-const UNSURE_SAMPLES: u32 = 3;
-/// … on a GPU in shorter batches, of which more fit into the same time, …
-const NOISY_UNSURE: u64 = 2;
-/// … and where others use the machine, in batches that a software GPU computes within a time slice (3 ms), each after a rest: it wakes up with a whole one.
-const NOISY_BUSY_BATCH: Nanos = Nanos::from_millis(1);
-/// What a whole race found stays in the background unless it takes more than this many times as long as another: whoever tuned had more time, and of 108
-/// picks made beside busy processes 33 were exchanged, four of them for others that were faster by more than 5 %, eight for slower ones.
-const STAYS_WITHIN: f64 = 1.05;
 /// Runs of the best rival a foreground budget must allow for a race to be worth starting.
 const MIN_RUNS: u64 = 8;
 /// Most suspects that get another chance in one decision.
@@ -70,30 +26,6 @@ const SPOILED: usize = 4;
 const ENOUGH_SAMPLES: usize = 3;
 /// … and on a GPU in the background, where the next race has twice the time.
 const NOISY_ENOUGH: usize = 8;
-
-/// Whose measured times are too close to call.
-#[derive(Clone, Copy)]
-struct Close {
-    /// Within this factor of the best, …
-    factor: f64,
-    /// … at most so many of them.
-    most: usize,
-}
-
-impl Close {
-    /// After other rounds.
-    const fn tuning(noisy: bool) -> Close {
-        match noisy {
-            true => Close { factor: NOISY_RUN_OFF_FACTOR, most: NOISY_RUN_OFF_RIVALS },
-            false => Close { factor: RUN_OFF_FACTOR, most: RUN_OFF_RIVALS },
-        }
-    }
-
-    /// After rounds on a busy machine: what others did to them is not known.
-    const fn unsure(noisy: bool) -> Close {
-        Close { factor: if noisy { NOISY_UNSURE_FACTOR } else { UNSURE_FACTOR }, most: UNSURE_RIVALS }
-    }
-}
 
 impl Deciding<'_> {
     /// Races rivals where that is allowed; whether that decided. One device at a time: each measures on operands of its own.
@@ -162,8 +94,14 @@ impl Deciding<'_> {
         true
     }
 
+    /// Whether what was measured may be wrong by a factor: others used the machine, and there is time to try everyone again.
+    pub(crate) fn doubts_times(&self) -> bool {
+        let was_busy = self.verdict.as_ref().is_some_and(|verdict| verdict.extent.busy);
+        !self.ask.accept_partial && (self.record.busy || self.ask.behind.is_some() && was_busy)
+    }
+
     /// Whether the background looks again at what a whole race found.
-    fn runs_off_again(&self) -> bool {
+    pub(crate) fn runs_off_again(&self) -> bool {
         let was_completed = self.verdict.as_ref().is_some_and(|verdict| !verdict.extent.partial);
         self.ask.behind.is_some() && was_completed
     }
@@ -220,98 +158,6 @@ impl Deciding<'_> {
         std::mem::replace(&mut self.record.rivals[index].standing, Standing::Quarantined(reason))
     }
 
-    /// The rounds on one device: kernels against each other, then their points, then those too close to call.
-    fn rounds(&mut self, bench: &mut Guarded<'_>, turn: usize, device: u16, noisy: bool) -> Option<usize> {
-        let exhaustive = self.ask.patience == Patience::Exhaustive;
-        let searched = match exhaustive {
-            true => Vec::new(),
-            false => self.searched(device, SECOND_ROUND_POINTS),
-        };
-        let turns = (self.order.len() - turn) as u32;
-        let left = self.budget.left().0;
-        let shared = left / u64::from(turns);
-        let run_off = if self.ask.accept_partial { 0 } else { shared / RUN_OFF_SHARE };
-        let limits = Limits {
-            reserve: Nanos(left - shared + run_off),
-            evaluations: self.budget.evaluations_left().div_ceil(turns),
-        };
-        let before = self.budget.evaluated();
-        if self.runs_off_again() {
-            let leader = self.last_round(bench, device, noisy, self.incumbent);
-            // What a whole race found gives way to a whole one only, of one cut short some rivals may have had two runs; and to who is clearly faster.
-            let slowest = leader.map_or(f64::INFINITY, |leader| self.pace(leader)) + STAYS_WITHIN.log2();
-            let stays = self.incumbent.filter(|&rival| !self.record.complete || self.pace(rival) <= slowest);
-            return stays.filter(|&rival| self.record.rivals[rival].estimate().is_some()).or(leader);
-        }
-        if let Some(list) = self.shortlist(device) {
-            let leader = self.race(bench, &list, self.incumbent);
-            if leader.is_some() {
-                self.record.apply(Event::Shortlisted { rivals: list.len() });
-                return leader;
-            }
-        }
-        let first = self.first_round(device, &searched);
-        let mut leader = self.race(bench, &first, self.incumbent);
-        if self.is_good_enough(leader) {
-            return leader;
-        }
-        if let (Some(first_leader), false) = (leader, exhaustive) {
-            let second = self.second_round(device, &first, first_leader, &searched);
-            if searched.is_empty() || second.len() > 1 {
-                leader = self.race(bench, &second, leader).or(leader);
-            }
-        }
-        if !searched.is_empty() {
-            let evaluations = limits.evaluations.saturating_sub(self.budget.evaluated() - before);
-            leader = self.search(bench, device, &searched, leader, Limits { evaluations, ..limits });
-            // As in a race, what is in force stays unless something is clearly faster.
-            let tied = |&incumbent: &usize| {
-                let slowest = leader.map_or(f64::INFINITY, |leader| self.pace(leader))
-                    + (1.0 + self.ask.rules.indifference).log2();
-                bench.has_run(&self.record.rivals[incumbent]) && self.pace(incumbent) <= slowest
-            };
-            leader = self.incumbent.filter(tied).or(leader);
-        }
-        // Someone who asked for tuning waits for it: those too close to call run off side by side.
-        if self.ask.accept_partial || self.is_good_enough(leader) {
-            return leader;
-        }
-        self.last_round(bench, device, noisy, leader)
-    }
-
-    /// Those too close to call side by side, with many samples of each.
-    fn last_round(
-        &mut self,
-        bench: &mut Guarded<'_>,
-        device: u16,
-        noisy: bool,
-        leader: Option<usize>,
-    ) -> Option<usize> {
-        let (settles, busy) = (self.ask.behind.is_some(), self.record.busy);
-        let unsure = settles || busy;
-        let last = self.run_off(device, if unsure { Close::unsure(noisy) } else { Close::tuning(noisy) });
-        if last.len() < 2 && !settles {
-            return leader;
-        }
-        let rules = &mut self.ask.rules;
-        let least = if noisy { NOISY_RUN_OFF_SAMPLES } else { RUN_OFF_SAMPLES };
-        rules.min_samples = (if busy { UNSURE_SAMPLES * least } else { least }).max(rules.min_samples);
-        rules.max_samples = rules.min_samples.max(rules.max_samples);
-        if busy {
-            rules.ladder = UNSURE_LADDER;
-        } else if settles && noisy {
-            rules.ladder = SETTLING_LADDER;
-        }
-        let longer = if unsure { NOISY_UNSURE } else { NOISY_RUN_OFF };
-        rules.rest_always = noisy && busy;
-        rules.batch_time_min = match noisy {
-            true if busy => NOISY_BUSY_BATCH,
-            true => Nanos(rules.batch_time_min.0.saturating_mul(longer)),
-            false => rules.batch_time_min.max(RUN_OFF_BATCH),
-        };
-        self.race(bench, &last, leader).or(leader)
-    }
-
     /// Tells the budget how fast this device could do the problem, where someone asked for a share of that.
     fn aim(&mut self, device: u16, id: &str) {
         if self.ask.goal.good_enough.is_none() {
@@ -328,7 +174,7 @@ impl Deciding<'_> {
     }
 
     /// Whether the leader is as fast as was asked for; if so, the record says so.
-    fn is_good_enough(&mut self, leader: Option<usize>) -> bool {
+    pub(crate) fn is_good_enough(&mut self, leader: Option<usize>) -> bool {
         let estimate = leader.and_then(|leader| self.record.rivals[leader].estimate());
         let Some(ns) = estimate.map(|estimate| estimate.time.0 as f64) else { return false };
         let share = self.budget.share_of_roofline(ns).filter(|_| self.budget.is_good_enough(ns));
@@ -345,83 +191,8 @@ impl Deciding<'_> {
         (self.ask.accept_partial && long).then_some(best)
     }
 
-    /// The rivals with which kernels are compared: the best estimates and the default of each.
-    fn first_round(&self, device: u16, searched: &[KernelId]) -> Vec<usize> {
-        let rivals = &self.record.rivals;
-        let open = |index: &usize| rivals[*index].device == device && rivals[*index].is_open();
-        let mut all: Vec<usize> = (0..rivals.len()).filter(open).collect();
-        if self.ask.patience == Patience::Exhaustive {
-            return all;
-        }
-        // The first of each kernel in the order of its author.
-        let mut defaults: Vec<usize> = Vec::new();
-        for &index in &all {
-            let kernel = rivals[index].kernel;
-            if !defaults.iter().any(|&other| rivals[other].kernel == kernel) {
-                defaults.push(index);
-            }
-        }
-        // Stable: of equal estimates the one the kernel's author put first.
-        all.sort_by(|&a, &b| rivals[a].rank().total_cmp(&rivals[b].rank()));
-        let mut chosen: Vec<usize> = Vec::new();
-        for &index in &all {
-            let rival = &rivals[index];
-            let same = chosen.iter().filter(|&&other| rivals[other].kernel == rival.kernel).count();
-            // The points of a kernel that is searched are the strategy's business.
-            let most = if searched.contains(&rival.kernel) { 1 } else { FIRST_ROUND_POINTS };
-            if same < most || self.incumbent == Some(index) {
-                chosen.push(index);
-            }
-        }
-        defaults.retain(|index| !chosen.contains(index));
-        chosen.extend(defaults);
-        chosen.sort_unstable();
-        chosen
-    }
-
-    /// The points of the kernels that came close and are not searched, and the leader.
-    fn second_round(&self, device: u16, first: &[usize], leader: usize, searched: &[KernelId]) -> Vec<usize> {
-        let rivals = &self.record.rivals;
-        let limit = self.pace(leader) + SECOND_ROUND_FACTOR.log2();
-        let close: Vec<KernelId> = first
-            .iter()
-            .filter(|&&index| rivals[index].is_measured() && self.pace(index) <= limit)
-            .map(|&index| rivals[index].kernel)
-            .filter(|kernel| !searched.contains(kernel))
-            .collect();
-        let mut second = vec![leader];
-        for (index, rival) in rivals.iter().enumerate() {
-            let same = second.iter().filter(|&&other| rivals[other].kernel == rival.kernel).count();
-            let fresh = !first.contains(&index) || self.pace(index) <= limit && rival.is_measured();
-            if rival.device == device
-                && rival.estimate().is_some()
-                && close.contains(&rival.kernel)
-                && fresh
-                && index != leader
-                && same < SECOND_ROUND_POINTS
-            {
-                second.push(index);
-            }
-        }
-        second.sort_unstable();
-        second
-    }
-
-    /// The few whose measured times are too close to call.
-    fn run_off(&self, device: u16, Close { factor, most }: Close) -> Vec<usize> {
-        let rivals = &self.record.rivals;
-        let its = |&index: &usize| rivals[index].device == device && rivals[index].is_measured();
-        let mut close: Vec<usize> = (0..rivals.len()).filter(its).collect();
-        close.sort_by(|&a, &b| self.pace(a).total_cmp(&self.pace(b)));
-        let limit = close.first().map_or(0.0, |&best| self.pace(best) + factor.log2());
-        close.retain(|&index| self.pace(index) <= limit);
-        close.truncate(most);
-        close.sort_unstable();
-        close
-    }
-
     /// Races these rivals, writes down what happened, and names the winner.
-    fn race(
+    pub(crate) fn race(
         &mut self,
         bench: &mut Guarded<'_>,
         indices: &[usize],
@@ -431,6 +202,12 @@ impl Deciding<'_> {
         let rivals = &self.record.rivals;
         let fresh: Vec<usize> =
             indices.iter().copied().filter(|&index| !bench.has_run(&rivals[index])).collect();
+        let doubts = self.doubts_times();
+        // Beside others the shortest time is the truest, of whichever race it is.
+        let before: Vec<(usize, Nanos, Standing)> = (indices.iter().copied())
+            .filter(|index| doubts && self.record.busy && !fresh.contains(index))
+            .filter_map(|index| Some((index, rivals[index].estimate()?.time, rivals[index].standing.clone())))
+            .collect();
         let candidates: Vec<Candidate> = indices
             .iter()
             .map(|&index| {
@@ -438,7 +215,7 @@ impl Deciding<'_> {
                 // Only a measured time or the roofline may keep a rival from being tried: a fit over a few far-away
                 // problems can be wrong by a factor, and would never be corrected.
                 let expected = match rival.estimate() {
-                    Some(Estimate { time, basis: Basis::Measured(_), .. }) => Some(time),
+                    Some(Estimate { time, basis: Basis::Measured(_), .. }) if !doubts => Some(time),
                     _ => self.by.experience.least(&self.by.devices, &self.ask.problem, rival),
                 };
                 // A kernel's default is what others are compared with: only a hopeless one is not tried.
@@ -466,6 +243,12 @@ impl Deciding<'_> {
             self.record.apply_once(Event::BudgetEnded { budget_ns: self.ask.budget.0 });
         }
         self.by.note(&mut self.record, indices, &report);
+        for (index, time, standing) in before {
+            let rival = &mut self.record.rivals[index];
+            if rival.estimate().is_some_and(|estimate| estimate.time > time) {
+                rival.standing = standing;
+            }
+        }
         winner
     }
 
@@ -491,7 +274,7 @@ impl Deciding<'_> {
     }
 
     /// How rivals of one device compare: handing over is the same for all of them and would hide their differences.
-    fn pace(&self, index: usize) -> f64 {
+    pub(crate) fn pace(&self, index: usize) -> f64 {
         let rival = &self.record.rivals[index];
         match rival.estimate() {
             Some(estimate) if self.record.terms.objective == Objective::default() => {

@@ -45,6 +45,11 @@ impl Plan {
         Plan { device, kernel, point, expected, sample_mask, id: 0, code: Code::Ours }
     }
 
+    /// Whether both run the same.
+    pub(crate) fn is_same(&self, other: &Plan) -> bool {
+        (self.device, self.kernel, self.point) == (other.device, other.kernel, other.point)
+    }
+
     /// The plan that runs a rival.
     pub(crate) fn of(rival: &Rival) -> Plan {
         let expected = rival.estimate().map_or(Nanos(0), |estimate| estimate.time);

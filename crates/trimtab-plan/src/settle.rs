@@ -23,7 +23,7 @@ use trimtab_wisdom::{Outcome, Stats};
 /// Plans waiting to be settled; more keep what they have until they are asked for again.
 const MAX_WAITING: usize = 256;
 /// Times a plan is raced again: where the machine never is quiet, or a space never is searched, it stays as it is.
-const MAX_RACES: u32 = 4;
+const MAX_RACES: u32 = 6;
 /// What the first of them may take, and on a GPU, where times vary more; each later one twice as much …
 const FIRST_RACE: Nanos = Nanos::from_millis(400);
 const FIRST_NOISY_RACE: Nanos = Nanos::from_millis(1_000);
@@ -41,9 +41,9 @@ const QUIET: Duration = Duration::from_millis(250);
 const STEP: Duration = Duration::from_millis(20);
 /// How long nothing is tried while others use the machine.
 const WHILE_BUSY: Duration = Duration::from_millis(500);
-/// A rest after work, in shares of what it took: a twentieth of the time is used while the process makes calls, four fifths while it makes none.
+/// A rest after work, in shares of what it took: a twentieth of the time is used while the process makes calls, nine tenths while it makes none.
 const REST: f64 = 19.0;
-const IDLE_REST: f64 = 0.25;
+const IDLE_REST: f64 = 0.1;
 /// Calls that were reported within this time are calls being made.
 const CALLS: Nanos = Nanos::from_millis(1_500);
 
@@ -53,6 +53,8 @@ struct Waiting {
     problem: Problem,
     terms: TermsId,
     races: u32,
+    /// A race found another plan to be faster: another race, on other operands, has to agree.
+    doubted: bool,
 }
 
 /// What is left open, and who works on it.
@@ -157,6 +159,8 @@ enum Came {
     Left,
     /// It is to be looked at again.
     Again { raced: bool },
+    /// One race speaks against it.
+    Doubted,
 }
 
 impl Inner {
@@ -166,7 +170,7 @@ impl Inner {
         if !may || !self.is_open_to_settling(decision) {
             return;
         }
-        self.settling.wait(Waiting { problem: *problem, terms, races: 0 });
+        self.settling.wait(Waiting { problem: *problem, terms, races: 0, doubted: false });
         let Ok(mut thread) = self.settling.thread.lock() else { return };
         match &*thread {
             Some(handle) => handle.thread().unpark(),
@@ -201,7 +205,7 @@ impl Inner {
     }
 
     fn settle(self: &Arc<Inner>, one: &Waiting) -> Came {
-        let Waiting { problem, terms, races } = one;
+        let Waiting { problem, terms, races, .. } = one;
         let Some(plan) = self.table.get(problem, *terms).map(|(_, plan)| *plan) else { return Came::Left };
         let Ok(record) = self.record(problem, *terms) else { return Came::Left };
         if record.trust() == Trust::Provisional && !self.fits(problem) {
@@ -225,7 +229,7 @@ impl Inner {
         if *races >= MAX_RACES || plan.expected > LONGEST_RUN || !self.fits(problem) {
             return Came::Left;
         }
-        self.race_again(one, &plan)
+        self.race_again(one, &plan, record.complete)
     }
 
     /// Whether operands of its own leave others enough memory.
@@ -287,8 +291,9 @@ impl Inner {
         self.take_up(one, plan, decision, false)
     }
 
-    fn race_again(&self, one: &Waiting, plan: &Plan) -> Came {
-        let Waiting { problem, terms, races } = one;
+    /// Races again. What a whole race found is replaced by what two find: where the operands lie decides a close call as often as not.
+    fn race_again(&self, one: &Waiting, plan: &Plan, was_complete: bool) -> Came {
+        let Waiting { problem, terms, races, doubted } = one;
         let mut quiet = |_: &Progress| ();
         let device = self.decider.devices.get(plan.device);
         let noisy = device.is_some_and(|device| device.facts().habits.noisy);
@@ -304,6 +309,10 @@ impl Inner {
         if self.settling.first.load(Ordering::Relaxed) > 0 {
             return Came::Again { raced: false };
         }
+        let is_other = decision.plan().is_some_and(|next| !next.is_same(plan));
+        if is_other && was_complete && !doubted {
+            return Came::Doubted;
+        }
         self.take_up(one, plan, decision, true)
     }
 
@@ -317,7 +326,7 @@ impl Inner {
         let decision = Arc::new(decision);
         let Some(next) = decision.plan() else { return came };
         let _guard = self.deciding.lock();
-        let same = (next.device, next.kernel, next.point) == (plan.device, plan.kernel, plan.point);
+        let same = next.is_same(plan);
         let Some(next) = self.table.replace(problem, *terms, plan.id, next) else { return Came::Left };
         self.keep(problem, *terms, &next, Arc::clone(&decision));
         if !same {
@@ -380,6 +389,7 @@ fn step(inner: &Arc<Inner>) -> Duration {
         }
         Came::Left => (),
         Came::Again { raced } => settling.wait(Waiting { races: one.races + u32::from(raced), ..one }),
+        Came::Doubted => settling.wait(Waiting { races: one.races + 1, doubted: true, ..one }),
     }
     let rest = if settling.makes_calls() { REST } else { IDLE_REST };
     watch.elapsed().duration().mul_f64(rest)

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use trimtab_core::{
-    Bench, DType, Decline, Device, DeviceFacts, Elementwise, Failure, FailureKind, KernelId, KernelInfo,
-    Nanos, Operation, Patience, Point, Problem, Rates, Sample, Space, State, Terms, UnaryOp, VariantClass,
-    Work,
+    Bench, DType, Decline, Device, DeviceFacts, Elementwise, Failure, FailureKind, Interference, KernelId,
+    KernelInfo, Nanos, Operation, Patience, Point, Problem, Rates, Sample, Space, State, Terms, UnaryOp,
+    VariantClass, Work,
 };
 use trimtab_plan::{Decision, Event, Planner, Reason, Settings, TermsId, Trust};
 use trimtab_tune::Stopwatch;
@@ -25,6 +25,10 @@ struct Machine {
     lies: Option<&'static str>,
     /// Every run takes this many milliseconds, whatever time it tells.
     drags_ms: AtomicU32,
+    /// Somebody computes on the other thread of the core, which every sample tells.
+    shared: AtomicBool,
+    /// A helper came this late when handing work over was measured.
+    late: Option<Nanos>,
     benches: AtomicU32,
 }
 
@@ -33,8 +37,8 @@ impl Machine {
         let scripted = Scripted::new(kernels);
         let infos = scripted.kernels().iter().cloned();
         let infos = infos.map(|info| KernelInfo { operation: Operation::Elementwise, ..info }).collect();
-        let (busy, drags_ms, benches) = Default::default();
-        Machine { scripted, infos, busy, lies: None, drags_ms, benches }
+        let (busy, drags_ms, shared, benches) = Default::default();
+        Machine { scripted, infos, busy, lies: None, drags_ms, shared, late: None, benches }
     }
 }
 
@@ -43,7 +47,8 @@ impl Device for Machine {
         self.scripted.facts()
     }
     fn rates(&self) -> Rates {
-        self.scripted.rates()
+        let rates = self.scripted.rates();
+        Rates { launch: self.late.unwrap_or(rates.launch), ..rates }
     }
     fn state(&self) -> State {
         let others = if self.busy.load(Ordering::Relaxed) { 1.0 } else { 0.0 };
@@ -59,7 +64,8 @@ impl Device for Machine {
         self.scripted.space(kernel, problem)
     }
     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
-        self.scripted.work(kernel, problem, point)
+        let work = self.scripted.work(kernel, problem, point);
+        Work { launches: u32::from(self.late.is_some() && work.threads > 1), ..work }
     }
     fn verify(&self, _: KernelId, _: &Problem, _: &Point, _: Nanos) -> Result<(), Failure> {
         Ok(())
@@ -68,7 +74,12 @@ impl Device for Machine {
         self.benches.fetch_add(1, Ordering::Relaxed);
         let lies = self.lies.and_then(|lies| self.infos.iter().position(|info| info.name == lies));
         let drags = Duration::from_millis(self.drags_ms.load(Ordering::Relaxed).into());
-        Ok(Box::new(Checked { bench: self.scripted.bench(problem, limit)?, lies, drags }))
+        Ok(Box::new(Checked {
+            bench: self.scripted.bench(problem, limit)?,
+            lies,
+            drags,
+            shared: &self.shared,
+        }))
     }
 }
 
@@ -77,6 +88,7 @@ struct Checked<'a> {
     bench: Box<dyn Bench + 'a>,
     lies: Option<usize>,
     drags: Duration,
+    shared: &'a AtomicBool,
 }
 
 impl Bench for Checked<'_> {
@@ -85,7 +97,9 @@ impl Bench for Checked<'_> {
             return Err(Failure::new(FailureKind::Wrong, "element 7 is 0, reference 1"));
         }
         std::thread::sleep(self.drags);
-        self.bench.run(kernel, point, n, timeout)
+        let sample = self.bench.run(kernel, point, n, timeout)?;
+        let interference = self.shared.load(Ordering::Relaxed).then_some(Interference::Shared);
+        Ok(Sample { interference, ..sample })
     }
 }
 
@@ -167,9 +181,39 @@ fn a_race_that_is_cut_short_in_the_background_does_not_replace_what_a_whole_one_
     machine.busy.store(false, Ordering::Relaxed);
     let second = later(&planner, |_| machine.benches.load(Ordering::Relaxed) >= before + 2);
     assert_eq!(name(&second), "found");
-    // A later one has the time it needs.
+    // Later ones have the time they need.
+    machine.drags_ms.store(0, Ordering::Relaxed);
     let settled = later(&planner, |now| now.trust() == Trust::Settled);
     assert_eq!((name(&settled), settled.trust()), ("lucky", Trust::Settled));
+}
+
+#[test]
+fn nothing_is_replaced_by_what_was_measured_on_a_shared_core() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let kernels = vec![kernel("found", &[(1, 20_000)]), kernel("lucky", &[(1, 25_000)]), reference(900_000)];
+    let machine = Arc::new(Machine::new(kernels));
+    machine.shared.store(true, Ordering::Relaxed);
+    let planner = planner(&machine, &wisdom, Settings::default());
+    let first = decided(&planner);
+    assert_eq!((name(&first), first.trust()), ("found", Trust::Measured));
+    let before = machine.benches.load(Ordering::Relaxed);
+
+    machine.scripted.slow_down("lucky", 0.6);
+    let second = later(&planner, |_| machine.benches.load(Ordering::Relaxed) >= before + 2);
+    assert_eq!(name(&second), "found");
+    machine.shared.store(false, Ordering::Relaxed);
+    let settled = later(&planner, |now| now.trust() == Trust::Settled);
+    assert_eq!((name(&settled), settled.trust()), ("lucky", Trust::Settled));
+}
+
+/// On a busy machine a helper may come late when handing work over is measured: that is no reason never to try two threads.
+#[test]
+fn threads_are_tried_although_a_helper_once_came_late() {
+    let wisdom = Arc::new(Wisdom::in_memory());
+    let kernels = vec![kernel("threaded", &[(1, 10_000), (2, 6_000)]), reference(900_000)];
+    let machine = Machine { late: Some(Nanos(100_000)), ..Machine::new(kernels) };
+    let planner = planner(&Arc::new(machine), &wisdom, Settings::default());
+    assert_eq!(decided(&planner).winner().unwrap().point, Point::new(&[2]));
 }
 
 #[test]

@@ -21,6 +21,8 @@
 
 mod apart;
 mod audits;
+#[cfg(doctest)]
+mod book;
 mod buffers;
 mod builder;
 mod calibrate;

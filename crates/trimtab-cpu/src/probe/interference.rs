@@ -91,6 +91,21 @@ fn throttles() -> Option<u64> {
     super::state::throttle_count(std::path::Path::new("/"))
 }
 
+/// How long the calling thread has run since it began, to the nanosecond.
+#[cfg(target_os = "linux")]
+pub(crate) fn processor_time() -> Option<Nanos> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to memory of that type, which the call fills or leaves alone.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let (seconds, nanos) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
+    (result == 0).then(|| Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos)))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn processor_time() -> Option<Nanos> {
+    None
+}
+
 #[cfg(target_os = "linux")]
 fn usage(process: bool) -> Option<Usage> {
     let who = if process { libc::RUSAGE_SELF } else { libc::RUSAGE_THREAD };
@@ -146,6 +161,15 @@ mod tests {
     #[test]
     fn counters_that_run_backwards_are_not_interference() {
         assert!(!preempted(usage_of(5, 5), usage_of(4, 4), Nanos(1), false));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_thread_that_sleeps_does_not_run() {
+        let (watch, before) = (Stopwatch::start(), processor_time().unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let (ran, took) = (processor_time().unwrap().saturating_sub(before), watch.elapsed());
+        assert!(ran > Nanos(0) && ran.0 < took.0 / 2, "{ran:?} of {took:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod facts;
 mod features;
 mod interference;
 mod others;
+mod pace;
 mod rates;
 mod read;
 mod speed;
@@ -15,6 +16,8 @@ mod fixtures;
 
 pub use facts::facts;
 pub use interference::Watch;
+pub(crate) use interference::processor_time;
 pub(crate) use others::Others;
+pub(crate) use pace::{is_shared, slowed};
 pub use rates::rates;
 pub use state::{energy_uj, state};

@@ -6,6 +6,7 @@ use super::speed::{FmaLoop, can_flush, copy, flush};
 use crate::Pool;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use trimtab_core::{Bytes, DeviceFacts, Nanos, Rates};
 use trimtab_tune::Stopwatch;
 
@@ -30,8 +31,12 @@ const UNKNOWN_CACHE: u64 = 128 << 10;
 const FIGURE_TIME: Nanos = Nanos(1_500_000);
 /// Most runs for one figure.
 const FIGURE_RUNS: u32 = 30;
-/// How long a helper is waited for when the cost of handing work over is measured.
+/// How long a helper is waited for when the cost of handing work over is measured, …
 const HAND_OVER_PATIENCE: Nanos = Nanos(100_000);
+/// … and all tries may take where none came: woken on the core this thread runs on, it waits behind it, …
+const HAND_OVER_TIME: Nanos = Nanos(5_000_000);
+/// … so this thread steps aside for so long.
+const STEP_ASIDE: Duration = Duration::from_micros(50);
 
 /// Measures the speeds of this machine with up to `threads` threads of the pool.
 pub fn rates(threads: u32, facts: &DeviceFacts, pool: &Pool) -> Rates {
@@ -186,8 +191,11 @@ fn hand_over(threads: u32, pool: &Pool) -> Nanos {
         let taken = watch.elapsed();
         let best = if missed.into_inner() == 0 { &mut met } else { &mut alone };
         *best = taken.min(*best);
-        if all.elapsed() > FIGURE_TIME {
+        if all.elapsed() > if met == Nanos::MAX { HAND_OVER_TIME } else { FIGURE_TIME } {
             break;
+        }
+        if met == Nanos::MAX {
+            std::thread::sleep(STEP_ASIDE);
         }
     }
     // When nobody ever came, handing work over costs at least the time that was waited.

@@ -21,6 +21,8 @@ pub fn state(root: &Path) -> State {
         cpu_pressure: pressure(root),
         // Told by comparing two readings: see `Others`.
         others: None,
+        // Told by computing: see `pace`.
+        slowed: None,
         memory_free: memory_free(root),
         temperature_celsius: temperature(root),
         frequency_mhz: frequency(root, &processors),

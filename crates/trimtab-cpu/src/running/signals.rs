@@ -1,7 +1,8 @@
 //! The signals that end a process, noted in memory of files on their way to whoever received them before.
 //!
 //! Handlers are asked for when the first file is made and given back when the last one is dropped, if they are still ours. Whoever
-//! received a signal before is called with it, as if we were not there; a signal that it deals with leaves no note.
+//! received a signal before is called with it, as if we were not there; a signal that it deals with leaves no note. Only while the process ends
+//! of its own accord other threads than the one that ends it rest first.
 
 use super::{HELPS, LINE, NUMBER_BYTES, NUMBERS, PLACE, PROCESS, SIGNAL, THREADS, line_of};
 use std::fs::File;
@@ -10,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
 /// Signals a process brings upon itself.
@@ -22,9 +23,11 @@ const FILES: usize = 8;
 static NOTED: [AtomicPtr<u8>; FILES] = [const { AtomicPtr::new(null_mut()) }; FILES];
 /// The process whose signals they are: a child that was forked off has the same memory and handlers.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-/// Whether the process ends of its own accord: libraries are torn down then, perhaps under a thread that is still inside, and that is
-/// nobody's fault.
-static ENDS: AtomicBool = AtomicBool::new(false);
+/// The thread that ends the process of its own accord; zero before. Libraries are torn down then, perhaps under a thread that is still
+/// inside, and that is nobody's fault.
+static ENDS: AtomicUsize = AtomicUsize::new(0);
+/// How long a thread rests under which a library was torn down: the process ends meanwhile, with the code it wanted to end with.
+const REST: libc::timespec = libc::timespec { tv_sec: 10, tv_nsec: 0 };
 /// Who received each of them before.
 static BEFORE: [AtomicPtr<libc::sigaction>; FATAL.len()] =
     [const { AtomicPtr::new(null_mut()) }; FATAL.len()];
@@ -90,9 +93,9 @@ impl Drop for Map {
     }
 }
 
-/// The process ends of its own accord.
+/// The process ends of its own accord, by this thread.
 pub(super) extern "C" fn ends() {
-    ENDS.store(true, Ordering::Release);
+    ENDS.store(this_thread(), Ordering::Release);
 }
 
 pub(super) fn write_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
@@ -108,6 +111,11 @@ fn number_at<'a>(map: *mut u8, at: usize) -> &'a AtomicU64 {
 fn this_process() -> i32 {
     // SAFETY: asks for a number.
     unsafe { libc::getpid() }
+}
+
+fn this_thread() -> usize {
+    // SAFETY: asks for a number.
+    unsafe { libc::pthread_self() as usize }
 }
 
 fn is_ours(action: &libc::sigaction) -> bool {
@@ -183,11 +191,18 @@ fn set(signal: i32) {
 
 /// Notes a signal, and hands it on to who received it before. Only what may be done in a signal handler.
 extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let is_owner = OWNER.load(Ordering::Acquire) == this_process() && !ENDS.load(Ordering::Acquire);
-    if is_owner {
+    let is_owner = OWNER.load(Ordering::Acquire) == this_process();
+    let ends_by = ENDS.load(Ordering::Acquire);
+    // OpenBLAS, say, gives its memory back under a product that a thread of ours, or of its own, still computes.
+    if is_owner && ends_by != 0 && ends_by != this_thread() {
+        // SAFETY: waits; a signal handler may.
+        unsafe { libc::nanosleep(&REST, null_mut()) };
+    }
+    let is_noted = is_owner && ends_by == 0;
+    if is_noted {
         set(signal);
     }
-    if hand_on(signal, info, context) && is_owner {
+    if hand_on(signal, info, context) && is_noted {
         set(0);
     }
 }

@@ -12,8 +12,13 @@ const SEGV: u32 = libc::SIGSEGV as u32;
 static ONE: Mutex<()> = Mutex::new(());
 
 /// What a child process leaves that does this with two entries, "one" and "two".
-#[expect(clippy::unwrap_used, reason = "a helper of tests")]
 fn left_by(task: impl FnOnce(&Running, [Entry; 2])) -> Vec<(String, u32, bool)> {
+    ended_and_left_by(task).1
+}
+
+/// The same, and whether it ended well.
+#[expect(clippy::unwrap_used, reason = "a helper of tests")]
+fn ended_and_left_by(task: impl FnOnce(&Running, [Entry; 2])) -> (bool, Vec<(String, u32, bool)>) {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("running");
@@ -24,9 +29,9 @@ fn left_by(task: impl FnOnce(&Running, [Entry; 2])) -> Vec<(String, u32, bool)> 
         // It ends with all it has entered.
         std::mem::forget(running);
     });
-    drop(ended);
     let left = Running::left_by_the_dead(&path).unwrap().unwrap();
-    left.into_iter().map(|Ran { text, signal, is_certain }| (text, signal, is_certain)).collect()
+    let told = left.into_iter().map(|Ran { text, signal, is_certain }| (text, signal, is_certain));
+    (ended.is_ok(), told.collect())
 }
 
 fn fails() {
@@ -94,6 +99,38 @@ fn a_library_that_is_torn_down_under_a_thread_inside_is_not_to_blame() {
         fails();
     });
     assert_eq!(left, []);
+}
+
+/// A program that ends while the background still computes ends with its own code, whatever its libraries do to the background.
+#[test]
+fn a_program_that_ends_does_not_die_of_a_library_torn_down_under_another_thread() {
+    use std::time::Duration;
+    let run = |ends: bool, is_inside: bool| {
+        ended_and_left_by(|running, [one, _]| {
+            let (entered, has_entered) = std::sync::mpsc::channel();
+            let torn_down = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _inside = is_inside.then(|| running.enter(one));
+                    let _ = entered.send(());
+                    torn_down.wait();
+                    fails();
+                });
+                has_entered.recv_timeout(Duration::from_secs(4)).unwrap();
+                if ends {
+                    signals::ends();
+                }
+                torn_down.wait();
+                std::thread::sleep(Duration::from_millis(100));
+                // SAFETY: ends the child as it wants to end.
+                unsafe { libc::_exit(0) };
+            });
+        })
+    };
+    assert_eq!(run(true, true), (true, vec![]));
+    assert_eq!(run(true, false), (true, vec![]));
+    // Before it ends, a crash is one.
+    assert_eq!(run(false, true), (false, vec![("one".to_string(), SEGV, true)]));
 }
 
 #[test]
