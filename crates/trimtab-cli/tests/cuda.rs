@@ -72,3 +72,16 @@ fn devices_tune_explain_and_run_work_as_with_any_device() {
     let blobs = std::fs::read_dir(machine.path().join("blobs")).unwrap().flatten();
     assert!(blobs.map(|blob| blob.file_name()).any(|name| name.to_string_lossy().starts_with("built-cuda")));
 }
+
+#[test]
+fn selftest_checks_kernels_and_says_what_there_was_no_time_for() {
+    let machine = with_driver();
+    let args = ["selftest", "--device", "cuda0", "--budget", "10ms", "--json"];
+    let told = json(&run(&machine, &args).ok());
+    assert_eq!(told[0]["device"], "cuda0", "{told:?}");
+    assert_eq!(told[0]["wrong"].as_array().map(Vec::len), Some(0), "{told:?}");
+    let counted = |key: &str| told[0][key].as_u64().unwrap();
+    assert!(counted("right") > 0 && counted("left") > 0, "{told:?}");
+    // What could not be used at all is in the result, too.
+    assert!(told.iter().any(|line| line["usable"] == false && line["reason"].is_string()), "{told:?}");
+}

@@ -27,7 +27,8 @@ mod number {
     pub(super) const IN_F64: i32 = 70;
     pub(super) const IN_TF32: i32 = 77;
     pub(super) const ANY_ALGORITHM: i32 = -1;
-    pub(super) const DEFAULT_MATH: i32 = 0;
+    /// As the call says, and no sums of halves in halves.
+    pub(super) const EXACT_SUMS: i32 = 16;
 }
 
 /// Why a product was not made, or there is no library.
@@ -201,8 +202,8 @@ impl CublasHandle {
         let functions = &made.library.functions;
         // SAFETY: a handle that was just made, and a stream that lives as long as the context.
         check("cublasSetStream", unsafe { (functions.set_stream)(handle, context.stream()) })?;
-        // SAFETY: the same; whatever the environment says, f32 is computed as f32.
-        check("cublasSetMathMode", unsafe { (functions.set_math)(handle, number::DEFAULT_MATH) })?;
+        // SAFETY: the same.
+        check("cublasSetMathMode", unsafe { (functions.set_math)(handle, number::EXACT_SUMS) })?;
         Ok(made)
     }
 

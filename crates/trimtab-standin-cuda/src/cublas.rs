@@ -36,8 +36,9 @@ pub unsafe extern "C" fn cublasSetStream_v2(_handle: usize, _stream: usize) -> c
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cublasSetMathMode(_handle: usize, _mode: c_int) -> c_int {
-    0
+pub unsafe extern "C" fn cublasSetMathMode(_handle: usize, mode: c_int) -> c_int {
+    // The library's modes, and the bit that keeps sums of halves out of halves.
+    if matches!(mode & !16, 0..=3) { 0 } else { INVALID_VALUE }
 }
 
 #[unsafe(no_mangle)]

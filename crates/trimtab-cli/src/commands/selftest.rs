@@ -7,7 +7,7 @@ use crate::session::Session;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use trimtab::core::{Device, KernelId, Nanos, Problem};
+use trimtab::core::{Device, FailureKind, KernelId, Nanos, Problem};
 use trimtab::tune::Stopwatch;
 
 /// What is checked, at every setting: small, and no multiple of anything.
@@ -57,12 +57,12 @@ const LAUNCHES: u32 = 5;
 
 /// What came of one device.
 #[derive(Default)]
-struct Outcome {
+struct Tested {
     right: u32,
     /// Kernel, problem, setting and what was wrong.
     wrong: Vec<Value>,
     timed: Vec<Value>,
-    /// Checks and times there was no time for.
+    /// Checks and times there was no time for, or that could not be tried.
     left: u32,
 }
 
@@ -80,8 +80,8 @@ pub fn run(session: &Session, args: &SelfTest) -> Result<ExitCode> {
     Ok(if all_right { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-fn test(device: &dyn Device, budget: Nanos) -> Outcome {
-    let (mut outcome, watch) = (Outcome::default(), Stopwatch::start());
+fn test(device: &dyn Device, budget: Nanos) -> Tested {
+    let (mut outcome, watch) = (Tested::default(), Stopwatch::start());
     // Half of the time is for checks.
     let late = |share: u64| watch.elapsed() > Nanos(budget.0 / 2 * share);
     for (problem, kernel) in pairs(device, &CHECKED) {
@@ -93,6 +93,7 @@ fn test(device: &dyn Device, budget: Nanos) -> Outcome {
             }
             match device.verify(kernel, &problem, point, TIMEOUT) {
                 Ok(()) => outcome.right += 1,
+                Err(failure) if failure.kind == FailureKind::Untried => outcome.left += 1,
                 Err(failure) => outcome.wrong.push(json!({
                     "kernel": name(device, kernel),
                     "problem": problem.to_string(),
@@ -130,6 +131,10 @@ fn test(device: &dyn Device, budget: Nanos) -> Outcome {
                 timed["compiled"] = json!(device.compiled(kernel, &problem, point));
                 outcome.timed.push(timed);
             }
+            // Slow is not wrong.
+            Err(failure) if matches!(failure.kind, FailureKind::Untried | FailureKind::TimedOut) => {
+                outcome.left += 1;
+            }
             Err(failure) => outcome.wrong.push(with("failure", json!(failure.to_string()))),
         }
     }
@@ -153,7 +158,7 @@ fn name(device: &dyn Device, kernel: KernelId) -> String {
     device.kernels().get(kernel.0 as usize).map(|info| info.name.clone()).unwrap_or_default()
 }
 
-fn view(device: &dyn Device, outcome: &Outcome) -> Value {
+fn view(device: &dyn Device, outcome: &Tested) -> Value {
     let facts = device.facts();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -167,13 +172,14 @@ fn view(device: &dyn Device, outcome: &Outcome) -> Value {
     })
 }
 
-fn show(session: &Session, device: &dyn Device, outcome: &Outcome) -> Result<()> {
+fn show(session: &Session, device: &dyn Device, outcome: &Tested) -> Result<()> {
     let (out, facts) = (&session.out, device.facts());
-    let Outcome { right, wrong, timed, left } = outcome;
+    let Tested { right, wrong, timed, left } = outcome;
     out.line(format!("{}: {}", facts.id, facts.name))?;
     out.line(format!(
-        "  {right} checks right, {} wrong, {left} not done: the budget was spent",
-        wrong.len()
+        "  {right} checks right, {} wrong; {} timed; {left} not done: no time, or they could not be tried",
+        wrong.len(),
+        timed.len()
     ))?;
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_string();
     for value in wrong {

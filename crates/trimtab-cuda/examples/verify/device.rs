@@ -2,15 +2,15 @@
 
 use crate::reference::Loops;
 use crate::spilling::spilling;
-use anyhow::{Context, Result, bail, ensure};
-use std::path::Path;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trimtab_core::{
     BinaryOp, Bytes, DType, Device, Elementwise, KernelId, Matmul, Nanos, Operand, Problem, Reduce, ReduceOp,
     Transpose, UnaryOp,
 };
 use trimtab_cuda::{CudaDevice, CudaOptions};
-use trimtab_operands::{Batch, Data, Executor, Kept, Launch, Operands, Reference, Wait};
+use trimtab_operands::{Batch, Executor, Expected, Kept, Launch, Operands, Wait, allowed};
 
 /// The interpreter is slower than a GPU.
 const PATIENCE: Nanos = Nanos(60_000_000_000);
@@ -25,16 +25,35 @@ fn open(driver: &Path, nvrtc: &Path) -> Result<CudaDevice> {
     devices.into_iter().next().context("the stand-in has a device")
 }
 
-pub fn verify(driver: &Path, nvrtc: &Path) -> Result<()> {
+/// With each compiler, side by side: a stand-in loaded from a file of its own has devices of its own.
+pub fn verify_with_each(driver: &Path, compilers: &[PathBuf], work: &Path) -> Result<()> {
+    let with = |number: usize, nvrtc: &Path| -> Result<()> {
+        let copy = work.join(format!("driver-{number}.so"));
+        std::fs::copy(driver, &copy)?;
+        verify(&copy, nvrtc)
+    };
+    std::thread::scope(|scope| {
+        let started: Vec<_> = compilers
+            .iter()
+            .enumerate()
+            .map(|(number, nvrtc)| scope.spawn(move || with(number, nvrtc)))
+            .collect();
+        let ended = |result: std::thread::Result<Result<()>>| {
+            result.map_err(|_| anyhow::anyhow!("the device panicked")).flatten()
+        };
+        started.into_iter().map(|thread| ended(thread.join())).collect()
+    })
+}
+
+fn verify(driver: &Path, nvrtc: &Path) -> Result<()> {
     spilling_last(&open(driver, nvrtc)?, &open(driver, nvrtc)?)?;
     let device = &open(driver, nvrtc)?;
     let (mut verified, mut timed, mut launched) = (0, 0, 0);
     for problem in problems_of_all_kinds()? {
         let expected = {
             let operands = Operands::new(&problem);
-            let mut out = operands.out.clone();
-            Loops.compute(&problem, &operands.slices(), out.slice_mut())?;
-            (operands, out)
+            let expected = Expected::new(&Loops, &problem, &operands).map_err(anyhow::Error::msg)?;
+            (operands, expected)
         };
         let mut taken = false;
         for (at, info) in device.kernels().iter().enumerate() {
@@ -92,7 +111,7 @@ fn launch(
     device: &CudaDevice,
     kernel: KernelId,
     problem: &Problem,
-    expected: &(Operands, Data),
+    expected: &(Operands, Expected),
 ) -> Result<()> {
     let (operands, expected) = expected;
     let mut inputs = Vec::new();
@@ -106,26 +125,13 @@ fn launch(
     let point = space.points().first().context("a kernel that takes a problem has a setting")?;
     let inputs = inputs.iter().map(|buffer| buffer.as_ref()).collect();
     let launches = [Launch { kernel, problem, point, inputs, out: out.as_ref() }];
-    // What a kernel says it may be off is of the sizes of the terms it adds up.
-    let terms = match problem {
-        Problem::Matmul(product) => product.k as f64,
-        Problem::Fused(fused) => fused.product().map_or(1.0, |product| product.depth as f64),
-        _ => 1.0,
-    };
     let mut read = operands.out.clone();
     read.poison();
     device.run(Batch { launches: &launches, read: Some(read.slice_mut()), wait: Wait::Done })?;
-    for at in 0..expected.numbers() {
-        let (got, expected) = (read.at(at).unwrap_or(f64::NAN), expected.at(at).unwrap_or(f64::NAN));
-        let rough = device.work(kernel, problem, point).error * terms;
-        // Sums of terms of both signs are off by their sizes, not by their own.
-        let rounding = terms * f64::from(f32::EPSILON);
-        let within = rough + rounding + if problem.dtype() == Some(DType::F16) { 1e-3 } else { 1e-5 };
-        if (got - expected).abs() > within * expected.abs().max(1.0) {
-            bail!("{problem}: element {at} is {got}, not {expected}");
-        }
-    }
-    Ok(())
+    // What the type and the length of sums allow, or what the kernel says of itself: the rule of the gate.
+    let within = allowed(device.tolerance(problem), &device.work(kernel, problem, point));
+    let what = || format!("{problem}, {}", device.kernels()[kernel.0 as usize].name);
+    expected.check_within(problem, &read, within).map_err(anyhow::Error::msg).with_context(what)
 }
 
 fn problems_of_all_kinds() -> Result<Vec<Problem>> {
