@@ -24,6 +24,21 @@ const RECIPES: [&str; 14] = [
 ];
 use trimtab_cuda::{DeviceInfo, Program, kernels};
 
+/// Rows: short and long, along axes that are not the last, norms with all they may take.
+const ROWS: [&str; 11] = [
+    "softmax:DTYPE:5x130",
+    "softmax:DTYPE:1x3001",
+    "softmax:DTYPE:7x45x13:axis1",
+    "softmax:DTYPE:3x1",
+    "log_softmax:DTYPE:9x33",
+    "logsumexp:DTYPE:9x130",
+    "logsumexp:DTYPE:7x45x13:axis1",
+    "variance:DTYPE:9x130",
+    "layer_norm:DTYPE:9x130:scale,shift",
+    "layer_norm:DTYPE:7x45x13:axis1",
+    "rms_norm:DTYPE:9x130:scale",
+];
+
 pub struct Case {
     pub kernel: String,
     pub problem: Problem,
@@ -88,6 +103,11 @@ fn problems() -> Result<Vec<(Problem, bool)>> {
             let text = format!("fused.{}", recipe.replace("DTYPE", dtype.name()));
             let problem = text.parse().map_err(|error| anyhow::anyhow!("{text}: {error}"))?;
             all.push((problem, dtype == DType::F32 && at == 3));
+        }
+        for (at, rows) in ROWS.iter().enumerate() {
+            let text = format!("rows.{}", rows.replace("DTYPE", dtype.name()));
+            let problem = text.parse().map_err(|error| anyhow::anyhow!("{text}: {error}"))?;
+            all.push((problem, dtype == DType::F32 && at < 3));
         }
     }
     for dtype in [DType::F32, DType::F64, DType::F16, DType::U8] {

@@ -155,5 +155,10 @@ fn problems_of_all_kinds() -> Result<Vec<Problem>> {
         "fused.add(@,c):f32:20x24x300:n,n,columns".parse()?,
         "fused.add(@,c):f16:20x24x30:n,n,columns".parse()?,
         "fused.exp(a):f32:21x47:all:sum.axis1".parse()?,
+        "rows.softmax:f32:9x130".parse()?,
+        "rows.log_softmax:f32:7x45x13:axis1".parse()?,
+        "rows.layer_norm:f32:9x45:scale,shift".parse()?,
+        "rows.rms_norm:f16:9x45:scale".parse()?,
+        "rows.variance:f64:9x45".parse()?,
     ])
 }

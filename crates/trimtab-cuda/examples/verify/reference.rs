@@ -2,7 +2,7 @@
 
 use trimtab_core::{
     BinaryOp, DType, Elementwise, ElementwiseOp, Fused, LaunchError, Matmul, Operand, Over, Problem,
-    ProblemError, Reduce, ReduceOp, Step, Transpose, UnaryOp, Varies,
+    ProblemError, Reduce, ReduceOp, Rows, RowsOp, Step, Transpose, UnaryOp, Varies,
 };
 use trimtab_operands::{Data, Reference, Slice, SliceMut};
 
@@ -28,6 +28,7 @@ pub fn reference(problem: &Problem, inputs: &[Vec<f64>]) -> Result<Vec<f64>, Str
         Problem::Matmul(p) => product(p, input(0), input(1)),
         Problem::Elementwise(p) => elements(p, input(0), input(1)),
         Problem::Reduce(p) => folded(p, input(0)),
+        Problem::Rows(p) => along_rows(p, inputs),
         Problem::Transpose(p) => transposed(p, input(0)),
         Problem::Fused(p) => fused(p, inputs).map_err(|error| error.to_string())?,
         _ => return Err(format!("no reference for {problem}")),
@@ -167,6 +168,37 @@ fn folded(p: &Reduce, input: &[f64]) -> Vec<f64> {
             ReduceOp::Max => -values.fold(f64::INFINITY, |least, x| smaller(least, -x)),
             ReduceOp::Prod => values.product(),
         });
+    }
+    out
+}
+
+fn along_rows(p: &Rows, inputs: &[Vec<f64>]) -> Vec<f64> {
+    let [outer, len, inner] = [p.outer, p.len, p.inner].map(|size| size as usize);
+    let mut out = vec![f64::NAN; p.out_len() as usize];
+    let epsilon = inputs.last().and_then(|last| last.first()).copied().unwrap_or(0.0);
+    for row in 0..outer * inner {
+        let place = |i: usize| (row / inner * len + i) * inner + row % inner;
+        let values: Vec<f64> = (0..len).map(|i| inputs[0][place(i)]).collect();
+        let most = -values.iter().fold(f64::INFINITY, |least, x| smaller(least, -x));
+        let exps: f64 = values.iter().map(|x| (x - most).exp()).sum();
+        let mean = values.iter().sum::<f64>() / len as f64;
+        let mean = if p.op == RowsOp::RmsNorm { 0.0 } else { mean };
+        let variance = values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / len as f64;
+        let scale = |i: usize| if p.scaled { inputs[1][i] } else { 1.0 };
+        let shift = |i: usize| if p.shifted { inputs[1 + usize::from(p.scaled)][i] } else { 0.0 };
+        match p.op {
+            RowsOp::LogSumExp => out[row] = if most.is_finite() { most + exps.ln() } else { most },
+            RowsOp::Variance => out[row] = variance,
+            op => {
+                for (i, x) in values.iter().enumerate() {
+                    out[place(i)] = match op {
+                        RowsOp::Softmax => (x - most).exp() / exps,
+                        RowsOp::LogSoftmax => x - most - exps.ln(),
+                        _ => (x - mean) / (variance + epsilon).sqrt() * scale(i) + shift(i),
+                    };
+                }
+            }
+        }
     }
     out
 }

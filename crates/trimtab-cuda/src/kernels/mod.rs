@@ -8,6 +8,7 @@ pub mod elementwise;
 pub mod fused;
 pub mod matmul;
 pub mod reduce;
+pub mod rows;
 pub mod transpose;
 
 use crate::program::Cuda;
@@ -31,6 +32,7 @@ pub fn all() -> CudaKernels {
         matmul::kernels(),
         elementwise::kernels(),
         reduce::kernels(),
+        rows::kernels(),
         transpose::kernels(),
         fused::kernels(),
     ];
