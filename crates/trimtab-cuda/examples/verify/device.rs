@@ -41,7 +41,7 @@ pub fn verify_with_each(driver: &Path, compilers: &[PathBuf], work: &Path) -> Re
         let ended = |result: std::thread::Result<Result<()>>| {
             result.map_err(|_| anyhow::anyhow!("the device panicked")).flatten()
         };
-        started.into_iter().map(|thread| ended(thread.join())).collect()
+        started.into_iter().try_for_each(|thread| ended(thread.join()))
     })
 }
 
