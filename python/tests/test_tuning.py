@@ -257,11 +257,8 @@ def test_interrupting_the_tuning_of_a_kernel_gives_what_is_known() -> None:
 
 
 def test_interrupting_the_tuning_of_a_problem_is_heard_at_once() -> None:
-    # Without OpenBLAS: it gives its memory back when the process ends, under whoever still computes with it. See docs/python.md.
     said, took = interrupted(
         """
-        import os
-        os.environ["TRIMTAB_KERNELS"] = "-cpu.matmul.openblas"
         import threading, numpy as np, trimtab as tt
         x = np.ones((64, 64), np.float32)
         tt.matmul(x, x)

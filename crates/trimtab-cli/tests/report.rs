@@ -91,7 +91,17 @@ fn check(page: &str) {
         let id = anchor.strip_prefix('#').unwrap_or_else(|| unreachable!("{anchor} leads outside"));
         assert!(page.contains(&format!("<section id=\"{id}\"")), "{anchor}");
     }
-    for section in ["devices", "crossovers", "calibration", "rules", "decisions", "quality", "wisdom"] {
+    for section in [
+        "speed",
+        "trouble",
+        "devices",
+        "crossovers",
+        "calibration",
+        "rules",
+        "decisions",
+        "quality",
+        "wisdom",
+    ] {
         assert!(page.contains(&format!("<section id=\"{section}\"")), "{section}");
     }
     assert!(page.contains("prefers-color-scheme: dark") && page.contains("name=\"viewport\""));

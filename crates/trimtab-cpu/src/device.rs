@@ -3,6 +3,7 @@
 use crate::args::{Args, Cpu};
 use crate::bench::CpuBench;
 use crate::blas;
+use crate::ending::Libraries;
 use crate::fftw::Fftw;
 use crate::isolate::Isolation;
 use crate::kernels::{self, Kernels};
@@ -11,7 +12,6 @@ use crate::probe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 use trimtab_core::{
     Bench, Bytes, DType, Decline, Device, DeviceFacts, Failure, KernelId, KernelInfo, KernelTable,
     LaunchError, Nanos, Point, Problem, Rates, Space, State, VariantClass, Work,
@@ -58,8 +58,8 @@ pub struct CpuDevice {
     /// What was tried out in a child process and did not end it.
     tried_out: Mutex<Vec<(KernelId, Point)>>,
     abandoned: Arc<AtomicU32>,
-    /// Held by every thread inside a library, so that the device is not dropped, and the process does not end, under it.
-    inside_libraries: Arc<()>,
+    /// Who is inside a library: the device is not dropped, and the process does not end, under them.
+    libraries: Libraries,
     problems: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ impl CpuDevice {
             root,
             energy_root,
             abandoned: Arc::new(AtomicU32::new(0)),
-            inside_libraries: Arc::default(),
+            libraries: Libraries::new(),
             problems,
         }
     }
@@ -165,7 +165,7 @@ impl CpuDevice {
     /// A note that a thread is inside a library's kernel; nothing for kernels of our own.
     pub(crate) fn inside_library(&self, kernel: KernelId) -> Option<Arc<()>> {
         let info = self.kernels.info(kernel)?;
-        (info.class == VariantClass::Library).then(|| Arc::clone(&self.inside_libraries))
+        (info.class == VariantClass::Library).then(|| self.libraries.enter())
     }
 
     /// Whether a kernel at a point is to be tried out in a child process first.
@@ -216,10 +216,7 @@ impl Drop for CpuDevice {
         if !self.pool.is_here() {
             return;
         }
-        let waited = Stopwatch::start();
-        while Arc::strong_count(&self.inside_libraries) > 1 && waited.elapsed() < LIBRARY_PATIENCE {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        self.libraries.wait(LIBRARY_PATIENCE);
     }
 }
 

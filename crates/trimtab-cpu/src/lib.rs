@@ -11,6 +11,7 @@ mod bench;
 mod blas;
 mod device;
 mod disjoint;
+mod ending;
 mod fftw;
 mod isolate;
 pub mod kernels;

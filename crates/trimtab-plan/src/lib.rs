@@ -40,6 +40,7 @@ mod said;
 mod search;
 mod settings;
 mod settle;
+mod shown;
 mod strategy_name;
 mod sync;
 mod table;

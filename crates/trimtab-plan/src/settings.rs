@@ -88,8 +88,8 @@ pub struct TuneRequest {
 
 impl TuneRequest {
     /// A request that stands alone, with careful rules and nothing special asked of a search.
-    pub fn new(patience: Patience, budget: Nanos) -> TuneRequest {
-        let (strategy, evals, good_enough) = (None, None, None);
+    pub fn new(patience: Patience, budget: impl Into<Nanos>) -> TuneRequest {
+        let (strategy, evals, good_enough, budget) = (None, None, None, budget.into());
         TuneRequest {
             patience,
             budget,

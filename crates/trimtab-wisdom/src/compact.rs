@@ -23,7 +23,7 @@ const MAX_MERGED: usize = 64;
 /// A writer's own full segments are compacted once they hold more than this many times what the last compaction left,
 const MAX_GARBAGE: u64 = 1;
 /// and more than this: a program that runs for months needs no more room than one that ran for a day.
-const MIN_GARBAGE_BYTES: u64 = MAX_SEGMENT_BYTES / 2;
+const MIN_GARBAGE_BYTES: u64 = 2 * MAX_SEGMENT_BYTES;
 /// What is read may grow to this many times the bounds before the oldest of it go.
 const HELD: f64 = 1.05;
 /// How long a discharged intent is kept: as long as an old copy of the line it discharges may turn up.

@@ -15,8 +15,8 @@ use std::io::{self, BufRead};
 pub const MAX_LISTED: usize = 4096;
 /// The most malformed lines of one segment that are told one by one.
 const MAX_TOLD: usize = 16;
-/// The most that is read of one segment: writers stop at half of it, give or take a last write.
-pub(crate) const MAX_READ_BYTES: u64 = 2 * MAX_SEGMENT_BYTES;
+/// The most that is read of one segment: writers stop long before, and those of earlier versions at half of it, give or take a last write.
+pub(crate) const MAX_READ_BYTES: u64 = 8 * MAX_SEGMENT_BYTES;
 
 /// The last time that is believed now. A line from later than that says nothing yet: it would be the newest for ever, and whatever forgets
 /// it would forget all that comes after. A day, because clocks of machines that share wisdom differ.

@@ -15,8 +15,8 @@
 use std::fmt;
 use std::io;
 
-/// The size at which a writer starts its next segment. At most twice as much is read of one.
-pub const MAX_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+/// The size at which a writer starts its next segment. Compaction holds the text of one that it reads and of one that it writes.
+pub const MAX_SEGMENT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Something that keeps segments and blobs. Several processes may use one place at the same time, each through a store
 /// of its own.

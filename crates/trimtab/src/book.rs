@@ -18,3 +18,6 @@ mod expressions {}
 
 #[doc = include_str!("../../../docs/variables.md")]
 mod variables {}
+
+#[doc = include_str!("../README.md")]
+mod of_this_crate {}

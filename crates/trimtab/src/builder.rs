@@ -100,8 +100,14 @@ impl Builder {
     }
 
     /// Foreground time a new problem may cost.
-    pub fn budget(mut self, budget: Nanos) -> Self {
-        self.environment.budget = Some(budget);
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let rt = trimtab::Runtime::builder().wisdom_in_memory().budget(Duration::from_millis(20)).build()?;
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn budget(mut self, budget: impl Into<Nanos>) -> Self {
+        self.environment.budget = Some(budget.into());
         self
     }
 
@@ -316,8 +322,8 @@ impl Builder {
     /// So it is for the first 32 calls of each plan, and for later calls where copying the operands for it costs a twentieth at most. In
     /// other calls your kernel runs on the caller's own thread, which nobody can leave behind: one that hangs there is named on
     /// standard error and gets no more calls.
-    pub fn longest_call(mut self, longest: Nanos) -> Self {
-        self.longest_call = Some(longest);
+    pub fn longest_call(mut self, longest: impl Into<Nanos>) -> Self {
+        self.longest_call = Some(longest.into());
         self
     }
 

@@ -12,7 +12,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Runtime`] has the operations as methods; [`Tensor`] holds the data.
+//! - [`prelude`] has what most programs need; [`Runtime`] the operations as methods; [`Tensor`] holds the data.
 //! - [`Expression`] writes operations down first and computes them as a whole: fused, and each on the device that fits.
 //! - [`Runtime::plan`] and [`Runtime::launch`] let a caller hold a plan and pay nothing per call.
 //! - [`Builder::kernel`] and [`Runtime::choose`] let your own code compete.
@@ -41,6 +41,7 @@ mod memory;
 mod ndarray;
 mod npy;
 mod ops;
+pub mod prelude;
 mod runtime;
 mod storage;
 mod tensor;

@@ -9,7 +9,9 @@ use crate::in_calls::InCalls;
 use crate::journal::Journal;
 use crate::memory::{Activity, Counts, DeviceMemory, count};
 use std::sync::Arc;
-use trimtab_core::{Constraints, Device, LaunchError, Lookup, Nanos, Objective, Problem, Terms};
+use trimtab_core::{
+    Constraints, Device, LaunchError, Lookup, Nanos, Objective, Patience, Problem, ProblemError, Terms,
+};
 use trimtab_cpu::CpuDevice;
 use trimtab_operands::{Element, Executor, HostLaunch, Kept, Lend, Slice, SliceMut, allowed};
 use trimtab_plan::regret::LiveStats;
@@ -236,6 +238,29 @@ impl Runtime {
         self.shared.keep_built();
         self.shared.schedules.clear();
         Ok(decision)
+    }
+
+    /// Tunes what this program is going to ask before it asks: one problem for each size, `each` of the time for one. What an
+    /// earlier run found is not measured again.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use trimtab::Runtime;
+    /// use trimtab::core::{DType, Matmul};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let tuned = rt.warm([1, 32], Duration::from_millis(200), |batch| Matmul::new(DType::F32, batch, 128, 784))?;
+    /// println!("{}", tuned[0]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn warm<S, P: Into<Problem>>(
+        &self,
+        sizes: impl IntoIterator<Item = S>,
+        each: impl Into<Nanos>,
+        problem: impl Fn(S) -> Result<P, ProblemError>,
+    ) -> Result<Vec<Arc<Decision>>, Error> {
+        let request = TuneRequest::new(Patience::Measure, each);
+        let tune = |size| self.tune(&problem(size)?.into(), &request, &mut |_| ());
+        sizes.into_iter().map(tune).collect()
     }
 
     /// The record of the plan in force, or without one of what a call would begin with: why, what else there is, and how each was

@@ -46,6 +46,32 @@ fn an_expression_gives_what_the_operations_give_one_by_one() {
 }
 
 #[test]
+fn shapes_change_on_the_way_and_a_reduced_axis_may_stay() {
+    let rt = runtime();
+    let x = numbers::<f32>(&[4, 6]);
+    let doubled = rt.mul(&x, 2.0).unwrap();
+    let shaped = (rt.lazy(&x) * 2.0).reshape(&[2, 2, 6]);
+    assert_eq!(shaped.shape(), [2, 2, 6]);
+    assert_eq!(shaped.eval().unwrap(), doubled.reshaped(&[2, 2, 6]).unwrap());
+    // Twice, of a view in another order, of a number, back to where it was.
+    assert_eq!(shaped.reshape(&[24]).reshape(&[3, 8]).eval().unwrap(), doubled.reshaped(&[3, 8]).unwrap());
+    let turned = rt.lazy(&x.transposed()).reshape(&[24]).to_vec().unwrap();
+    assert_eq!(turned, x.transposed().to_vec());
+    assert_eq!((rt.lazy(&x).sum(Axis::All) + 1.0).reshape(&[1, 1]).shape(), [1, 1]);
+    assert_eq!(rt.lazy(&x).reshape(&[4, 6]).eval().unwrap(), x);
+    let wrong = shaped.reshape(&[5, 5]);
+    message(wrong.eval(), &["24"]);
+    for axis in 0..2 {
+        let total = rt.sum(&x, Axis::Kept(axis)).unwrap();
+        assert_eq!(total.to_vec(), rt.sum(&x, axis).unwrap().to_vec());
+        assert_eq!(total.shape(), if axis == 0 { [1, 6] } else { [4, 1] });
+        let centred = (rt.lazy(&x) - rt.lazy(&x).sum(Axis::Kept(axis))).eval().unwrap();
+        assert_eq!(centred, rt.sub(&x, &total).unwrap());
+    }
+    assert!(rt.lazy(&x).sum(Axis::Kept(2)).error().is_some() && rt.sum(&x, Axis::Kept(2)).is_err());
+}
+
+#[test]
 fn every_element_type_has_expressions() {
     let rt = runtime();
     let counts = numbers::<i32>(&[5, 7]);

@@ -4,21 +4,35 @@ use crate::args::Quarantine;
 use crate::output::{Table, axes, counted, printable};
 use crate::session::Session;
 use anyhow::Result;
+use serde::{Serialize, Serializer};
 use serde_json::json;
-use trimtab::wisdom::{CRASHES, Death, Fact, Filter, Outcome};
+use trimtab::wisdom::{CRASHES, Death, Fact, Filter, Outcome, Wisdom};
 
 /// One point of a kernel, on all problems or on one.
-struct Barred {
-    device: String,
-    kernel: String,
+#[derive(Serialize)]
+pub(super) struct Barred {
+    pub device: String,
+    pub kernel: String,
     version: String,
-    point: String,
+    #[serde(serialize_with = "as_axes")]
+    pub point: String,
     /// None: all.
-    problem: Option<String>,
-    why: String,
+    pub problem: Option<String>,
+    pub why: String,
     /// Whether one more such event is needed before calls keep away from it.
-    is_suspect: bool,
-    since_ms: u64,
+    #[serde(rename = "suspect")]
+    pub is_suspect: bool,
+    pub since_ms: u64,
+}
+
+fn as_axes<S: Serializer>(point: &str, to: S) -> Result<S::Ok, S::Error> {
+    axes(point).serialize(to)
+}
+
+/// All that is barred or suspect.
+pub(super) fn all(wisdom: &Wisdom) -> Vec<Barred> {
+    let facts = wisdom.all_facts().into_iter().filter_map(failed);
+    wisdom.deaths().into_iter().map(Barred::from).chain(facts).collect()
 }
 
 impl From<Death> for Barred {
@@ -40,11 +54,8 @@ fn failed(fact: Fact) -> Option<Barred> {
 
 pub fn run(session: &Session, command: &Quarantine) -> Result<()> {
     let (Quarantine::List { kernel } | Quarantine::Lift { kernel }) = command;
-    let wisdom = session.runtime.wisdom();
-    let facts = wisdom.all_facts().into_iter().filter_map(failed);
-    let all = wisdom.deaths().into_iter().map(Barred::from).chain(facts);
-    let barred: Vec<Barred> =
-        all.filter(|barred| kernel.as_ref().is_none_or(|kernel| *kernel == barred.kernel)).collect();
+    let mut barred = all(session.runtime.wisdom());
+    barred.retain(|barred| kernel.as_ref().is_none_or(|kernel| *kernel == barred.kernel));
     match command {
         Quarantine::List { .. } => list(session, &barred),
         Quarantine::Lift { .. } => lift(session, &barred),
@@ -55,18 +66,7 @@ fn list(session: &Session, barred: &[Barred]) -> Result<()> {
     let now_ms = session.runtime.wisdom().now_ms();
     let days = |barred: &Barred| now_ms.saturating_sub(barred.since_ms) / (24 * 60 * 60 * 1000);
     if session.out.is_json() {
-        return barred.iter().try_for_each(|one| {
-            session.out.object(&json!({
-                "device": one.device,
-                "kernel": one.kernel,
-                "version": one.version,
-                "point": axes(&one.point),
-                "problem": one.problem,
-                "why": one.why,
-                "suspect": one.is_suspect,
-                "since_ms": one.since_ms,
-            }))
-        });
+        return barred.iter().try_for_each(|one| session.out.object(one));
     }
     let state = |one: &&Barred| if one.is_suspect { "suspect" } else { "out" }.to_string();
     let rows: Vec<&Barred> = barred.iter().collect();

@@ -3,6 +3,7 @@
 mod bars;
 mod chart;
 mod page;
+mod speed;
 mod text;
 mod view;
 

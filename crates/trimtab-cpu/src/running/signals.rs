@@ -5,14 +5,15 @@
 //! of its own accord other threads than the one that ends it rest first.
 
 use super::{HELPS, LINE, NUMBER_BYTES, NUMBERS, PLACE, PROCESS, SIGNAL, THREADS, line_of};
+use crate::ending;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Signals a process brings upon itself.
 const FATAL: [i32; 5] = [libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
@@ -23,9 +24,6 @@ const FILES: usize = 8;
 static NOTED: [AtomicPtr<u8>; FILES] = [const { AtomicPtr::new(null_mut()) }; FILES];
 /// The process whose signals they are: a child that was forked off has the same memory and handlers.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-/// The thread that ends the process of its own accord; zero before. Libraries are torn down then, perhaps under a thread that is still
-/// inside, and that is nobody's fault.
-static ENDS: AtomicUsize = AtomicUsize::new(0);
 /// How long a thread rests under which a library was torn down: the process ends meanwhile, with the code it wanted to end with.
 const REST: libc::timespec = libc::timespec { tv_sec: 10, tv_nsec: 0 };
 /// Who received each of them before.
@@ -57,11 +55,7 @@ impl Map {
         };
         free.store(map.0.as_ptr(), Ordering::Release);
         OWNER.store(this_process(), Ordering::Release);
-        static ASKED: Once = Once::new();
-        ASKED.call_once(|| {
-            // SAFETY: the function only stores to memory that lives for ever. Refused, an end under a thread inside counts against it.
-            let _ = unsafe { libc::atexit(ends) };
-        });
+        ending::ask_to_be_told();
         receive();
         Ok(map)
     }
@@ -93,11 +87,6 @@ impl Drop for Map {
     }
 }
 
-/// The process ends of its own accord, by this thread.
-pub(super) extern "C" fn ends() {
-    ENDS.store(this_thread(), Ordering::Release);
-}
-
 pub(super) fn write_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     file.write_all_at(bytes, at)
 }
@@ -111,11 +100,6 @@ fn number_at<'a>(map: *mut u8, at: usize) -> &'a AtomicU64 {
 fn this_process() -> i32 {
     // SAFETY: asks for a number.
     unsafe { libc::getpid() }
-}
-
-fn this_thread() -> usize {
-    // SAFETY: asks for a number.
-    unsafe { libc::pthread_self() as usize }
 }
 
 fn is_ours(action: &libc::sigaction) -> bool {
@@ -192,13 +176,12 @@ fn set(signal: i32) {
 /// Notes a signal, and hands it on to who received it before. Only what may be done in a signal handler.
 extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let is_owner = OWNER.load(Ordering::Acquire) == this_process();
-    let ends_by = ENDS.load(Ordering::Acquire);
     // OpenBLAS, say, gives its memory back under a product that a thread of ours, or of its own, still computes.
-    if is_owner && ends_by != 0 && ends_by != this_thread() {
+    if is_owner && ending::is_ended_by_another() {
         // SAFETY: waits; a signal handler may.
         unsafe { libc::nanosleep(&REST, null_mut()) };
     }
-    let is_noted = is_owner && ends_by == 0;
+    let is_noted = is_owner && !ending::is_ending();
     if is_noted {
         set(signal);
     }

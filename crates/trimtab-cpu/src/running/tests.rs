@@ -95,7 +95,7 @@ fn a_library_that_is_torn_down_under_a_thread_inside_is_not_to_blame() {
     let left = left_by(|running, [one, _]| {
         let _inside = running.enter(one);
         // What the system calls first when the process ends.
-        signals::ends();
+        crate::ending::ends();
         fails();
     });
     assert_eq!(left, []);
@@ -118,7 +118,7 @@ fn a_program_that_ends_does_not_die_of_a_library_torn_down_under_another_thread(
                 });
                 has_entered.recv_timeout(Duration::from_secs(4)).unwrap();
                 if ends {
-                    signals::ends();
+                    crate::ending::ends();
                 }
                 torn_down.wait();
                 std::thread::sleep(Duration::from_millis(100));

@@ -81,11 +81,14 @@ impl AnyExpression {
 
     /// Any reduction by name.
     pub fn reduce(&self, op: ReduceOp, axis: impl Into<Axis>) -> AnyExpression {
-        let axis = match axis.into() {
-            Axis::All => None,
-            Axis::One(axis) => Some(axis),
-        };
-        self.with(Node::reduce(op, axis, &self.node))
+        let axis = axis.into();
+        let made = Node::reduce(op, axis.number(), &self.node);
+        match axis {
+            Axis::Kept(_) if made.error().is_none() => {
+                self.with(Node::reshape(&axis.left_of(self.shape()), &made))
+            }
+            _ => self.with(made),
+        }
     }
 
     /// The matrix product, as [`Runtime::matmul`].
@@ -102,6 +105,11 @@ impl AnyExpression {
     /// The axes in another order: axis `i` of the result is axis `axes[i]`.
     pub fn permute(&self, axes: &[usize]) -> AnyExpression {
         self.with(Node::permute(axes, &self.node))
+    }
+
+    /// The same elements in another shape, as [`Expression::reshape`].
+    pub fn reshape(&self, shape: &[usize]) -> AnyExpression {
+        self.with(Node::reshape(shape, &self.node))
     }
 
     /// The size along each dimension; nothing if something is wrong with it: see [`AnyExpression::error`].

@@ -25,6 +25,8 @@ pub(crate) enum Op {
     Permute(Axes, At),
     /// Repeated to its shape.
     Repeat(At),
+    /// The same elements in its shape.
+    Reshape(At),
     /// The call of that number.
     Called(u32),
 }
@@ -32,7 +34,7 @@ pub(crate) enum Op {
 impl Op {
     /// Whether its shape does not follow from its operands'.
     fn has_own_shape(self) -> bool {
-        matches!(self, Op::Input(_) | Op::Repeat(_) | Op::Called(_))
+        matches!(self, Op::Input(_) | Op::Repeat(_) | Op::Reshape(_) | Op::Called(_))
     }
 
     pub(crate) fn is_elementwise(self) -> bool {
@@ -128,9 +130,8 @@ impl Flat {
     pub(crate) fn operands(&self, at: At) -> impl Iterator<Item = At> + '_ {
         let (first, second, more) = match self.value(at).op {
             Op::Input(_) | Op::Number(_) => (None, None, &[][..]),
-            Op::Unary(_, of) | Op::Reduce(_, _, of) | Op::Permute(_, of) | Op::Repeat(of) => {
-                (Some(of), None, &[][..])
-            }
+            Op::Unary(_, of) | Op::Reduce(_, _, of) => (Some(of), None, &[][..]),
+            Op::Permute(_, of) | Op::Repeat(of) | Op::Reshape(of) => (Some(of), None, &[][..]),
             Op::Binary(_, a, b) | Op::Matmul(a, b) => (Some(a), Some(b), &[][..]),
             Op::Called(number) => (None, None, self.call(number).map_or(&[][..], Called::operands)),
         };
@@ -259,6 +260,7 @@ impl List {
             Made::Binary(op, ..) => Op::Binary(*op, a, b),
             Made::Reduce(op, axis, _) => Op::Reduce(*op, *axis, a),
             Made::Permute(axes, _) => Op::Permute(*axes, a),
+            Made::Reshape(_) => Op::Reshape(a),
             Made::Called(called) => self.call(called.problem, operands),
         };
         Ok(self.push(op, node.dtype, node.shape))

@@ -344,7 +344,7 @@ impl<'a> Fuser<'a> {
                     Err(_) => (Task::Copy, vec![feed(of)]),
                 }
             }
-            Op::Repeat(of) => (Task::Copy, vec![feed(of)]),
+            Op::Repeat(of) | Op::Reshape(of) => (Task::Copy, vec![feed(of)]),
             Op::Called(_) => match flat.called(at) {
                 Some(called) => {
                     let feeds = called.operands().iter().map(|&operand| feed(operand)).collect();

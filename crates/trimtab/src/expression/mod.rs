@@ -183,6 +183,21 @@ impl<T: Element> Expression<T> {
         Expression::wrap(self.any.permute(axes))
     }
 
+    /// The same elements, in row-major order, in another shape. Nothing is copied in the processor's memory; what lies on another
+    /// device comes back from it.
+    ///
+    /// ```
+    /// use trimtab::{Runtime, Tensor};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let pixels = Tensor::from_fn(&[2, 3, 4], |i| i as f32)?;
+    /// let flat = (rt.lazy(&pixels) * 2.0).reshape(&[6, 4]).sum(1);
+    /// assert_eq!(flat.to_vec()?, [12.0, 44.0, 76.0, 108.0, 140.0, 172.0]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    pub fn reshape(&self, shape: &[usize]) -> Expression<T> {
+        Expression::wrap(self.any.reshape(shape))
+    }
+
     /// The size along each dimension; nothing if something is wrong with it: see [`Expression::error`].
     pub fn shape(&self) -> &[usize] {
         self.any.shape()

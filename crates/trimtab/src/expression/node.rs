@@ -20,6 +20,8 @@ pub(super) enum Made {
     Reduce(ReduceOp, Option<u8>, Arc<Node>),
     Matmul(Arc<Node>, Arc<Node>),
     Permute(Axes, Arc<Node>),
+    /// The same elements in the node's shape.
+    Reshape(Arc<Node>),
     /// Every other operation.
     Called(Box<Called>),
     /// What was asked for makes no sense; told when it is evaluated.
@@ -152,6 +154,24 @@ impl Node {
         Node::made(Made::Matmul(Arc::clone(a), Arc::clone(b)), dtype, shape)
     }
 
+    pub(super) fn reshape(shape: &[usize], of: &Arc<Node>) -> Arc<Node> {
+        // Two in a row are the last; the shape it has already is none.
+        let of = match &of.made {
+            Made::Reshape(of) => of,
+            _ => of,
+        };
+        let found = of.shape.as_slice().iter().product();
+        let made = match element_count(of.dtype, shape) {
+            Ok(needed) if needed == found => dims(shape),
+            Ok(needed) => Err(Error::ElementCount { shape: shape.to_vec(), needed, found }),
+            Err(error) => Err(error),
+        };
+        match &made {
+            Ok(shape) if *shape == of.shape && of.error().is_none() => Arc::clone(of),
+            _ => Node::made(Made::Reshape(Arc::clone(of)), of.dtype, made),
+        }
+    }
+
     pub(super) fn permute(axes: &[usize], of: &Arc<Node>) -> Arc<Node> {
         let shape = of.shape.as_slice();
         if !names_each_once(axes, shape.len()) {
@@ -179,7 +199,8 @@ impl Made {
     /// An operand by its place.
     pub(super) fn operand(&self, place: usize) -> Option<&Arc<Node>> {
         match (self, place) {
-            (Made::Unary(_, of) | Made::Reduce(_, _, of) | Made::Permute(_, of), 0) => Some(of),
+            (Made::Unary(_, of) | Made::Reduce(_, _, of), 0) => Some(of),
+            (Made::Permute(_, of) | Made::Reshape(of), 0) => Some(of),
             (Made::Binary(_, a, _) | Made::Matmul(a, _), 0) => Some(a),
             (Made::Binary(_, _, b) | Made::Matmul(_, b), 1) => Some(b),
             (Made::Called(called), place) => called.operands.get(place),
@@ -210,7 +231,8 @@ impl Node {
         let goes_on = |node: &Arc<Node>| node.made.operand(0).is_some();
         match std::mem::replace(&mut self.made, Made::Number(0.0)) {
             Made::Given(_) | Made::Number(_) | Made::Wrong(_) => None,
-            Made::Unary(_, of) | Made::Reduce(_, _, of) | Made::Permute(_, of) => Some(of).filter(goes_on),
+            Made::Unary(_, of) | Made::Reduce(_, _, of) => Some(of).filter(goes_on),
+            Made::Permute(_, of) | Made::Reshape(of) => Some(of).filter(goes_on),
             Made::Binary(_, a, b) | Made::Matmul(a, b) => match (goes_on(&a), goes_on(&b)) {
                 (true, false) => Some(a),
                 (false, true) => Some(b),

@@ -234,6 +234,7 @@ impl Runtime {
         };
         let view = match out.op {
             Op::Permute(axes, _) => from.permuted(&order(&axes, out.shape().len()))?,
+            Op::Reshape(_) => from.reshaped(out.shape())?,
             _ => from.broadcast_to(out.shape())?,
         };
         self.contiguous_any(&view)

@@ -14,6 +14,37 @@ pub enum Axis {
     All,
     /// One axis, which the result does not have.
     One(usize),
+    /// One axis, of which the result has one element: it fits the operand again.
+    ///
+    /// ```
+    /// use trimtab::{Axis, Runtime, Tensor};
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let a = Tensor::from_vec(vec![1.0f32, 3.0, 2.0, 6.0], &[2, 2])?;
+    /// let shares = rt.div(&a, &rt.sum(&a, Axis::Kept(1))?)?;
+    /// assert_eq!(shares.to_vec(), [0.25, 0.75, 0.25, 0.75]);
+    /// # Ok::<(), trimtab::Error>(())
+    /// ```
+    Kept(usize),
+}
+
+impl Axis {
+    /// Its number, if it is one.
+    pub(crate) fn number(self) -> Option<usize> {
+        match self {
+            Axis::All => None,
+            Axis::One(axis) | Axis::Kept(axis) => Some(axis),
+        }
+    }
+
+    /// The shape of what a reduction of that shape leaves.
+    pub(crate) fn left_of(self, shape: &[usize]) -> Vec<usize> {
+        let left = |(at, &size): (usize, &usize)| match self {
+            Axis::All => None,
+            Axis::One(axis) => (at != axis).then_some(size),
+            Axis::Kept(axis) => Some(if at == axis { 1 } else { size }),
+        };
+        shape.iter().enumerate().filter_map(left).collect()
+    }
 }
 
 impl From<usize> for Axis {
@@ -86,14 +117,7 @@ impl Runtime {
         let Some(input) = tensor.any.on_host() else {
             return self.lazy_any(&tensor.any).reduce(op, axis).eval()?.typed();
         };
-        let (axis, shape) = match axis {
-            Axis::All => (None, vec![]),
-            Axis::One(axis) => {
-                let kept = tensor.shape().iter().enumerate().filter(|&(other, _)| other != axis);
-                (Some(axis), kept.map(|(_, &size)| size).collect())
-            }
-        };
-        let problem = Reduce::new(op, T::DTYPE, &sizes(tensor.shape()), axis)?;
-        self.compute(&problem, &[input], problem.out_dtype(), &shape)?.typed()
+        let problem = Reduce::new(op, T::DTYPE, &sizes(tensor.shape()), axis.number())?;
+        self.compute(&problem, &[input], problem.out_dtype(), &axis.left_of(tensor.shape()))?.typed()
     }
 }

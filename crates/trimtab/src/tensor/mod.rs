@@ -2,6 +2,7 @@
 
 mod any;
 mod dims;
+mod show;
 
 pub use any::AnyTensor;
 pub(crate) use any::ViewKey;

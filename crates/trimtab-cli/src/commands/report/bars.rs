@@ -1,6 +1,7 @@
 //! Regret as bars: what choices took over the best that calls tried beside them, by operation.
 
 use super::chart::drawing;
+use crate::commands::stats::OperationSpeedup;
 use crate::markup::{Markup, label, line, rectangle};
 use crate::output::{percent, times};
 use trimtab::plan::regret::Regret;
@@ -62,6 +63,55 @@ pub(super) fn regrets(markup: &mut Markup, regrets: &[Regret]) -> Option<()> {
     Some(())
 }
 
+/// The axis of speed-ups ends here at least.
+const LEAST_SPEEDUP: f64 = 2.0;
+
+/// Draws speed-ups from one on, with what the mean is likely to be within; nothing if there are none.
+pub(super) fn speedups(markup: &mut Markup, of: &[OperationSpeedup]) -> Option<()> {
+    let most = of.iter().map(|one| one.high.unwrap_or(one.geomean).max(one.geomean)).reduce(f64::max)?;
+    let least = of.iter().map(|one| one.low.unwrap_or(one.geomean)).fold(1.0, f64::min);
+    // Twice as fast and half as fast are equally far from one.
+    let (from, to) = (least.clamp(0.1, 1.0).log2(), most.clamp(LEAST_SPEEDUP, 1000.0).log2());
+    let at = |ratio: f64| {
+        let share = (ratio.max(f64::MIN_POSITIVE).log2() - from) / (to - from);
+        LEFT + share.clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
+    };
+    let bottom = TOP + ROW * of.len() as f64;
+    let within = |one: &OperationSpeedup| match (one.low, one.high) {
+        (Some(low), Some(high)) => format!(", likely {} to {}", times(low), times(high)),
+        _ => String::new(),
+    };
+    let told = of.iter().map(|one| format!("{}: {}{}.", one.operation, times(one.geomean), within(one)));
+    let (title, told) = ("Winners against the default kernels", told.collect::<Vec<_>>().join(" "));
+    drawing(markup, (WIDTH, bottom + BOTTOM), "plot-speedup", (title, &told), |svg| {
+        let step = ((to - from) / 5.0).ceil().max(1.0) as usize;
+        for power in (from.ceil() as i32..=to.floor() as i32).step_by(step) {
+            let ratio = f64::from(power).exp2();
+            line(svg, (at(ratio), TOP), (at(ratio), bottom), "grid");
+            label(svg, (at(ratio), bottom + 17.0), "tick", "middle", &format!("{ratio}×"));
+        }
+        for (nth, one) in of.iter().enumerate() {
+            let middle = TOP + ROW * (nth as f64 + 0.5);
+            label(svg, (LEFT - 9.0, middle + 4.0), "key", "end", &one.operation);
+            let (start, end) = (at(1.0).min(at(one.geomean)), at(1.0).max(at(one.geomean)));
+            rectangle(svg, (start, middle - 7.0), ((end - start).max(1.5), 14.0), "bar");
+            let mut right = end;
+            if let (Some(low), Some(high)) = (one.low, one.high) {
+                right = right.max(at(high));
+                line(svg, (at(low), middle), (at(high), middle), "whisker");
+                for end in [at(low), at(high)] {
+                    line(svg, (end, middle - 5.0), (end, middle + 5.0), "whisker");
+                }
+            }
+            label(svg, (right + 7.0, middle + 4.0), "tick", "start", &times(one.geomean));
+        }
+        line(svg, (at(1.0), TOP), (at(1.0), bottom), "axis");
+        let name = "times as fast as the default: mean, and what it is likely within";
+        label(svg, (WIDTH / 2.0, bottom + 36.0), "name", "middle", name);
+    });
+    Some(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +132,25 @@ mod tests {
         let text = markup.finish();
         assert_eq!(text.matches("class=\"bar\"").count(), 2);
         assert!(text.contains("&lt;b&gt;") && text.contains("1.25×") && !text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn speedups_are_drawn_with_what_they_are_likely_within() {
+        let one = |operation: &str, geomean: f64, within: Option<(f64, f64)>| OperationSpeedup {
+            operation: operation.to_string(),
+            problems: 3,
+            geomean,
+            low: within.map(|within| within.0),
+            high: within.map(|within| within.1),
+        };
+        let mut markup = Markup::default();
+        assert!(speedups(&mut markup, &[]).is_none());
+        speedups(&mut markup, &[one("matmul", 3.0, Some((2.0, 4.5))), one("fft", 0.9, None)]).unwrap();
+        let text = markup.finish();
+        assert_eq!(
+            (text.matches("class=\"bar\"").count(), text.matches("class=\"whisker\"").count()),
+            (2, 3)
+        );
+        assert!(text.contains("matmul: 3.00×, likely 2.00× to 4.50×.") && !text.contains("NaN"), "{text}");
     }
 }

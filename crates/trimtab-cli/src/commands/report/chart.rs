@@ -6,11 +6,11 @@ use crate::commands::calibrate::{CrossoverView, count};
 use crate::markup::{Markup, label, line, place, polyline, rectangle, turned};
 use crate::output::{time, times};
 
-const WIDTH: f64 = 460.0;
-const HEIGHT: f64 = 310.0;
-const LEFT: f64 = 74.0;
-const RIGHT: f64 = 12.0;
-const TOP: f64 = 36.0;
+pub(super) const WIDTH: f64 = 460.0;
+pub(super) const HEIGHT: f64 = 310.0;
+pub(super) const LEFT: f64 = 74.0;
+pub(super) const RIGHT: f64 = 12.0;
+pub(super) const TOP: f64 = 36.0;
 const BOTTOM: f64 = 46.0;
 /// Fewer decades than this on an axis get lines at 2 and 5 as well.
 const FEW_DECADES: usize = 3;
@@ -22,7 +22,7 @@ const SPACE: f64 = 0.05;
 const COLOURS: usize = 4;
 
 /// A logarithmic axis.
-struct Axis {
+pub(super) struct Axis {
     from: f64,
     to: f64,
     start: f64,
@@ -31,7 +31,7 @@ struct Axis {
 
 impl Axis {
     /// An axis with room for all values between two places of the drawing; nothing if there are none.
-    fn over(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Option<Axis> {
+    pub fn over(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Option<Axis> {
         let usable = values.filter(|value| value.is_finite() && *value > 0.0).map(f64::log10);
         let (from, to) = usable.fold((f64::MAX, f64::MIN), |(a, b), value| (a.min(value), b.max(value)));
         // One value alone stands in the middle of a decade.
@@ -39,7 +39,7 @@ impl Axis {
         (from <= to).then_some(Axis { from: from - space, to: to + space, start, end })
     }
 
-    fn at(&self, value: f64) -> f64 {
+    pub fn at(&self, value: f64) -> f64 {
         let share = (value.max(f64::MIN_POSITIVE).log10() - self.from) / (self.to - self.from);
         self.start + share.clamp(0.0, 1.0) * (self.end - self.start)
     }
@@ -62,6 +62,11 @@ impl Axis {
     }
 }
 
+/// Where the plot ends and its numbers begin.
+pub(super) const fn plot_bottom() -> f64 {
+    HEIGHT - BOTTOM
+}
+
 /// A drawing with its title and what it shows in words, for those who do not see it.
 pub(super) fn drawing(
     markup: &mut Markup,
@@ -81,7 +86,7 @@ pub(super) fn drawing(
 }
 
 /// The frame of a plot: lines of the grid, numbers, what the axes show.
-fn frame(
+pub(super) fn frame(
     svg: &mut Markup,
     x: (&Axis, &str, &dyn Fn(f64) -> String),
     y: (&Axis, &str, &dyn Fn(f64) -> String),
@@ -103,7 +108,7 @@ fn frame(
 }
 
 /// A round or square mark: shapes tell devices apart where colours do not.
-fn mark(svg: &mut Markup, (x, y): (f64, f64), size: f64, round: bool, class: &str) {
+pub(super) fn mark(svg: &mut Markup, (x, y): (f64, f64), size: f64, round: bool, class: &str) {
     if round {
         svg.empty("circle", &[("cx", &place(x)), ("cy", &place(y)), ("r", &place(size)), ("class", class)]);
     } else {
@@ -112,7 +117,7 @@ fn mark(svg: &mut Markup, (x, y): (f64, f64), size: f64, round: bool, class: &st
 }
 
 /// The names of devices with their marks, above the plot.
-fn legend(svg: &mut Markup, names: &[(String, usize, bool)]) {
+pub(super) fn legend(svg: &mut Markup, names: &[(String, usize, bool)]) {
     let mut x = LEFT + 4.0;
     for (name, colour, round) in names {
         mark(svg, (x, 18.0), 4.0, *round, &format!("mark c{}", colour % COLOURS));
@@ -133,7 +138,7 @@ fn axis_time(ns: f64) -> String {
 }
 
 /// What a number of elements is called on an axis: `10 k`.
-fn axis_count(size: f64) -> String {
+pub(super) fn axis_count(size: f64) -> String {
     let (value, unit) = match size {
         size if size < 999.0 => (size, ""),
         size if size < 999e3 => (size / 1e3, " k"),

@@ -2,7 +2,7 @@
 
 use super::text::{date, expected, one, other, rules, source, standing, tally, transfer, wisdom};
 use super::view::{DecisionView, View};
-use super::{bars, chart};
+use super::{bars, chart, speed};
 use crate::commands::calibrate::{CrossoverView, count, unit_time, words};
 use crate::commands::devices::DeviceView;
 use crate::markup::{Attributes, Markup};
@@ -11,7 +11,9 @@ use trimtab::core::{Bytes, Nanos};
 use trimtab::plan::regret::COVERED_SPREADS;
 
 /// Sections and their anchors, in order.
-const SECTIONS: [(&str, &str); 7] = [
+const SECTIONS: [(&str, &str); 9] = [
+    ("speed", "How fast"),
+    ("trouble", "What to look at"),
     ("devices", "Devices"),
     ("crossovers", "Crossovers"),
     ("calibration", "Calibration"),
@@ -41,8 +43,8 @@ pub(super) fn html(view: &View) -> String {
     page.open("body", &[]);
     page.within("header", &[], |page| header(page, view));
     page.within("main", &[], |page| {
-        let write: [fn(&mut Markup, &View); 7] =
-            [devices, crossovers, calibration, thresholds, decisions, quality, remembered];
+        let write: [fn(&mut Markup, &View); 9] =
+            [speeds, trouble, devices, crossovers, calibration, thresholds, decisions, quality, remembered];
         for ((id, title), write) in SECTIONS.into_iter().zip(write) {
             page.within("section", &[("id", id)], |page| {
                 page.leaf("h2", &[], title);
@@ -92,6 +94,11 @@ fn figures(view: &View) -> Vec<(String, String)> {
         (format!("{elsewhere} of {all}"), "problems run on another device".to_string()),
         (format!("{measured} of {all}"), "decisions rest on a measurement".to_string()),
     ];
+    let provisional = view.decisions.iter().filter(|decision| is_provisional(decision)).count();
+    figures.push((format!("{provisional} of {all}"), "are provisional".to_string()));
+    if !view.barred.is_empty() {
+        figures.push((view.barred.len().to_string(), "points barred or suspect".to_string()));
+    }
     if let Some(speedup) = &view.stats.speedup {
         figures.push((times(speedup.geomean), "faster than the default kernels".to_string()));
     }
@@ -100,6 +107,93 @@ fn figures(view: &View) -> Vec<(String, String)> {
     }
     figures.push((view.wisdom.facts.to_string(), "facts remembered".to_string()));
     figures
+}
+
+/// Whether nothing was measured of it, or only while others used the machine.
+fn is_provisional(decision: &DecisionView) -> bool {
+    decision.trust != "settled"
+}
+
+/// Speeds of products against the roofline, and what tuning gained.
+fn speeds(page: &mut Markup, view: &View) {
+    let told = "Marks are the best measured time of a kernel on a product, the dashed line is what the device's measured rates allow \
+                with everything in its caches. Kernels that win most often are drawn.";
+    page.leaf("p", &[("class", "quiet")], told);
+    page.within("div", &[("class", "plots")], |page| {
+        for device in speed::devices(&view.speeds) {
+            page.within("figure", &[], |page| {
+                page.leaf("h3", &[], device);
+                let _ = speed::draw(page, device, &view.speeds);
+            });
+        }
+        if let Some(speedup) = &view.stats.speedup {
+            page.within("figure", &[], |page| {
+                page.leaf("h3", &[], "Against the default kernels");
+                let _ = bars::speedups(page, &speedup.operations);
+                let told =
+                    "Whiskers: where the mean of other problems of the kind would lie, 95 times in 100.";
+                page.leaf("figcaption", &[], told);
+            });
+        }
+    });
+    if view.speeds.is_empty() {
+        page.leaf(
+            "p",
+            &[("class", "quiet")],
+            "No product was measured yet: `trimtab tune` measures what is typical.",
+        );
+    }
+}
+
+/// Problems shown of each kind of trust.
+const MOST_NAMED: usize = 8;
+
+/// What failed, and what is not settled.
+fn trouble(page: &mut Markup, view: &View) {
+    if view.barred.is_empty() {
+        page.leaf("p", &[], "Nothing failed: no kernel is barred.");
+    } else {
+        let headings = ["kernel", "settings", "problem", "state", "why"];
+        table(page, "Barred and suspect kernels", &headings, |page| {
+            for one in &view.barred {
+                page.within("tr", &[], |page| {
+                    page.within("td", &[], |page| page.leaf("code", &[], &one.kernel));
+                    cell(page, &one.point);
+                    cell(page, one.problem.as_deref().unwrap_or("all"));
+                    cell(page, if one.is_suspect { "suspect" } else { "out" });
+                    page.leaf("td", &[("class", "wrap")], &one.why);
+                });
+            }
+        });
+        page.within("p", &[("class", "quiet")], |page| {
+            page.leaf("code", &[], "trimtab wisdom quarantine lift");
+            page.words(" gives them another chance.");
+        });
+    }
+    for trust in ["provisional", "checked", "measured"] {
+        let its: Vec<&str> = (view.decisions.iter().filter(|decision| decision.trust == trust))
+            .map(|decision| decision.problem.as_str())
+            .collect();
+        if its.is_empty() {
+            continue;
+        }
+        let what = match trust {
+            "provisional" => "rest on an estimate",
+            "checked" => "are checked and not raced",
+            _ => "were raced while others used the machine, or cut short",
+        };
+        let named = its.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", ");
+        let more = if its.len() > MOST_NAMED { ", …" } else { "" };
+        page.leaf(
+            "p",
+            &[],
+            &format!("{} of {} decisions {what}: {named}{more}", its.len(), view.decisions.len()),
+        );
+    }
+    page.within("p", &[("class", "quiet")], |page| {
+        page.leaf("code", &[], "trimtab tune PROBLEM");
+        page.words(" settles one; programs that run do so in the background.");
+    });
 }
 
 fn devices(page: &mut Markup, view: &View) {

@@ -1,7 +1,9 @@
 //! What a report says, gathered once: the text, the JSON and the page are three ways to write it.
 
+use super::speed::{self, SpeedView};
 use crate::commands::calibrate::{self, CrossoverView};
 use crate::commands::devices::{self, DeviceView};
+use crate::commands::quarantine::{self, Barred};
 use crate::commands::{CONDITIONS, EstimateView, is_unknown, measured, stats, transfer_view};
 use crate::output::printable;
 use crate::representative;
@@ -40,6 +42,10 @@ pub(super) struct View {
     pub thresholds: Vec<ThresholdView>,
     pub offload: OffloadView,
     pub decisions: Vec<DecisionView>,
+    /// One a product, device and kernel that was measured.
+    pub speeds: Vec<SpeedView>,
+    /// What is barred or suspect.
+    pub barred: Vec<Barred>,
     /// Problems measured here that are not among the decisions, because there are so many.
     pub decisions_left_out: usize,
     pub stats: stats::StatsView,
@@ -94,6 +100,8 @@ pub(super) struct DecisionView {
     /// `disabled`.
     pub why: &'static str,
     pub reason: &'static str,
+    /// How far it is to be trusted: `provisional`, `checked`, `measured` or `settled`.
+    pub trust: &'static str,
     pub note: String,
     /// The best kernel of the processor, and of the other devices.
     pub processor: Option<SideView>,
@@ -167,6 +175,12 @@ impl View {
         };
         let any = Class::ALL.iter().any(calibrated);
         let (problems, decisions_left_out) = problems(runtime);
+        let surveyed = |problem: &Problem| {
+            let decision = runtime.planner().survey(runtime.explain(problem).ok()?.as_ref());
+            Some((decision_view(runtime, problem, &decision)?, speed::of(runtime, problem, &decision)))
+        };
+        let (decisions, speeds): (Vec<DecisionView>, Vec<Vec<SpeedView>>) =
+            problems.iter().filter_map(surveyed).unzip();
         let stats = stats::view(runtime, pinned, None);
         let expected = calibrate::expected(runtime, true);
         let advice = match (choice, any, stats.facts) {
@@ -185,7 +199,9 @@ impl View {
             calibration: costs(runtime, &calibration, &expected),
             thresholds: Class::ALL.iter().map(|class| threshold(runtime, &calibration, *class)).collect(),
             offload: OffloadView { off: rules(runtime).off, small_batch: rules(runtime).small_batch },
-            decisions: problems.iter().filter_map(|problem| decision(runtime, problem)).collect(),
+            decisions,
+            speeds: speeds.into_iter().flatten().collect(),
+            barred: quarantine::all(runtime.wisdom()),
             decisions_left_out,
             wisdom: wisdom(runtime, stats.facts, stats.verdicts),
             stats,
@@ -286,15 +302,14 @@ fn problems(runtime: &Runtime) -> (Vec<Problem>, usize) {
     (problems, left_out)
 }
 
-fn decision(runtime: &Runtime, problem: &Problem) -> Option<DecisionView> {
-    let decision = runtime.planner().survey(runtime.explain(problem).ok()?.as_ref());
+fn decision_view(runtime: &Runtime, problem: &Problem, decision: &Decision) -> Option<DecisionView> {
     let winner = decision.winner()?;
-    let entry = Entry::of(&decision);
+    let entry = Entry::of(decision);
     let seen = measured(runtime, problem, winner);
     let (measured_ns, measured_when) =
         seen.iter().zip(CONDITIONS).find_map(|(ns, when)| Some((Some((*ns)?), Some(when)))).unzip();
-    let processor = side(runtime, &decision, true);
-    let other = side(runtime, &decision, false).or_else(|| calibrated(runtime, problem, &decision));
+    let processor = side(runtime, decision, true);
+    let other = side(runtime, decision, false).or_else(|| calibrated(runtime, problem, decision));
     // Only where that alone is more than the processor takes does it say anything.
     let own = processor.as_ref().map_or(0, |side| side.estimate.ns);
     let transfers = decision.rivals.iter().filter(|rival| !is_host(runtime, rival));
@@ -307,6 +322,7 @@ fn decision(runtime: &Runtime, problem: &Problem) -> Option<DecisionView> {
         point: winner.point_name.clone(),
         why: entry.why.name(),
         reason: decision.reason.name(),
+        trust: decision.trust().name(),
         note: entry.note,
         processor,
         other,
