@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const HELP: &str = "\
-usage: cargo xtask cuda [--only 12|13]
+usage: cargo xtask cuda [--only 12|13 | --bundle]
 
 Installs NVIDIA's compilers from PyPI into target/cuda (NVRTC and ptxas of CUDA 12 and 13, 850 MB, kept), then runs the example `verify` of
 trimtab-cuda: every kernel x point is compiled and assembled for sm_75, 80, 86, 89, 90, 100 and 120 (most elementwise operations at their default
-point only), and a third of what NVRTC emitted is run by trimtab-ptx on ragged shapes against a reference. The device itself runs on a stand-in for the driver. Our occupancy is compared with NVIDIA's calculator on a million points, which needs g++.
+point only), the machine code of kernels for tensor cores and asynchronous copies is looked into (with CUDA 13's nvdisasm), and a third of what NVRTC emitted is run by trimtab-ptx on ragged shapes against a reference. The device itself runs on a stand-in for the driver. Our occupancy is compared with NVIDIA's calculator on a million points, which needs g++.
 
   --only N        CUDA 12 or 13 alone
+  --bundle        writes the PTX that is shipped for machines without NVRTC, with NVRTC 11.8; verifies nothing
 ";
 
 /// A CUDA release on PyPI.
@@ -22,6 +23,8 @@ struct Release {
     ptxas: &'static str,
     /// Where `cuda_occupancy.h` is.
     header: &'static str,
+    /// What shows machine code, where the release has it as a package.
+    nvdisasm: Option<&'static str>,
 }
 
 /// Versions are fixed, so that a new one does not change what a test run says.
@@ -36,6 +39,7 @@ const RELEASES: [Release; 2] = [
         nvrtc: "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
         ptxas: "nvidia/cuda_nvcc/bin/ptxas",
         header: "nvidia/cuda_runtime/include",
+        nvdisasm: None,
     },
     Release {
         name: "13",
@@ -43,17 +47,38 @@ const RELEASES: [Release; 2] = [
             "nvidia-cuda-nvrtc==13.4.92",
             "nvidia-cuda-nvcc==13.4.92",
             "nvidia-cuda-runtime==13.4.92",
+            "nvidia-cuda-nvdisasm==13.4.92",
         ],
         nvrtc: "nvidia/cu13/lib/libnvrtc.so.13",
         ptxas: "nvidia/cu13/bin/ptxas",
         header: "nvidia/cu13/include",
+        nvdisasm: Some("nvidia/cu13/bin/nvdisasm"),
     },
 ];
+
+/// The oldest that compiles our kernels: newer drivers take its PTX, too.
+const BUNDLER: Release = Release {
+    name: "11",
+    packages: &["nvidia-cuda-nvrtc-cu11==11.8.89"],
+    nvrtc: "nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2",
+    ptxas: "",
+    header: "",
+    nvdisasm: None,
+};
+const BUNDLE: &str = "crates/trimtab-cuda/src/bundle.ptx";
+
+fn bundle(root: &Path) -> Result<()> {
+    let nvrtc = installed(&root.join("target/cuda"), &BUNDLER)?.join(BUNDLER.nvrtc);
+    let run = ["run", "--quiet", "--package", "trimtab-cuda", "--example", "verify", "--"];
+    let (nvrtc, file) = (nvrtc.display().to_string(), root.join(BUNDLE).display().to_string());
+    super::cargo(root, &[&run[..], &["--bundle", &nvrtc, &file]].concat())
+}
 
 pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     let only = match words {
         [] => None,
         ["--only", name] => Some(*name),
+        ["--bundle"] => return bundle(root),
         ["--help" | "-h"] => {
             print!("{HELP}");
             return Ok(());
@@ -85,12 +110,79 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
                 .with_context(|| format!("{} is not there", path.display()))
         };
         arguments.extend(["--toolchain".to_string(), found(release.nvrtc)?, found(release.ptxas)?]);
+        if let Some(nvdisasm) = release.nvdisasm {
+            arguments.extend(["--nvdisasm".to_string(), found(nvdisasm)?]);
+        }
         if std::ptr::eq(*release, wanted[wanted.len() - 1]) {
             arguments.extend(["--header".to_string(), found(release.header)?]);
         }
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    super::cargo(root, &arguments)
+    super::cargo(root, &arguments)?;
+    if let Some(release) = wanted.first() {
+        // A library that loads and is no driver.
+        let compiler = installed(&place, release)?.join(release.nvrtc);
+        aborting(root, &place, [&driver, &compiler])?;
+    }
+    wanted.iter().try_for_each(|release| users_kernels(root, &place, release, &driver))
+}
+
+/// Looks for devices where a panic ends the process: without a driver, with a file that is none, with one that lacks everything, and with a stand-in.
+fn aborting(root: &Path, place: &Path, [driver, compiler]: [&Path; 2]) -> Result<()> {
+    let built = place.join("abort");
+    let mut build = Command::new(env!("CARGO"));
+    build.current_dir(root).env("CARGO_PROFILE_DEV_PANIC", "abort").args([
+        "build",
+        "--quiet",
+        "--target-dir",
+    ]);
+    build.arg(&built).args(["--package", "trimtab-cuda", "--example", "probe"]);
+    ran(&mut build, "building with panics that abort")?;
+    let probe = built.join("debug/examples/probe");
+    let folder = place.join("drivers");
+    let drivers: [(&str, Option<&Path>, &str); 4] = [
+        ("none", None, "no CUDA driver"),
+        ("text", Some(Path::new(file!())), "no CUDA driver"),
+        ("other", Some(compiler), "has no function"),
+        ("stand-in", Some(driver), "cuda0"),
+    ];
+    for (name, file, expected) in drivers {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        if let Some(file) = file {
+            std::fs::copy(root.join(file), folder.join("libcuda.so.1"))?;
+        }
+        let output = Command::new(&probe).env("LD_LIBRARY_PATH", &folder).output()?;
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        let real = name == "none" && told.contains("cuda0");
+        if !output.status.success() || !(told.contains(expected) || real) {
+            bail!("with the driver `{name}`: {}, {told}", output.status);
+        }
+    }
+    println!("no driver, no library, no driver's library, a stand-in: told without a panic");
+    Ok(())
+}
+
+/// Users' kernels, where driver and compiler are found by their names.
+fn users_kernels(root: &Path, place: &Path, release: &Release, driver: &Path) -> Result<()> {
+    let folder = place.join("libraries");
+    std::fs::create_dir_all(&folder)?;
+    std::fs::copy(driver, folder.join("libcuda.so.1"))?;
+    let nvrtc = installed(place, release)?.join(release.nvrtc);
+    let compiler = nvrtc.parent().context("a library is in a folder")?;
+    let mut tests = Command::new(env!("CARGO"));
+    tests.current_dir(root).env("LD_LIBRARY_PATH", format!("{}:{}", folder.display(), compiler.display()));
+    tests.args([
+        "test",
+        "--quiet",
+        "--package",
+        "trimtab-kernelfile",
+        "--features",
+        "cuda",
+        "--lib",
+        "cuda::",
+    ]);
+    ran(tests.args(["--", "--ignored"]), "users' kernels in CUDA C")
 }
 
 /// The folder of installed packages of an environment, made if it is not there yet.

@@ -103,10 +103,13 @@ pub enum Command {
     /// Compute a problem on generated data, check the result, show plan and time
     #[command(after_help = help(include_str!("help/run.txt")))]
     Run(Run),
+    /// Check and time every kernel of every device, as a result to hand in
+    #[command(name = "selftest", after_help = help(include_str!("help/selftest.txt")))]
+    SelfTest(SelfTest),
     /// Find the best settings of any command by running it
     #[command(name = "tune-command", after_help = help(include_str!("help/tune-command.txt")))]
     TuneAny(Box<study::TuneCommand>),
-    /// Find the best settings of a kernel in a file: WGSL, OpenCL C, C, C++, Rust
+    /// Find the best settings of a kernel in a file: WGSL, OpenCL C, CUDA C, C, C++, Rust
     #[command(name = "tune-kernel", hide = true, override_usage = "trimtab tune [OPTIONS] --space <FILE> <KERNEL>", after_help = help(include_str!("help/tune-kernel.txt")))]
     TuneKernel(Box<study::TuneKernel>),
     /// Runs kernels for a `trimtab tune FILE` that started it
@@ -121,6 +124,13 @@ pub enum Command {
     /// List studies, show what they found, exchange them as T4 results
     #[command(subcommand)]
     Study(study::Study),
+}
+
+#[derive(Args, Debug)]
+pub struct SelfTest {
+    /// Time for each device
+    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = duration)]
+    pub budget: Nanos,
 }
 
 #[derive(Args, Debug)]

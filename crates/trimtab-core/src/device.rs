@@ -289,6 +289,10 @@ pub trait Device: Send + Sync {
         let _ = problem;
         Vec::new()
     }
+    /// In words, what a compiler made of a kernel at a point, and how full that lets the device be: for `explain`. May compile it.
+    fn compiled(&self, _kernel: KernelId, _problem: &Problem, _point: &Point) -> Option<String> {
+        None
+    }
     /// A kernel ended a process before: a device that can tries it out where that does no harm, before it runs it here.
     fn distrust(&self, _kernel: KernelId) {}
     /// Runs a kernel on a small stand-in for the problem and compares with the reference, within the time-out.

@@ -4,6 +4,7 @@ use crate::device::CudaDevice;
 use crate::error::CudaError;
 use crate::prepare::Prepared;
 use crate::run::CudaBuffer;
+use std::sync::Arc;
 use trimtab_core::{
     Bench, Device, Failure, FailureKind, KernelId, LaunchError, Nanos, Point, Problem, Sample,
 };
@@ -11,6 +12,9 @@ use trimtab_operands::{Data, Exam, Executor, allowed, making_takes, small_stand_
 
 /// How long is waited for a device that is still busy with a kernel that took too long.
 const GRACE: Nanos = Nanos(200_000_000);
+
+/// Batches at least this long have an energy: the counter moves ten times a second or so.
+const ENERGY_BATCH: Nanos = Nanos(500_000_000);
 
 /// Operands in both memories.
 struct Bed {
@@ -100,7 +104,7 @@ impl<'a> CudaBench<'a> {
         allowed(self.device.tolerance(problem), &self.device.work(kernel, problem, point))
     }
 
-    fn prepare(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Result<Prepared, Failure> {
+    fn prepare(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Result<Arc<Prepared>, Failure> {
         let prepared = self.device.prepare(kernel, problem, point);
         prepared.map_err(|refused| Failure::new(refused.kind, refused.error.to_string()))
     }
@@ -167,8 +171,11 @@ impl Bench for CudaBench<'_> {
         // Compared again: a kernel may be right the first time only.
         let iterations = iterations.max(1);
         let all = Nanos(timeout.0.saturating_mul(iterations.into()));
+        let before = device.energy_uj();
         let elapsed = bed.examine(device, &prepared, (within, iterations, all))?;
+        let after = device.energy_uj().filter(|_| elapsed >= ENERGY_BATCH);
+        let energy_uj = before.zip(after).and_then(|(before, after)| after.checked_sub(before));
         let compiled_in = prepared.built_in;
-        Ok(Sample { elapsed, iterations, interference: None, energy_uj: None, compiled_in })
+        Ok(Sample { elapsed, iterations, interference: None, energy_uj, compiled_in })
     }
 }

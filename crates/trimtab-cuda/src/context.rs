@@ -120,6 +120,8 @@ pub enum Argument {
     F32(f32),
     /// A number.
     F64(f64),
+    /// A value of up to eight bytes, as it lies in memory, at their beginning.
+    Bytes([u8; 8]),
 }
 
 impl Context {
@@ -140,6 +142,17 @@ impl Context {
         context.call("cuStreamCreate", |f| unsafe { (f.stream_create)(&mut stream, 0) })?;
         context.stream = stream;
         Ok(Arc::new(context))
+    }
+
+    /// Makes it the context of this thread, for libraries that ask the thread.
+    pub(crate) fn enter(&self) -> Result<(), CudaError> {
+        // Every call enters before it is made.
+        self.call("cuCtxSetCurrent", |_| code::SUCCESS)
+    }
+
+    /// Where launches are put.
+    pub(crate) fn stream(&self) -> Handle {
+        self.stream
     }
 
     /// What the device told.
@@ -390,6 +403,7 @@ impl Argument {
             Argument::U32(value) => short(value.to_ne_bytes()),
             Argument::F32(value) => short(value.to_ne_bytes()),
             Argument::F64(value) => value.to_ne_bytes(),
+            Argument::Bytes(bytes) => *bytes,
         }
     }
 }

@@ -1,21 +1,32 @@
 //! A GPU reached through CUDA as a device: what the planner asks.
 
 use crate::bench::CudaBench;
-use crate::context::Context;
+use crate::bundle::bundled_count;
+use crate::context::{Allocation, Context};
+use crate::cublas::{Cublas, CublasError, CublasHandle};
 use crate::driver::{DeviceInfo, Driver};
 use crate::error::CudaError;
+use crate::kernels::matmul::CublasKernel;
 use crate::kernels::{self, CudaKernels};
+use crate::nvml::Nvml;
 use crate::nvrtc::Nvrtc;
 use crate::prepare::{Builder, NotReady, Prepared};
 use crate::program::{Cuda, Program};
 use crate::speed;
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use trimtab_core::{
-    Bench, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, KernelTable,
-    LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, Work,
+    Bench, Bytes, Decline, Device, DeviceFacts, Failure, FailureKind, KernelId, KernelInfo, KernelTable,
+    LaunchError, Nanos, Point, Problem, Rates, Space, State, Transfers, Work, erase,
 };
-use trimtab_operands::{Reference, making_takes, verify_on_stand_ins};
+use trimtab_operands::{Keeps, Kept, Reference, making_takes, verify_on_stand_ins};
+
+/// How to get a compiler.
+const ADVICE: &str = "the package `nvidia-cuda-nvrtc` of PyPI or of the system has it; its folder must be one libraries are looked for in";
+
+/// Programs that stay ready; with more it starts over.
+const MAX_PREPARED: usize = 1024;
 
 /// How to set up CUDA devices.
 pub struct CudaOptions {
@@ -27,6 +38,17 @@ pub struct CudaOptions {
     pub driver: Option<PathBuf>,
     /// NVRTC's library, instead of the machine's.
     pub nvrtc: Option<PathBuf>,
+    /// cuBLAS's library, instead of the machine's.
+    pub cublas: Option<PathBuf>,
+    /// NVML's library, instead of the machine's.
+    pub nvml: Option<PathBuf>,
+}
+
+impl CudaOptions {
+    /// Our kernels, and the machine's libraries.
+    pub fn new(reference: Arc<dyn Reference>) -> CudaOptions {
+        CudaOptions { reference, kernels: Vec::new(), driver: None, nvrtc: None, cublas: None, nvml: None }
+    }
 }
 
 /// A GPU of this machine, reached through CUDA. Opened when it is first used.
@@ -35,7 +57,15 @@ pub struct CudaDevice {
     info: DeviceInfo,
     facts: DeviceFacts,
     context: OnceLock<Result<Arc<Context>, CudaError>>,
-    builder: Builder,
+    pub(crate) builder: Builder,
+    nvml: Option<Arc<Nvml>>,
+    cublas: Option<Arc<Cublas>>,
+    /// Made when first used.
+    cublas_handle: OnceLock<Result<Mutex<CublasHandle>, CublasError>>,
+    /// Programs that are ready, by what they compute.
+    prepared: Mutex<HashMap<(KernelId, Problem, Point), Arc<Prepared>>>,
+    /// Memory for what the steps of a program leave to each other. Programs run one after the other: one is enough for all.
+    pub(crate) scratch: Mutex<Option<Allocation>>,
     kernels: Arc<KernelTable<Cuda>>,
     pub(crate) reference: Arc<dyn Reference>,
     rates: OnceLock<Rates>,
@@ -69,18 +99,27 @@ impl CudaDevice {
             Some(file) => Nvrtc::load(file),
             None => Nvrtc::find(),
         };
-        let nvrtc = match nvrtc {
-            Ok(nvrtc) => Arc::new(nvrtc),
-            Err(error) => {
-                let devices = driver.devices();
-                return (
-                    Vec::new(),
-                    vec![format!("{devices} CUDA devices, but nothing to compile kernels with: {error}")],
-                );
-            }
+        let nvrtc = nvrtc.map(Arc::new);
+        // Who has no cuBLAS need not be told: our kernels do the same.
+        let cublas = match &options.cublas {
+            Some(file) => Cublas::load(file),
+            None => Cublas::find(),
         };
-        let kernels = Arc::new(KernelTable::new(kernels::all(), options.kernels));
+        let cublas = cublas.ok().map(Arc::new);
+        let nvml = options.nvml.as_ref().map_or_else(Nvml::find, |file| Nvml::load(file)).map(Arc::new);
+        // NVIDIA's own products come first where nothing is measured yet.
+        let library = cublas.iter().flat_map(|cublas| [true, false].map(|rough| (cublas.version(), rough)));
+        let mut ours: CudaKernels =
+            library.map(|(version, rough)| erase(CublasKernel { version, rough })).collect();
+        ours.extend(kernels::all());
+        let kernels = Arc::new(KernelTable::new(ours, options.kernels));
         let (mut devices, mut problems) = (Vec::new(), Vec::new());
+        if let Err(error) = &nvrtc {
+            problems.push(format!(
+                "CUDA devices run {} kernels that are compiled already and no others: {error}; {ADVICE}",
+                bundled_count()
+            ));
+        }
         for ordinal in 0..driver.devices() {
             match driver.info(ordinal) {
                 Ok(info) => devices.push(CudaDevice {
@@ -88,7 +127,12 @@ impl CudaDevice {
                     info,
                     driver: Arc::clone(&driver),
                     context: OnceLock::new(),
-                    builder: Builder::new(Arc::clone(&nvrtc)),
+                    builder: Builder::new(nvrtc.clone()),
+                    prepared: Mutex::default(),
+                    nvml: nvml.clone(),
+                    cublas: cublas.clone(),
+                    cublas_handle: OnceLock::new(),
+                    scratch: Mutex::new(None),
                     kernels: Arc::clone(&kernels),
                     reference: Arc::clone(&options.reference),
                     rates: OnceLock::new(),
@@ -111,6 +155,21 @@ impl CudaDevice {
         opened.as_ref().map_err(|error| LaunchError::Kernel(error.to_string()))
     }
 
+    /// The library's products on this device.
+    pub(crate) fn cublas(&self) -> Result<&Mutex<CublasHandle>, LaunchError> {
+        let missing = || CublasError::NotFound("it was not looked for".to_string());
+        let told = |error: &CublasError| LaunchError::Kernel(error.to_string());
+        let (context, library) = (self.context()?, self.cublas.as_ref().ok_or_else(missing));
+        let library = library.map_err(|error| told(&error))?;
+        let made = || CublasHandle::new(library, context).map(Mutex::new);
+        self.cublas_handle.get_or_init(made).as_ref().map_err(told)
+    }
+
+    /// The counter of its energy, where there is one.
+    pub(crate) fn energy_uj(&self) -> Option<u64> {
+        self.nvml.as_ref()?.energy_uj(&self.info.uuid)
+    }
+
     /// Why the device is of no more use, if it is not.
     fn lost(&self) -> Option<String> {
         let opened = self.context.get()?;
@@ -120,18 +179,34 @@ impl CudaDevice {
         }
     }
 
-    /// The program of a kernel for a problem, ready to run.
+    /// What a kernel writes for a problem.
+    pub(crate) fn program(
+        &self,
+        kernel: KernelId,
+        problem: &Problem,
+        point: &Point,
+    ) -> Result<Program, LaunchError> {
+        let mut program = Program::default();
+        self.kernels.launch(kernel, problem, point, &mut program)?;
+        Ok(program)
+    }
+
+    /// The program of a kernel for a problem, ready to run. How long that took is told the first time.
     pub(crate) fn prepare(
         &self,
         kernel: KernelId,
         problem: &Problem,
         point: &Point,
-    ) -> Result<Prepared, Refused> {
+    ) -> Result<Arc<Prepared>, Refused> {
+        let key = (kernel, *problem, *point);
+        let ready = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = ready().get(&key) {
+            return Ok(Arc::clone(known));
+        }
         let launch = |error: LaunchError| Refused { kind: FailureKind::Launch, error };
-        let mut program = Program::default();
-        self.kernels.launch(kernel, problem, point, &mut program).map_err(launch)?;
+        let program = self.program(kernel, problem, point).map_err(launch)?;
         let context = self.context().map_err(|error| Refused { kind: FailureKind::Untried, error })?;
-        self.builder.prepare(context, &program).map_err(|error| {
+        let prepared = self.builder.prepare(context, &program).map_err(|error| {
             let kind = match &error {
                 NotReady::Driver(error) if error.is_lost() || error.is_out_of_memory() => {
                     FailureKind::Untried
@@ -139,7 +214,26 @@ impl CudaDevice {
                 _ => FailureKind::Compile,
             };
             Refused { kind, error: LaunchError::Kernel(error.to_string()) }
-        })
+        })?;
+        let known = Arc::new(Prepared { built_in: None, ..prepared.clone() });
+        let mut ready = ready();
+        if ready.len() >= MAX_PREPARED {
+            ready.clear();
+        }
+        ready.insert(key, known);
+        Ok(Arc::new(prepared))
+    }
+
+    /// Why a kernel cannot be built for a problem without a compiler.
+    fn unbuilt(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
+        let space = self.kernels.space(kernel, problem, &self.facts);
+        let has = space.points().iter().any(|point| self.is_buildable(kernel, problem, point));
+        (!has).then_some(Decline::because("there is no NVRTC to compile it with"))
+    }
+
+    fn is_buildable(&self, kernel: KernelId, problem: &Problem, point: &Point) -> bool {
+        let program = self.program(kernel, problem, point);
+        program.is_ok_and(|program| self.builder.missing(&program).is_none())
     }
 
     /// Why no kernel can do a problem here, whatever the kernel.
@@ -164,7 +258,11 @@ impl Device for CudaDevice {
     }
 
     fn state(&self) -> State {
-        State::default()
+        let told = self.nvml.as_ref().map_or_else(State::default, |nvml| nvml.state(&self.info.uuid));
+        // A device nobody used yet is not opened for this.
+        let opened = self.context.get().and_then(|opened| opened.as_ref().ok());
+        let free = opened.and_then(|context| context.memory().ok()).map(|(free, _)| Bytes(free));
+        State { memory_free: free, ..told }
     }
 
     fn kernels(&self) -> &[KernelInfo] {
@@ -172,18 +270,30 @@ impl Device for CudaDevice {
     }
 
     fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
-        self.impossible(problem).or_else(|| self.kernels.declines(kernel, problem, &self.facts))
-    }
-
-    fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
-        match self.impossible(problem) {
-            Some(_) => Space::default(),
-            None => self.kernels.space(kernel, problem, &self.facts),
+        let declines = || self.kernels.declines(kernel, problem, &self.facts);
+        let decline = self.impossible(problem).or_else(declines);
+        match self.builder.has_compiler() {
+            true => decline,
+            false => decline.or_else(|| self.unbuilt(kernel, problem)),
         }
     }
 
+    fn space(&self, kernel: KernelId, problem: &Problem) -> Space {
+        if self.impossible(problem).is_some() {
+            return Space::default();
+        }
+        let space = self.kernels.space(kernel, problem, &self.facts);
+        if self.builder.has_compiler() {
+            return self.spilling_last(kernel, problem, space);
+        }
+        let buildable = |point: &&Point| self.is_buildable(kernel, problem, point);
+        let points = space.points().iter().filter(buildable).copied().collect();
+        Space::new(space.axes().to_vec(), points)
+    }
+
     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
-        self.kernels.work(kernel, problem, point, &self.facts)
+        let work = self.kernels.work(kernel, problem, point, &self.facts);
+        self.with_spills(kernel, problem, point, work)
     }
 
     fn transfer_overhead(&self, problem: &Problem) -> Nanos {
@@ -205,6 +315,10 @@ impl Device for CudaDevice {
             multiprocessor.registers,
             multiprocessor.shared_bytes
         )]
+    }
+
+    fn compiled(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Option<String> {
+        self.made(kernel, problem, point)
     }
 
     fn verify(
@@ -233,5 +347,20 @@ impl Device for CudaDevice {
             )));
         }
         Ok(Box::new(CudaBench::new(self, *problem)))
+    }
+}
+
+impl Keeps for CudaDevice {
+    fn offer(&self, what: Kept, data: Vec<u8>) {
+        if what == Kept::Kernels {
+            self.builder.kept().offer(&data);
+        }
+    }
+
+    fn news(&self, what: Kept) -> Option<Vec<u8>> {
+        match what {
+            Kept::Kernels => self.builder.kept().news(),
+            Kept::Speeds => None,
+        }
     }
 }

@@ -1,9 +1,27 @@
 //! A device's facts in the planner's words.
 
 use crate::driver::DeviceInfo;
+use crate::occupancy::Multiprocessor;
 use trimtab_core::{AdapterClass, AdapterFacts, Bytes, Cache, DeviceFacts, DeviceKind, Fingerprint, Habits};
 
 impl DeviceInfo {
+    /// A device of a compute capability that is known, as its driver would tell it: what tools assume that have none to ask.
+    pub fn typical(capability: u32) -> Option<DeviceInfo> {
+        Some(DeviceInfo {
+            ordinal: 0,
+            name: format!("sm_{capability}"),
+            uuid: [0; 16],
+            memory: 8 << 30,
+            capability,
+            multiprocessors: 40,
+            multiprocessor: Multiprocessor::of(capability)?,
+            block_threads: 1024,
+            l2_bytes: 4 << 20,
+            clock_khz: 1_500_000,
+            integrated: false,
+        })
+    }
+
     /// The facts for the planner. What is fast depends on the chip, its size and clock, and on the driver.
     pub fn facts(&self, driver_version: u32) -> DeviceFacts {
         let adapter = AdapterFacts {

@@ -6,17 +6,26 @@
 //! - [`Driver`]: the driver's library, and the devices it knows ([`DeviceInfo`]).
 //! - [`Context`]: one device: memory, modules, launches, times.
 //! - [`Nvrtc`]: CUDA C to PTX or machine code.
+//! - [`Cublas`]: NVIDIA's products, a rival of ours where it is found.
+//! - [`Nvml`]: temperature, clock and energy, where it is found.
 //! - [`kernels`]: our kernels in CUDA C; what one does for a problem is a [`Program`].
+//! - [`bundled`]: PTX of some kernels, for machines without NVRTC.
 //! - [`occupancy`]: how many blocks of a compiled kernel a multiprocessor holds, and what limits them.
 
 mod api;
 mod bench;
+mod build_id;
+mod bundle;
 mod context;
+mod cublas;
 mod device;
 mod driver;
 mod error;
 mod facts;
+mod kept;
 pub mod kernels;
+mod made;
+mod nvml;
 mod nvrtc;
 pub mod occupancy;
 mod prepare;
@@ -24,10 +33,14 @@ mod program;
 mod run;
 mod speed;
 
+pub use build_id::BuildId;
+pub use bundle::{BUNDLED_FOR, bundle_entry, bundle_steps, bundled, bundled_count};
 pub use context::{Allocation, Argument, Context, Function, Module, Resources};
+pub use cublas::{Cublas, CublasError, LibraryProduct};
 pub use device::{CudaDevice, CudaOptions};
 pub use driver::{DeviceInfo, Driver, LEAST_VERSION};
 pub use error::{CudaError, Unavailable};
+pub use nvml::Nvml;
 pub use nvrtc::{Compiled, Nvrtc, NvrtcError};
 pub use prepare::MAX_LOADED;
 pub use program::{Cuda, LaunchStep, MAX_GRID, Program, StepArgument};

@@ -1,11 +1,15 @@
-//! Programs made ready: compiled, loaded, and kept.
+//! Programs made ready: compiled or taken from what is compiled, loaded, and kept.
 
-use crate::context::{Context, Function};
+use crate::build_id::BuildId;
+use crate::bundle::bundled;
+use crate::context::{Context, Function, Module, Resources};
+use crate::cublas::LibraryProduct;
 use crate::error::CudaError;
+use crate::kept::{KeptKernel, KeptKernels};
 use crate::nvrtc::{Compiled, Nvrtc, NvrtcError};
 use crate::program::{LaunchStep, Program, StepArgument};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trimtab_core::Nanos;
 use trimtab_tune::Stopwatch;
 
@@ -19,15 +23,21 @@ const REFUSED_CODE: [u32; 3] = [200, 209, 222];
 #[derive(Clone, Debug)]
 pub(crate) struct ReadyStep {
     pub function: Function,
+    /// Its name.
+    pub entry: &'static str,
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub given: Vec<StepArgument>,
 }
 
 /// A program that can be run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub steps: Vec<ReadyStep>,
+    /// Bytes the steps leave to each other.
+    pub scratch: u64,
+    /// A product a library makes instead.
+    pub product: Option<LibraryProduct>,
     /// How long compiling and loading took, where it was not done before.
     pub built_in: Option<Nanos>,
 }
@@ -41,25 +51,49 @@ pub(crate) enum NotReady {
     Driver(#[from] CudaError),
 }
 
-/// What a kernel is compiled from: two with the same text and options are one.
-type BuildKey = (String, Vec<String>);
-
-/// CudaKernels that are loaded, the oldest first in `order`.
+/// Kernels that are loaded, the oldest first in `order`.
 #[derive(Default)]
 struct Loaded {
-    functions: HashMap<BuildKey, Function>,
-    order: VecDeque<BuildKey>,
+    functions: HashMap<BuildId, Function>,
+    order: VecDeque<BuildId>,
 }
 
 /// Compiles and keeps what it compiled.
 pub(crate) struct Builder {
-    nvrtc: Arc<Nvrtc>,
+    /// The compiler, or why there is none: then there is what is bundled.
+    nvrtc: Result<Arc<Nvrtc>, NvrtcError>,
     loaded: Mutex<Loaded>,
+    kept: Mutex<KeptKernels>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Builder {
-    pub(crate) fn new(nvrtc: Arc<Nvrtc>) -> Builder {
-        Builder { nvrtc, loaded: Mutex::default() }
+    pub(crate) fn new(nvrtc: Result<Arc<Nvrtc>, NvrtcError>) -> Builder {
+        Builder { nvrtc, loaded: Mutex::default(), kept: Mutex::default() }
+    }
+
+    /// Why a program cannot be built at all, if it cannot.
+    pub(crate) fn missing(&self, program: &Program) -> Option<&NvrtcError> {
+        let error = self.nvrtc.as_ref().err()?;
+        let has_all = program.steps.iter().all(|step| bundled(step).is_some());
+        (!has_all).then_some(error)
+    }
+
+    /// Whether every program can be built.
+    pub(crate) fn has_compiler(&self) -> bool {
+        self.nvrtc.is_ok()
+    }
+
+    pub(crate) fn kept(&self) -> MutexGuard<'_, KeptKernels> {
+        lock(&self.kept)
+    }
+
+    /// What a compiler made of a step, if one did, in this process or an earlier one.
+    pub(crate) fn known(&self, step: &LaunchStep) -> Option<Resources> {
+        self.kept().get(self.id(step)).map(|kernel| kernel.resources)
     }
 
     pub(crate) fn prepare(&self, context: &Arc<Context>, program: &Program) -> Result<Prepared, NotReady> {
@@ -68,30 +102,39 @@ impl Builder {
         for step in &program.steps {
             let (function, is_new) = self.function(context, step)?;
             built |= is_new;
-            let LaunchStep { grid, block, given, .. } = step;
-            steps.push(ReadyStep { function, grid: *grid, block: *block, given: given.clone() });
+            let LaunchStep { entry, grid, block, given, .. } = step;
+            steps.push(ReadyStep { function, entry, grid: *grid, block: *block, given: given.clone() });
         }
-        Ok(Prepared { steps, built_in: built.then(|| watch.elapsed()) })
+        let built_in = built.then(|| watch.elapsed());
+        Ok(Prepared { steps, scratch: program.scratch, product: program.product, built_in })
+    }
+
+    /// Another compiler makes other code of the same text.
+    fn id(&self, step: &LaunchStep) -> BuildId {
+        let by = match &self.nvrtc {
+            Ok(nvrtc) => format!("NVRTC {}.{}", nvrtc.version().0, nvrtc.version().1),
+            Err(_) => "bundled".to_string(),
+        };
+        BuildId::of(step).and(&by)
     }
 
     fn function(&self, context: &Arc<Context>, step: &LaunchStep) -> Result<(Function, bool), NotReady> {
-        let key = (step.source.to_string(), step.options());
-        if let Some(function) = self.lock().functions.get(&key) {
+        let id = self.id(step);
+        if let Some(function) = lock(&self.loaded).functions.get(&id) {
             return Ok((function.clone(), false));
         }
-        let capability = context.info().capability;
-        let compiled = self.nvrtc.compile_for(capability, &step.source, &key.1)?;
-        let module = match (context.load(&compiled.image()), compiled) {
-            (Err(error), Compiled::Cubin(_)) if REFUSED_CODE.contains(&error.code) => {
-                let text = self.nvrtc.ptx(capability, &step.source, &key.1)?;
-                context.load(&Compiled::Ptx(text).image())?
+        let function = match self.load_kept(context, step, id) {
+            Some(function) => function,
+            None => {
+                let (module, image) = self.build(context, step)?;
+                let function = context.function(&module, step.entry)?;
+                self.kept().add(id, KeptKernel { resources: function.resources(), image: image.into() });
+                function
             }
-            (loaded, _) => loaded?,
         };
-        let function = context.function(&module, step.entry)?;
-        let mut loaded = self.lock();
-        if loaded.functions.insert(key.clone(), function.clone()).is_none() {
-            loaded.order.push_back(key);
+        let mut loaded = lock(&self.loaded);
+        if loaded.functions.insert(id, function.clone()).is_none() {
+            loaded.order.push_back(id);
         }
         while loaded.order.len() > MAX_LOADED {
             if let Some(oldest) = loaded.order.pop_front() {
@@ -101,7 +144,38 @@ impl Builder {
         Ok((function, true))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Loaded> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What an earlier process compiled, if the driver still takes it.
+    fn load_kept(&self, context: &Arc<Context>, step: &LaunchStep, id: BuildId) -> Option<Function> {
+        let image = Arc::clone(&self.kept().get(id)?.image);
+        let found = context.load(&image).and_then(|module| context.function(&module, step.entry));
+        match found {
+            Ok(function) => Some(function),
+            Err(_) => {
+                self.kept().remove(id);
+                None
+            }
+        }
+    }
+
+    fn build(&self, context: &Arc<Context>, step: &LaunchStep) -> Result<(Arc<Module>, Vec<u8>), NotReady> {
+        let capability = context.info().capability;
+        let nvrtc = match (&self.nvrtc, bundled(step)) {
+            (Ok(nvrtc), _) => nvrtc,
+            (Err(_), Some(ptx)) => {
+                let image = Compiled::Ptx(ptx.to_string()).image();
+                return Ok((context.load(&image)?, image));
+            }
+            (Err(error), None) => return Err(error.clone().into()),
+        };
+        let options = step.options();
+        let compiled = nvrtc.compile_for(capability, &step.source, &options)?;
+        let image = compiled.image();
+        match (context.load(&image), compiled) {
+            (Err(error), Compiled::Cubin(_)) if REFUSED_CODE.contains(&error.code) => {
+                let image = Compiled::Ptx(nvrtc.ptx(capability, &step.source, &options)?).image();
+                Ok((context.load(&image)?, image))
+            }
+            (loaded, _) => Ok((loaded?, image)),
+        }
     }
 }

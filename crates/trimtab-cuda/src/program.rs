@@ -1,6 +1,7 @@
 //! What a CUDA kernel writes when it is launched: the steps that compute a problem, as data. Nothing here talks to a GPU, so every kernel
 //! can be compiled, assembled and interpreted on a machine without one.
 
+use crate::cublas::LibraryProduct;
 use std::borrow::Cow;
 use trimtab_core::{AdapterFacts, AnyKernel, Context, DeviceFacts, LaunchError, Point, Problem};
 
@@ -22,6 +23,8 @@ pub enum StepArgument {
     Input(u8),
     /// The address of the result.
     Out,
+    /// The address of memory that lives as long as the program runs, for what steps leave to each other.
+    Scratch,
     /// An integer of 32 bits.
     U32(u32),
     /// An integer of 64 bits.
@@ -63,6 +66,10 @@ impl LaunchStep {
 pub struct Program {
     /// The launches.
     pub steps: Vec<LaunchStep>,
+    /// Bytes of [`StepArgument::Scratch`].
+    pub scratch: u64,
+    /// A product a library makes instead of launches of ours.
+    pub product: Option<LibraryProduct>,
 }
 
 impl Program {
@@ -80,7 +87,7 @@ impl Program {
     /// Adds a launch, if a grid can be that large.
     pub(crate) fn push(
         &mut self,
-        source: &'static str,
+        source: impl Into<Cow<'static, str>>,
         entry: &'static str,
         macros: Vec<(&'static str, String)>,
         grid: [u64; 3],
@@ -91,9 +98,15 @@ impl Program {
             return Err(LaunchError::Kernel(format!("a grid of {grid:?} blocks, {MAX_GRID:?} are the most")));
         }
         let grid = grid.map(|size| size as u32);
-        self.steps.push(LaunchStep { source: Cow::Borrowed(source), entry, macros, grid, block, given });
+        self.steps.push(LaunchStep { source: source.into(), entry, macros, grid, block, given });
         Ok(())
     }
+}
+
+/// The compute capability, which the facts have as a feature.
+pub(crate) fn capability(device: &DeviceFacts) -> u32 {
+    let known = device.features.iter().filter_map(|feature| feature.strip_prefix("sm_")?.parse().ok());
+    known.max().unwrap_or(0)
 }
 
 /// What the device told, where it is one.

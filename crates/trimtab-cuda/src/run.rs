@@ -1,14 +1,16 @@
 //! Launches on operands that are on the device.
 
-use crate::context::{Allocation, Argument};
+use crate::context::{Allocation, Argument, Context};
+use crate::cublas::LibraryProduct;
 use crate::device::CudaDevice;
 use crate::error::CudaError;
 use crate::prepare::Prepared;
 use crate::program::StepArgument;
 use std::any::Any;
 use std::future::ready;
+use std::sync::{Arc, PoisonError};
 use trimtab_core::{Bytes, LaunchError, Nanos};
-use trimtab_operands::{Batch, Buffer, Executor, Launch, Pending, Slice, SliceMut, Wait, fits_bytes};
+use trimtab_operands::{Batch, Buffer, Executor, Keeps, Launch, Pending, Slice, SliceMut, Wait, fits_bytes};
 
 /// How long a caller waits: whoever may not wait so long asks on a thread that can be left behind.
 const LONGEST: Nanos = Nanos(3_600_000_000_000);
@@ -37,6 +39,19 @@ fn told(error: CudaError) -> LaunchError {
     LaunchError::Kernel(error.to_string())
 }
 
+/// The address of so much memory, in place of less.
+fn scratch_of(context: &Arc<Context>, kept: &mut Option<Allocation>, bytes: u64) -> Result<u64, LaunchError> {
+    if bytes == 0 {
+        return Ok(0);
+    }
+    if let Some(kept) = kept.as_ref().filter(|kept| kept.bytes() >= bytes) {
+        return Ok(kept.address());
+    }
+    // Given back first: freeing waits for launches that use it.
+    *kept = None;
+    Ok(kept.insert(context.allocate(bytes).map_err(told)?).address())
+}
+
 impl CudaDevice {
     /// Makes the launches of a program.
     pub(crate) fn start(
@@ -46,6 +61,12 @@ impl CudaDevice {
         out: &CudaBuffer,
     ) -> Result<(), LaunchError> {
         let context = self.context()?;
+        if let Some(product) = &prepared.product {
+            return self.multiply(product, inputs, out);
+        }
+        // Held until all steps are in the queue, so that nobody else's come between.
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let scratch = scratch_of(context, &mut scratch, prepared.scratch)?;
         for step in &prepared.steps {
             let mut arguments = Vec::with_capacity(step.given.len());
             for given in &step.given {
@@ -57,6 +78,7 @@ impl CudaDevice {
                         Argument::Address(input.allocation.address())
                     }
                     StepArgument::Out => Argument::Address(out.allocation.address()),
+                    StepArgument::Scratch => Argument::Address(scratch),
                     StepArgument::U32(value) => Argument::U32(*value),
                     StepArgument::U64(value) => Argument::U64(*value),
                 });
@@ -66,6 +88,22 @@ impl CudaDevice {
             unsafe { context.launch(&step.function, step.grid, step.block, 0, &arguments) }.map_err(told)?;
         }
         Ok(())
+    }
+
+    /// Lets the library make a product.
+    fn multiply(
+        &self,
+        product: &LibraryProduct,
+        inputs: &[&CudaBuffer],
+        out: &CudaBuffer,
+    ) -> Result<(), LaunchError> {
+        let [lhs, rhs] = inputs else {
+            return Err(LaunchError::Kernel("an operand is missing".to_string()));
+        };
+        let addresses = [lhs.allocation.address(), rhs.allocation.address(), out.allocation.address()];
+        let handle = self.cublas()?.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: buffers are as long as the problem says (`fits_bytes`), and freeing one waits for launches that use it.
+        unsafe { handle.multiply(product, addresses) }.map_err(|error| LaunchError::Kernel(error.to_string()))
     }
 
     fn launched(&self, launch: &Launch<'_>) -> Result<(), LaunchError> {
@@ -130,5 +168,9 @@ impl Executor for CudaDevice {
 
     fn wait(&self) -> Result<(), LaunchError> {
         self.context()?.wait(LONGEST).map_err(told)
+    }
+
+    fn keeps(&self) -> Option<&dyn Keeps> {
+        Some(self)
     }
 }

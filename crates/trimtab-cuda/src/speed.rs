@@ -3,8 +3,8 @@
 use crate::device::CudaDevice;
 use crate::run::CudaBuffer;
 use trimtab_core::{
-    BinaryOp, Bytes, DType, Device, Elementwise, LaunchError, Matmul, Nanos, Operation, Problem, Rates,
-    Transfers,
+    BinaryOp, Bytes, DType, Device, Elementwise, KernelId, LaunchError, Matmul, Nanos, Operation, Problem,
+    Rates, Transfers,
 };
 use trimtab_tune::Stopwatch;
 
@@ -69,16 +69,19 @@ fn until_long(
     Ok(last)
 }
 
-/// The shortest time of the first kernel that takes a problem, at its default setting.
+/// The shortest time of the first kernel that takes a problem and computes as its type does, at its default setting.
 fn time(device: &CudaDevice, operation: Operation, problem: &Problem) -> Result<Nanos, LaunchError> {
     let none = || LaunchError::Kernel(format!("no kernel takes {problem}"));
     let kernels = device.kernels().iter().zip(0u32..).filter(|(info, _)| info.operation == operation);
-    let mut ids = kernels.map(|(_, at)| trimtab_core::KernelId(at));
-    let kernel = ids.find(|kernel| device.declines(*kernel, problem).is_none()).ok_or_else(none)?;
-    let space = device.space(kernel, problem);
-    let prepared = device
-        .prepare(kernel, problem, space.points().first().ok_or_else(none)?)
-        .map_err(|refused| refused.error)?;
+    let mut ids = kernels.map(|(_, at)| KernelId(at));
+    let first = |kernel: KernelId| device.space(kernel, problem).points().first().copied();
+    let exact = |kernel: KernelId| {
+        first(kernel).is_some_and(|point| device.work(kernel, problem, &point).error == 0.0)
+    };
+    let fits = |kernel: &KernelId| device.declines(*kernel, problem).is_none() && exact(*kernel);
+    let kernel = ids.find(fits).ok_or_else(none)?;
+    let point = first(kernel).ok_or_else(none)?;
+    let prepared = device.prepare(kernel, problem, &point).map_err(|refused| refused.error)?;
     let context = device.context()?;
     let told = |error: crate::CudaError| LaunchError::Kernel(error.to_string());
     let buffer = |bytes: u64| -> Result<CudaBuffer, LaunchError> {

@@ -10,7 +10,7 @@ pub enum Language {
     Wgsl,
     /// OpenCL C.
     OpenCl,
-    /// CUDA C: known, and not run.
+    /// CUDA C, where NVIDIA's driver and NVRTC are found.
     Cuda,
     /// C.
     C,
@@ -122,7 +122,7 @@ pub(crate) fn words_of(text: &str) -> Vec<&str> {
     words
 }
 
-/// Why CUDA C does not run here, and what to do instead.
+/// What CUDA C takes to run here, and what to do instead.
 pub fn cuda_missing(path: &Path) -> String {
     // SAFETY: these are NVIDIA's libraries, whose initialisers only prepare their own state; nothing of them is called.
     let has = |names: &[&str]| names.iter().any(|name| unsafe { libloading::Library::new(*name) }.is_ok());
@@ -130,7 +130,7 @@ pub fn cuda_missing(path: &Path) -> String {
     let compiler = has(&["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"]);
     let there = |is: bool| if is { "is here" } else { "is missing here" };
     format!(
-        "{} is CUDA C, which this trimtab does not run by itself: that takes NVIDIA's driver (libcuda, {}) and NVRTC (libnvrtc, {}). \
+        "{} is CUDA C: running it takes a trimtab with its feature `cuda`, NVIDIA's driver (libcuda, {}) and NVRTC (libnvrtc, {}). \
          Tune a program around it, trimtab tune-command '{{out}}' --compile 'nvcc -DBLOCK={{block}} -o {{out}} …', or write it as OpenCL C (.cl) or WGSL (.wgsl)",
         path.display(),
         there(driver),

@@ -1,4 +1,4 @@
-//! A kernel in a file as candidates of a study: WGSL, OpenCL C, C, C++ or Rust.
+//! A kernel in a file as candidates of a study: WGSL, OpenCL C, CUDA C, C, C++ or Rust.
 //!
 //! [`read_spec`] reads what a space file says of the kernel: entry point, arguments, workgroups, what its result is compared with.
 //! [`KernelRunner`] is the [`Runner`](trimtab_study::Runner) of a study: it builds libraries ahead and asks a child process, which runs
@@ -6,6 +6,8 @@
 
 mod arguments;
 mod compare;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod host;
 mod job;
 mod language;

@@ -76,8 +76,8 @@ pub fn read_spec(
             }
         },
         workgroup: match kernel_table.get("workgroup") {
-            Some(given) if language != Language::OpenCl => {
-                let reason = "`workgroup` is OpenCL's; in WGSL the text says it (@workgroup_size), and C, C++ and Rust have none";
+            Some(given) if !matches!(language, Language::OpenCl | Language::Cuda) => {
+                let reason = "`workgroup` is OpenCL's and CUDA's; in WGSL the text says it (@workgroup_size), and C, C++ and Rust have none";
                 return Err(source.wrong(given.span(), reason));
             }
             Some(given) => Some(reader.formulas(given, "workgroup", 3)?),
@@ -368,16 +368,12 @@ impl Reader<'_> {
         };
         let at = reference.get("kernel").map_or(value.span(), Spanned::span);
         let path = self.file(&name, at.clone())?;
-        let language =
-            Language::of(&path).filter(|language| *language != Language::Cuda).ok_or_else(|| {
-                self.wrong(
-                    at,
-                    format!(
-                        "{name} is no kernel's file that runs here; endings are: {}",
-                        Language::endings()
-                    ),
-                )
-            })?;
+        let language = Language::of(&path).ok_or_else(|| {
+            self.wrong(
+                at,
+                format!("{name} is no kernel's file that runs here; endings are: {}", Language::endings()),
+            )
+        })?;
         let text = source_text(&path)?;
         let entry = self.entry(reference.get("entry"), value.span(), language, &path, &text)?;
         let mut point = Vec::new();

@@ -126,6 +126,12 @@ impl Worker {
                     let reason = "this trimtab was built without GPUs; build it with its feature `wgpu`";
                     return Err(Refusal::All(reason.to_string()));
                 }
+                #[cfg(feature = "cuda")]
+                Language::Cuda => {
+                    let told = |reason| format!("{reason}. {}", crate::language::cuda_missing(&job.source));
+                    Box::new(crate::cuda::Cuda::open(device).map_err(told).map_err(Refusal::All)?)
+                }
+                #[cfg(not(feature = "cuda"))]
                 Language::Cuda => return Err(Refusal::All(crate::language::cuda_missing(&job.source))),
             };
             self.places.insert(key.clone(), Place { target, held: Vec::new() });

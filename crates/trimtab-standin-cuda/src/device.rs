@@ -21,6 +21,16 @@ pub unsafe extern "C" fn cuInit(_flags: c_uint) -> u32 {
     answer("cuInit", |state| if state.devices.is_empty() { code::NO_DEVICE } else { code::SUCCESS })
 }
 
+/// Tables of functions nobody documents. NVRTC asks the driver it finds by its name for one, and calls this without looking whether it is there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGetExportTable(to: *mut usize, _identity: *const [u8; 16]) -> u32 {
+    if !to.is_null() {
+        // SAFETY: not null, the caller's.
+        unsafe { to.write(0) };
+    }
+    code::NOT_FOUND
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(to: *mut c_int) -> u32 {
     // SAFETY: the caller's pointer.

@@ -69,6 +69,9 @@ pub use tuned::{Tuned, TunedBuilder};
 pub use trimtab_core as core;
 /// The CPU device: what its kernels get.
 pub use trimtab_cpu as cpu;
+/// NVIDIA GPUs through CUDA.
+#[cfg(feature = "cuda")]
+pub use trimtab_cuda as cuda;
 /// Element types, made-up operands, the comparison with a reference.
 pub use trimtab_operands as operands;
 /// Planning: decisions, plans, settings.

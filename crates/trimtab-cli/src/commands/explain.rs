@@ -163,6 +163,9 @@ fn view(session: &Session, shown: Shown, default: Option<String>, all: bool) -> 
     if let Some(rule) = decision.overruled {
         view["overruled"] = json!(rule.name());
     }
+    if let Some(line) = winner.and_then(|winner| compiled(session, &decision.problem, winner)) {
+        view["compiled"] = json!(line);
+    }
     let grounds = session.runtime.planner().grounds(decision);
     if !grounds.is_empty() {
         view["grounds"] = json!(grounds);
@@ -184,6 +187,9 @@ fn show(session: &Session, shown: &Shown, all: bool) -> Result<()> {
     }
     if winner.build.0 > 0 {
         field("build", format!("{} before its first launch in a process", time(winner.build.0 as f64)))?;
+    }
+    if let Some(line) = compiled(session, &decision.problem, winner) {
+        field("compiled", line)?;
     }
     field("why", decision.reason.to_string())?;
     if let Some(loss) = decision.expected_loss {
@@ -220,6 +226,13 @@ fn trust(decision: &Decision) -> String {
         Trust::Settled => "it won a race that was completed on a quiet machine",
     };
     format!("{}: {what}", decision.trust())
+}
+
+/// What a compiler made of the winner, where its device tells.
+fn compiled(session: &Session, problem: &Problem, winner: &Rival) -> Option<String> {
+    let mut devices = session.runtime.planned();
+    let (_, device) = devices.find(|(at, _)| *at == winner.device as usize)?;
+    device.compiled(winner.kernel, problem, &winner.point)
 }
 
 /// What the first guesses rest on, of every device with a rival in the running.

@@ -11,6 +11,7 @@ mod record;
 mod recording;
 mod report;
 mod run;
+mod selftest;
 mod simulate;
 mod stats;
 mod study;
@@ -71,6 +72,7 @@ pub fn run(cli: Cli, program: &[String]) -> Result<ExitCode> {
         Command::Report(args) => report::run(&cli.global, &args),
         Command::Models(args) => models::run(&Session::start(&cli.global)?, &args),
         Command::Wisdom(command) => wisdom::run(&cli.global, &command),
+        Command::SelfTest(args) => selftest::run(&Session::start(&cli.global)?, &args),
         Command::TuneAny(args) => study::tune_command::run(&cli.global, &args),
         Command::TuneKernel(args) => study::tune_kernel::run(&cli.global, &args, program),
         Command::KernelWorker => study::tune_kernel::child(),

@@ -1,4 +1,4 @@
-//! NVRTC and ptxas.
+//! NVRTC, ptxas and nvdisasm.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -8,6 +8,8 @@ use trimtab_cuda::{LaunchStep, Nvrtc};
 pub struct Toolchain {
     nvrtc: Nvrtc,
     ptxas: PathBuf,
+    /// Shows machine code, of older releases too.
+    pub nvdisasm: Option<PathBuf>,
 }
 
 impl std::fmt::Display for Toolchain {
@@ -30,7 +32,7 @@ pub struct Assembled {
 impl Toolchain {
     pub fn new(nvrtc: PathBuf, ptxas: PathBuf) -> Result<Toolchain> {
         let nvrtc = Nvrtc::load(&nvrtc).with_context(|| format!("{}", nvrtc.display()))?;
-        Ok(Toolchain { nvrtc, ptxas })
+        Ok(Toolchain { nvrtc, ptxas, nvdisasm: None })
     }
 
     pub fn ptx(&self, architecture: u32, step: &LaunchStep) -> Result<String> {
@@ -65,5 +67,16 @@ impl Toolchain {
             barriers: before("barriers").unwrap_or(0),
             spilled: before("bytes spill stores").unwrap_or(0),
         })
+    }
+
+    /// The machine code last assembled from a file, where there is something to read it with.
+    pub fn disassembled(&self, file: &Path) -> Result<Option<String>> {
+        let Some(nvdisasm) = &self.nvdisasm else { return Ok(None) };
+        let output = Command::new(nvdisasm).arg("-c").arg(file.with_extension("cubin")).output();
+        let output = output.with_context(|| format!("{}", nvdisasm.display()))?;
+        if !output.status.success() {
+            bail!("nvdisasm: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 }

@@ -1,47 +1,59 @@
 //! The device itself, on a stand-in for the driver: found, asked, verified, timed, and its launches through the executor.
 
-use crate::interpret::reference;
-use anyhow::{Context, Result, bail, ensure};
-use std::path::Path;
+use crate::reference::Loops;
+use crate::spilling::spilling;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trimtab_core::{
-    BinaryOp, Bytes, DType, Device, Elementwise, KernelId, LaunchError, Matmul, Nanos, Operand, Problem,
-    Reduce, ReduceOp, Transpose, UnaryOp,
+    BinaryOp, Bytes, DType, Device, Elementwise, KernelId, Matmul, Nanos, Operand, Problem, Reduce, ReduceOp,
+    Transpose, UnaryOp,
 };
 use trimtab_cuda::{CudaDevice, CudaOptions};
-use trimtab_operands::{Batch, Data, Executor, Launch, Operands, Reference, Slice, SliceMut, Wait};
+use trimtab_operands::{Batch, Executor, Expected, Kept, Launch, Operands, Wait, allowed};
 
 /// The interpreter is slower than a GPU.
 const PATIENCE: Nanos = Nanos(60_000_000_000);
 
-/// Plain loops in f64.
-struct Loops;
-
-impl Reference for Loops {
-    fn compute(&self, problem: &Problem, inputs: &[Slice<'_>], out: SliceMut<'_>) -> Result<(), LaunchError> {
-        let numbers = |input: &Slice<'_>| {
-            let data = input.to_data();
-            (0..data.numbers()).map(|at| data.at(at).unwrap_or(f64::NAN)).collect::<Vec<f64>>()
-        };
-        let inputs: Vec<Vec<f64>> = inputs.iter().map(numbers).collect();
-        let result = reference(problem, &inputs).map_err(|error| LaunchError::Kernel(error.to_string()))?;
-        out.copy_from(Data::of_numbers(problem.out_dtype().unwrap_or(DType::F32), &result).slice())
-    }
-}
-
-pub fn verify(driver: &Path, nvrtc: &Path) -> Result<()> {
-    let (driver, nvrtc) = (Some(driver.to_path_buf()), Some(nvrtc.to_path_buf()));
-    let options = CudaOptions { reference: Arc::new(Loops), kernels: Vec::new(), driver, nvrtc };
+fn open(driver: &Path, nvrtc: &Path) -> Result<CudaDevice> {
+    // The stand-in has what is called of cuBLAS and NVML, too.
+    let [driver, nvrtc] = [driver, nvrtc].map(|file| Some(file.to_path_buf()));
+    let (cublas, nvml) = (driver.clone(), driver.clone());
+    let options = CudaOptions { driver, nvrtc, cublas, nvml, ..CudaOptions::new(Arc::new(Loops)) };
     let (devices, problems) = CudaDevice::all(options);
     ensure!(problems.is_empty(), "{}", problems.join("; "));
-    let device = devices.first().context("the stand-in has a device")?;
+    devices.into_iter().next().context("the stand-in has a device")
+}
+
+/// With each compiler, side by side: a stand-in loaded from a file of its own has devices of its own.
+pub fn verify_with_each(driver: &Path, compilers: &[PathBuf], work: &Path) -> Result<()> {
+    let with = |number: usize, nvrtc: &Path| -> Result<()> {
+        let copy = work.join(format!("driver-{number}.so"));
+        std::fs::copy(driver, &copy)?;
+        verify(&copy, nvrtc)
+    };
+    std::thread::scope(|scope| {
+        let started: Vec<_> = compilers
+            .iter()
+            .enumerate()
+            .map(|(number, nvrtc)| scope.spawn(move || with(number, nvrtc)))
+            .collect();
+        let ended = |result: std::thread::Result<Result<()>>| {
+            result.map_err(|_| anyhow::anyhow!("the device panicked")).flatten()
+        };
+        started.into_iter().try_for_each(|thread| ended(thread.join()))
+    })
+}
+
+fn verify(driver: &Path, nvrtc: &Path) -> Result<()> {
+    spilling_last(&open(driver, nvrtc)?, &open(driver, nvrtc)?)?;
+    let device = &open(driver, nvrtc)?;
     let (mut verified, mut timed, mut launched) = (0, 0, 0);
     for problem in problems_of_all_kinds()? {
         let expected = {
             let operands = Operands::new(&problem);
-            let mut out = operands.out.clone();
-            Loops.compute(&problem, &operands.slices(), out.slice_mut())?;
-            (operands, out)
+            let expected = Expected::new(&Loops, &problem, &operands).map_err(anyhow::Error::msg)?;
+            (operands, expected)
         };
         let mut taken = false;
         for (at, info) in device.kernels().iter().enumerate() {
@@ -77,12 +89,29 @@ pub fn verify(driver: &Path, nvrtc: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A setting that is known to spill is tried last.
+fn spilling_last(before: &CudaDevice, after: &CudaDevice) -> Result<()> {
+    let problem = Problem::Matmul(Matmul::new(DType::F32, 64, 64, 64)?);
+    let at = before.kernels().iter().position(|info| info.name == "cuda.matmul.blocked");
+    let kernel = KernelId(at.context("there is a blocked kernel")? as u32);
+    let space = before.space(kernel, &problem);
+    let first = *space.points().first().context("it has settings")?;
+    before.verify(kernel, &problem, &first, PATIENCE).map_err(anyhow::Error::msg)?;
+    let kept = before.keeps().and_then(|keeps| keeps.news(Kept::Kernels)).context("it was built")?;
+    after.keeps().context("devices keep kernels")?.offer(Kept::Kernels, spilling(&kept));
+    let found = after.space(kernel, &problem);
+    ensure!(found.points().len() == space.points().len(), "settings were lost");
+    ensure!(found.points().last() == Some(&first), "what spills is not last: {found:?}");
+    ensure!(found.points().first() == space.points().get(1), "the others changed places: {found:?}");
+    Ok(())
+}
+
 /// One launch as a runtime makes it: operands on the device, the result read on the way.
 fn launch(
     device: &CudaDevice,
     kernel: KernelId,
     problem: &Problem,
-    expected: &(Operands, Data),
+    expected: &(Operands, Expected),
 ) -> Result<()> {
     let (operands, expected) = expected;
     let mut inputs = Vec::new();
@@ -99,14 +128,10 @@ fn launch(
     let mut read = operands.out.clone();
     read.poison();
     device.run(Batch { launches: &launches, read: Some(read.slice_mut()), wait: Wait::Done })?;
-    for at in 0..expected.numbers() {
-        let (got, expected) = (read.at(at).unwrap_or(f64::NAN), expected.at(at).unwrap_or(f64::NAN));
-        let within = if problem.dtype() == Some(DType::F16) { 1e-3 } else { 1e-5 };
-        if (got - expected).abs() > within * expected.abs().max(1.0) {
-            bail!("{problem}: element {at} is {got}, not {expected}");
-        }
-    }
-    Ok(())
+    // What the type and the length of sums allow, or what the kernel says of itself: the rule of the gate.
+    let within = allowed(device.tolerance(problem), &device.work(kernel, problem, point));
+    let what = || format!("{problem}, {}", device.kernels()[kernel.0 as usize].name);
+    expected.check_within(problem, &read, within).map_err(anyhow::Error::msg).with_context(what)
 }
 
 fn problems_of_all_kinds() -> Result<Vec<Problem>> {
@@ -122,5 +147,18 @@ fn problems_of_all_kinds() -> Result<Vec<Problem>> {
         Problem::Reduce(Reduce::new(ReduceOp::Mean, DType::F64, &[5, 40, 12], Some(1))?),
         Problem::Reduce(Reduce::new(ReduceOp::Min, DType::F32, &[9, 100], Some(1))?),
         Problem::Transpose(Transpose::new(DType::F32, &[33, 50], &[1, 0])?),
+        Problem::Matmul(Matmul::new(DType::F32, 3, 50, 40)?),
+        Problem::Matmul(Matmul::new(DType::F32, 20, 24, 300)?),
+        Problem::Elementwise(Elementwise::binary(BinaryOp::Div, DType::F32, &[7, 11], &[11])?),
+        "fused.relu(add(mul(a,#0),b)):f32:31x33:all,columns".parse()?,
+        "fused.relu(add(@,c)):f32:37x45x19:n,n,columns".parse()?,
+        "fused.add(@,c):f32:20x24x300:n,n,columns".parse()?,
+        "fused.add(@,c):f16:20x24x30:n,n,columns".parse()?,
+        "fused.exp(a):f32:21x47:all:sum.axis1".parse()?,
+        "rows.softmax:f32:9x130".parse()?,
+        "rows.log_softmax:f32:7x45x13:axis1".parse()?,
+        "rows.layer_norm:f32:9x45:scale,shift".parse()?,
+        "rows.rms_norm:f16:9x45:scale".parse()?,
+        "rows.variance:f64:9x45".parse()?,
     ])
 }

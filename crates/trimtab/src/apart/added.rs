@@ -302,6 +302,11 @@ impl Device for Added {
         self.device.reasoning(problem)
     }
 
+    fn compiled(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Option<String> {
+        let (problem, point) = (*problem, *point);
+        self.ask(self.unknown, move |device| device.compiled(kernel, &problem, &point)).ok()?
+    }
+
     fn distrust(&self, kernel: KernelId) {
         self.device.distrust(kernel);
     }

@@ -1,10 +1,10 @@
 //! Threads walk over the elements, neighbours over neighbours.
 
-use crate::kernels::{impossible, not_float, of_float};
-use crate::program::{Cuda, Program, StepArgument, adapter, fits};
+use super::{declines, flops};
+use crate::kernels::{CompilerMacros, of_number};
+use crate::program::{Cuda, Program, StepArgument, fits};
 use trimtab_core::{
-    BinaryOp, Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, UnaryOp,
-    Variant, Work,
+    Bytes, Decline, DeviceFacts, Elementwise, ElementwiseOp, Flops, LaunchError, Variant, Work,
 };
 
 trimtab_core::config! {
@@ -12,35 +12,28 @@ trimtab_core::config! {
     pub struct WalkConfig { width, each }
 }
 
+impl WalkConfig {
+    /// Those a device can do, in the order they are tried.
+    pub(in crate::kernels) fn all(device: &DeviceFacts) -> Vec<WalkConfig> {
+        let all =
+            [256, 128, 512].into_iter().flat_map(|width| [4, 1, 8].map(|each| WalkConfig { width, each }));
+        all.filter(|config| fits(device, config.width, 0)).collect()
+    }
+
+    /// Its macros, and the grid for so many elements.
+    pub(in crate::kernels) fn shape(self, elements: u64) -> Result<(CompilerMacros, [u64; 3]), LaunchError> {
+        let WalkConfig { width, each } = self;
+        if !(1..=1024).contains(&width) || !(1..=64).contains(&each) {
+            return Err(LaunchError::Point(format!("{self:?}")));
+        }
+        let blocks = elements.div_ceil(u64::from(width) * u64::from(each));
+        Ok((vec![("WIDTH", width.to_string()), ("EACH", each.to_string())], [blocks, 1, 1]))
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct WalkKernel;
-
-/// The macro of an operation.
-fn name(op: ElementwiseOp) -> &'static str {
-    match op {
-        ElementwiseOp::Unary(op) => match op {
-            UnaryOp::Neg => "NEG",
-            UnaryOp::Abs => "ABS",
-            UnaryOp::Exp => "EXP",
-            UnaryOp::Log => "LOG",
-            UnaryOp::Sqrt => "SQRT",
-            UnaryOp::Tanh => "TANH",
-            UnaryOp::Sigmoid => "SIGMOID",
-            UnaryOp::Relu => "RELU",
-            UnaryOp::Gelu => "GELU",
-        },
-        ElementwiseOp::Binary(op) => match op {
-            BinaryOp::Add => "ADD",
-            BinaryOp::Sub => "SUB",
-            BinaryOp::Mul => "MUL",
-            BinaryOp::Div => "DIV",
-            BinaryOp::Min => "MIN",
-            BinaryOp::Max => "MAX",
-            BinaryOp::Pow => "POW",
-        },
-    }
-}
 
 impl Variant<Cuda> for WalkKernel {
     type Problem = Elementwise;
@@ -49,30 +42,21 @@ impl Variant<Cuda> for WalkKernel {
     identity!("cuda.elementwise.walk", Parallel);
 
     fn declines(&self, problem: &Elementwise, device: &DeviceFacts) -> Option<Decline> {
-        if adapter(device).is_none() {
-            return Some(Decline::because("not a GPU"));
-        }
         let pairs = matches!(problem.op, ElementwiseOp::Binary(_));
         if pairs && (problem.lhs_len() != problem.out_len() || problem.rhs_len() != problem.out_len()) {
             return Some(Decline::because("takes operands of one shape"));
         }
-        // A power of doubles calls a function, which nobody here can check without a GPU.
-        if problem.dtype == DType::F64 && problem.op == ElementwiseOp::Binary(BinaryOp::Pow) {
-            return Some(Decline::because("takes powers of f32"));
-        }
-        not_float(problem.dtype).or_else(|| impossible([problem.out_len()]))
+        declines(problem, device)
     }
 
     fn configs(&self, _: &Elementwise, device: &DeviceFacts) -> Vec<WalkConfig> {
-        let all =
-            [256, 128, 512].into_iter().flat_map(|width| [4, 1, 8].map(|each| WalkConfig { width, each }));
-        all.filter(|config| fits(device, config.width, 0)).collect()
+        WalkConfig::all(device)
     }
 
     fn work(&self, problem: &Elementwise, config: WalkConfig, _: &DeviceFacts) -> Work {
         let operands = 2 + u64::from(matches!(problem.op, ElementwiseOp::Binary(_)));
         Work {
-            flops: Flops(problem.out_len()),
+            flops: Flops(problem.out_len().saturating_mul(flops(problem.op))),
             bytes: Bytes(operands * problem.out_len() * problem.dtype.size()),
             launches: 1,
             threads: 1,
@@ -88,23 +72,15 @@ impl Variant<Cuda> for WalkKernel {
         config: WalkConfig,
         program: &mut Program,
     ) -> Result<(), LaunchError> {
-        let WalkConfig { width, each } = config;
-        if !(1..=1024).contains(&width) || !(1..=64).contains(&each) {
-            return Err(LaunchError::Point(format!("{config:?}")));
-        }
+        let (settings, grid) = config.shape(problem.out_len())?;
         let pairs = matches!(problem.op, ElementwiseOp::Binary(_));
-        let mut macros = of_float(problem.dtype);
-        macros.extend([
-            ("WIDTH", width.to_string()),
-            ("EACH", each.to_string()),
-            ("OP", name(problem.op).to_string()),
-            ("PAIRS", u32::from(pairs).to_string()),
-        ]);
-        let n = problem.out_len();
+        let mut macros = of_number(problem.dtype);
+        macros.extend(settings);
+        macros.extend([("OP", format!("op_{}", problem.op.name())), ("PAIRS", u32::from(pairs).to_string())]);
         let mut given = vec![StepArgument::Input(0)];
         given.extend(pairs.then_some(StepArgument::Input(1)));
-        given.extend([StepArgument::Out, StepArgument::U32(n as u32)]);
-        let grid = [n.div_ceil(u64::from(width) * u64::from(each)), 1, 1];
-        program.push(include_str!("walk.cu"), "elementwise_walk", macros, grid, [width, 1, 1], given)
+        given.extend([StepArgument::Out, StepArgument::U32(problem.out_len() as u32)]);
+        let source = concat!(include_str!("../number.cu"), include_str!("ops.cu"), include_str!("walk.cu"));
+        program.push(source, "elementwise_walk", macros, grid, [config.width, 1, 1], given)
     }
 }

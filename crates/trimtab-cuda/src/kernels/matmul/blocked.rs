@@ -1,6 +1,7 @@
 //! Several results a thread in registers; a block shares a tile of each operand.
 
-use super::{declines, has_grid, of_float, work, write};
+use super::{declines, has_grid, product_source, work, write};
+use crate::kernels::computed_bytes;
 use crate::program::{Cuda, Program, fits};
 use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
@@ -29,17 +30,39 @@ const CONFIGS: [[u32; 5]; 10] = [
     [64, 64, 16, 8, 8],
 ];
 
+/// The source and its kernel, also of [`super::split`].
+pub(super) const SOURCE: (&str, &str) = (product_source!("blocked.cu"), "matmul_blocked");
+
 /// See the module.
 #[derive(Debug)]
 pub struct BlockedKernel;
 
 impl BlockedConfig {
-    fn threads(self) -> u32 {
+    pub(super) fn threads(self) -> u32 {
         (self.bm / self.tm.max(1)) * (self.bn / self.tn.max(1))
     }
 
+    /// Whether a device holds its blocks, and a grid the product in them.
+    pub(super) fn is_legal(self, problem: &Matmul, device: &DeviceFacts) -> bool {
+        // Of doubles, twice the registers: eight by eight do not fit.
+        let registers = self.tm * self.tn * computed_bytes(problem.dtype) as u32 / 4;
+        let shared = self.shared_bytes(problem.dtype);
+        registers <= 64 && fits(device, self.threads(), shared) && has_grid(problem, [self.bm, self.bn])
+    }
+
+    /// The macros of the source, if it can be compiled with them.
+    pub(super) fn settings(self, split: bool) -> Result<[(&'static str, u32); 7], LaunchError> {
+        let BlockedConfig { bm, bn, bk, tm, tn } = self;
+        let whole = tm > 0 && tn > 0 && bk > 0 && bm % tm == 0 && bn % tn == 0;
+        if !whole || !(1..=1024).contains(&self.threads()) {
+            return Err(LaunchError::Point(format!("{self:?}")));
+        }
+        let split = ("SPLIT", split.into());
+        Ok([("BM", bm), ("BN", bn), ("BK", bk), ("TM", tm), ("TN", tn), ("PAD", PAD), split])
+    }
+
     fn shared_bytes(self, dtype: DType) -> u32 {
-        self.bk * (self.bm + self.bn + 2 * PAD) * dtype.size() as u32
+        self.bk * (self.bm + self.bn + 2 * PAD) * computed_bytes(dtype) as u32
     }
 }
 
@@ -58,15 +81,7 @@ impl Variant<Cuda> for BlockedKernel {
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<BlockedConfig> {
         let all = CONFIGS.into_iter().map(|[bm, bn, bk, tm, tn]| BlockedConfig { bm, bn, bk, tm, tn });
-        let legal = |config: &BlockedConfig| {
-            // Of doubles, twice the registers: eight by eight do not fit.
-            let registers = config.tm * config.tn * problem.dtype.size() as u32 / 4;
-            let shared = config.shared_bytes(problem.dtype);
-            registers <= 64
-                && fits(device, config.threads(), shared)
-                && has_grid(problem, [config.bm, config.bn])
-        };
-        all.filter(legal).collect()
+        all.filter(|config| config.is_legal(problem, device)).collect()
     }
 
     fn work(&self, problem: &Matmul, config: BlockedConfig, _: &DeviceFacts) -> Work {
@@ -81,20 +96,7 @@ impl Variant<Cuda> for BlockedKernel {
         config: BlockedConfig,
         program: &mut Program,
     ) -> Result<(), LaunchError> {
-        let BlockedConfig { bm, bn, bk, tm, tn } = config;
-        let whole = tm > 0 && tn > 0 && bk > 0 && bm % tm == 0 && bn % tn == 0;
-        if !whole || !(1..=1024).contains(&config.threads()) {
-            return Err(LaunchError::Point(format!("{config:?}")));
-        }
-        let settings = [("BM", bm), ("BN", bn), ("BK", bk), ("TM", tm), ("TN", tn), ("PAD", PAD)];
-        let source = (include_str!("blocked.cu"), "matmul_blocked");
-        write(
-            problem,
-            source,
-            (of_float(problem.dtype), &settings),
-            [bm, bn],
-            [config.threads(), 1, 1],
-            program,
-        )
+        let (tile, block) = ([config.bm, config.bn], [config.threads(), 1, 1]);
+        write(problem, SOURCE, &config.settings(false)?, tile, block, program)
     }
 }

@@ -1,19 +1,31 @@
-//! The kernels of the operation matmul: every layout and batch; f32 and f64, and f16 and bf16 on tensor cores.
+//! The kernels of the operation matmul: every layout and batch; f32 and f64; f16 and bf16 with sums in f32, also on tensor cores; f32 on tensor
+//! cores for callers who tolerate it.
 
-mod blocked;
-mod naive;
-mod tensor;
-mod tiled;
+pub(super) mod blocked;
+mod library;
+pub(super) mod matvec;
+pub(super) mod naive;
+pub(super) mod pipelined;
+pub(super) mod split;
+pub(super) mod tensor;
+mod tf32;
+pub(super) mod tiled;
 
-use super::{CompilerMacros, CudaKernels, impossible, not_float, of_float};
+pub use library::CublasKernel;
+
+use super::{CompilerMacros, CudaKernels, impossible, not_float, of_number};
 use crate::program::{MAX_GRID, Program, StepArgument};
 use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Matmul, Work, erase};
 
 /// In order of preference.
 pub fn kernels() -> CudaKernels {
     vec![
+        erase(tf32::Tf32Kernel),
         erase(tensor::TensorKernel),
         erase(blocked::BlockedKernel),
+        erase(pipelined::PipelinedKernel),
+        erase(split::SplitKernel),
+        erase(matvec::MatvecKernel),
         erase(tiled::TiledKernel),
         erase(naive::NaiveKernel),
     ]
@@ -43,27 +55,45 @@ fn has_grid(problem: &Matmul, [rows, columns]: [u32; 2]) -> bool {
     problem.m.div_ceil(rows.into()) <= MAX_GRID[1] && problem.n.div_ceil(columns.into()) <= MAX_GRID[0]
 }
 
-/// Writes a launch whose blocks compute tiles of rows × columns.
-fn write(
-    problem: &Matmul,
-    (source, entry): (&'static str, &'static str),
-    (of_type, settings): (CompilerMacros, &[(&'static str, u32)]),
-    [rows, columns]: [u32; 2],
-    block: [u32; 3],
-    program: &mut Program,
-) -> Result<(), LaunchError> {
-    let Matmul { m, n, k, batch, lhs, rhs, .. } = *problem;
+/// A source behind what all products begin with.
+macro_rules! product_source {
+    ($file:literal) => {
+        concat!(include_str!("../number.cu"), include_str!("product.cu"), include_str!($file))
+    };
+}
+use product_source;
+
+/// Operands by their strides, and the sizes: what every product takes. The result is where it is said to be.
+fn given(problem: &Matmul, out: StepArgument) -> Vec<StepArgument> {
+    let Matmul { m, n, k, lhs, rhs, .. } = *problem;
     let (left, right) =
         (if lhs.transposed { [1, m] } else { [k, 1] }, if rhs.transposed { [1, k] } else { [n, 1] });
     let sizes = [m, n, k, left[0], left[1], right[0], right[1]];
     let matrix = |shared: bool, elements: u64| StepArgument::U64(if shared { 0 } else { elements });
-    let mut given = vec![StepArgument::Input(0), StepArgument::Input(1), StepArgument::Out];
+    let mut given = vec![StepArgument::Input(0), StepArgument::Input(1), out];
     given.extend(sizes.map(|size| StepArgument::U32(size as u32)));
     given.extend([matrix(lhs.shared, m * k), matrix(rhs.shared, k * n), StepArgument::U64(m * n)]);
-    let mut macros = of_type;
-    macros.extend(settings.iter().map(|(name, value)| (*name, value.to_string())));
+    given
+}
+
+/// The macros of a type and of settings.
+fn macros(problem: &Matmul, settings: &[(&'static str, u32)]) -> CompilerMacros {
+    let settings = settings.iter().map(|(name, value)| (*name, value.to_string()));
+    of_number(problem.dtype).into_iter().chain(settings).collect()
+}
+
+/// Writes a launch whose blocks compute tiles of rows × columns.
+fn write(
+    problem: &Matmul,
+    (source, entry): (&'static str, &'static str),
+    settings: &[(&'static str, u32)],
+    [rows, columns]: [u32; 2],
+    block: [u32; 3],
+    program: &mut Program,
+) -> Result<(), LaunchError> {
+    let Matmul { m, n, batch, .. } = *problem;
     let grid = [n.div_ceil(columns.into()), m.div_ceil(rows.into()), batch];
-    program.push(source, entry, macros, grid, block, given)
+    program.push(source, entry, macros(problem, settings), grid, block, given(problem, StepArgument::Out))
 }
 
 /// The work of a kernel that walks over so many elements for each matrix.

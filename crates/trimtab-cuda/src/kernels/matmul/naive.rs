@@ -1,6 +1,6 @@
 //! One result a thread, straight from memory.
 
-use super::{declines, has_grid, of_float, work, write};
+use super::{declines, has_grid, product_source, work, write};
 use crate::program::{Cuda, Program, fits};
 use trimtab_core::{Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
@@ -49,8 +49,7 @@ impl Variant<Cuda> for NaiveKernel {
         if !(1..=1024).contains(&(wx.saturating_mul(wy))) {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let source = (include_str!("naive.cu"), "matmul_naive");
-        let macros = (of_float(problem.dtype), &[("WX", wx), ("WY", wy)][..]);
-        write(problem, source, macros, [wy, wx], [wx, wy, 1], program)
+        let source = (product_source!("naive.cu"), "matmul_naive");
+        write(problem, source, &[("WX", wx), ("WY", wy)], [wy, wx], [wx, wy, 1], program)
     }
 }

@@ -1,25 +1,13 @@
-// Products of halves on tensor cores, sums in f32: a warp computes 16 × 16 results, a block WM × WN such tiles. Macros: BF16, WM, WN.
+// Products of halves on tensor cores, sums in f32: a warp computes 16 × 16 results, a block WM × WN such tiles. Macros: NUMBER (2 or 3), WM, WN.
 #define BM (16 * WM)
 #define BN (16 * WN)
 #define THREADS (32 * WM * WN)
 // Rows of 16 halves are 48 bytes apart: 16-byte aligned, and eight of them in different banks.
 #define ROW 24
-typedef unsigned short half_bits;
-
-__device__ __forceinline__ half_bits rounded(float x) {
-  half_bits out;
-#if BF16
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out) : "f"(x));
-#else
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out) : "f"(x));
-#endif
-  return out;
-}
-
 // d += a · b for 16 × 16 of a and 16 × 8 of b, as mma.sync lays them out.
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
-#if BF16
+#if NUMBER == 3
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 #else
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -35,11 +23,8 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], 
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-matmul_tensor(const half_bits* __restrict__ lhs, const half_bits* __restrict__ rhs, half_bits* __restrict__ out, unsigned m,
-              unsigned n, unsigned k, unsigned left_row, unsigned left_step, unsigned right_step, unsigned right_column,
-              unsigned long long left_matrix, unsigned long long right_matrix, unsigned long long out_matrix) {
-  __shared__ __align__(16) half_bits left[BM][ROW], right[BN][ROW];
+extern "C" __global__ void __launch_bounds__(THREADS) matmul_tensor(PRODUCT_TAKES(E)) {
+  __shared__ __align__(16) E left[BM][ROW], right[BN][ROW];
   unsigned t = threadIdx.x, lane = t % 32, warp = t / 32, group = lane / 4, within = lane % 4;
   unsigned y = warp / WN * 16, x = warp % WN * 16, row0 = blockIdx.y * BM, column0 = blockIdx.x * BN;
   lhs += blockIdx.z * left_matrix;
@@ -48,20 +33,20 @@ matmul_tensor(const half_bits* __restrict__ lhs, const half_bits* __restrict__ r
   for (unsigned start = 0; start < k; start += 16) {
     for (unsigned e = t; e < BM * 16; e += THREADS) {
       unsigned row = e / 16, i = e % 16;
-      half_bits value = 0;
+      E value = 0;
       if (row0 + row < m && start + i < k)
-        value = lhs[(unsigned long long)(row0 + row) * left_row + (unsigned long long)(start + i) * left_step];
+        value = LEFT(row0 + row, start + i);
       left[row][i] = value;
     }
     for (unsigned e = t; e < BN * 16; e += THREADS) {
       unsigned column = e % BN, i = e / BN;
-      half_bits value = 0;
+      E value = 0;
       if (start + i < k && column0 + column < n)
-        value = rhs[(unsigned long long)(start + i) * right_step + (unsigned long long)(column0 + column) * right_column];
+        value = RIGHT(start + i, column0 + column);
       right[column][i] = value;
     }
     __syncthreads();
-    auto pair = [](const half_bits& first) { return *reinterpret_cast<const unsigned*>(&first); };
+    auto pair = [](const E& first) { return *reinterpret_cast<const unsigned*>(&first); };
     unsigned a[4] = {pair(left[y + group][2 * within]), pair(left[y + group + 8][2 * within]),
                      pair(left[y + group][2 * within + 8]), pair(left[y + group + 8][2 * within + 8])};
 #pragma unroll
@@ -76,6 +61,6 @@ matmul_tensor(const half_bits* __restrict__ lhs, const half_bits* __restrict__ r
 #pragma unroll
     for (unsigned e = 0; e < 4; ++e) {
       unsigned row = row0 + y + group + e / 2 * 8, column = column0 + x + 8 * part + 2 * within + e % 2;
-      if (row < m && column < n) out[blockIdx.z * out_matrix + (unsigned long long)row * n + column] = rounded(sum[part][e]);
+      if (row < m && column < n) STORE(blockIdx.z, row, column, sum[part][e]);
     }
 }

@@ -1,7 +1,7 @@
 //! Products of f16 and bf16 on tensor cores, sums in f32.
 
-use super::{has_grid, no_launch, work, write};
-use crate::program::{Cuda, Program, fits};
+use super::{has_grid, no_launch, product_source, work, write};
+use crate::program::{Cuda, Program, capability, fits};
 use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
 trimtab_core::config! {
@@ -21,12 +21,6 @@ const BF16_SINCE: u32 = 80;
 /// See the module.
 #[derive(Debug)]
 pub struct TensorKernel;
-
-/// The compute capability, which the facts have as a feature.
-fn capability(device: &DeviceFacts) -> u32 {
-    let known = device.features.iter().filter_map(|feature| feature.strip_prefix("sm_")?.parse().ok());
-    known.max().unwrap_or(0)
-}
 
 impl Variant<Cuda> for TensorKernel {
     type Problem = Matmul;
@@ -72,9 +66,7 @@ impl Variant<Cuda> for TensorKernel {
         if wm == 0 || wn == 0 || wm.saturating_mul(wn) > 32 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let source = (include_str!("tensor.cu"), "matmul_tensor");
-        let brain = u32::from(problem.dtype == DType::Bf16);
-        let macros = (Vec::new(), &[("BF16", brain), ("WM", wm), ("WN", wn)][..]);
-        write(problem, source, macros, [16 * wm, 16 * wn], [32 * wm * wn, 1, 1], program)
+        let source = (product_source!("tensor.cu"), "matmul_tensor");
+        write(problem, source, &[("WM", wm), ("WN", wn)], [16 * wm, 16 * wn], [32 * wm * wn, 1, 1], program)
     }
 }

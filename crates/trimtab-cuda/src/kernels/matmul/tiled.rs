@@ -1,6 +1,7 @@
 //! One result a thread; a block shares a square tile of each operand, so that memory is read once a tile.
 
-use super::{declines, has_grid, of_float, work, write};
+use super::{declines, has_grid, product_source, work, write};
+use crate::kernels::computed_bytes;
 use crate::program::{Cuda, Program, fits};
 use trimtab_core::{DType, Decline, DeviceFacts, LaunchError, Matmul, Variant, Work};
 
@@ -17,7 +18,7 @@ const LEAST_SIDE: u64 = 4;
 pub struct TiledKernel;
 
 fn shared_bytes(dtype: DType, config: TiledConfig) -> u32 {
-    2 * config.tile * (config.tile + config.pad) * dtype.size() as u32
+    2 * config.tile * (config.tile + config.pad) * computed_bytes(dtype) as u32
 }
 
 impl Variant<Cuda> for TiledKernel {
@@ -57,8 +58,7 @@ impl Variant<Cuda> for TiledKernel {
         if !(1..=32).contains(&tile) || pad > 8 {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let source = (include_str!("tiled.cu"), "matmul_tiled");
-        let macros = (of_float(problem.dtype), &[("TILE", tile), ("PAD", pad)][..]);
-        write(problem, source, macros, [tile; 2], [tile, tile, 1], program)
+        let source = (product_source!("tiled.cu"), "matmul_tiled");
+        write(problem, source, &[("TILE", tile), ("PAD", pad)], [tile; 2], [tile, tile, 1], program)
     }
 }

@@ -43,10 +43,11 @@ impl Variant<Cuda> for ColumnsKernel {
         program: &mut Program,
     ) -> Result<(), LaunchError> {
         let width = config.width;
-        if !(1..=1024).contains(&width) {
+        if !(32..=1024).contains(&width) {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let source = concat!(include_str!("fold.cu"), include_str!("columns.cu"));
+        let source =
+            concat!(include_str!("../number.cu"), include_str!("fold.cu"), include_str!("columns.cu"));
         write(problem, (source, "reduce_columns"), width, problem.out_len().div_ceil(width.into()), program)
     }
 }

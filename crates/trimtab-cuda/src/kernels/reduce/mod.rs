@@ -1,15 +1,16 @@
-//! The kernels of the operation reduce: sum, mean, smallest and largest of f32 and f64.
+//! The kernels of the operation reduce: sum, mean, smallest and largest of floating-point numbers.
 
-mod columns;
-mod rows;
+pub(super) mod columns;
+pub(super) mod rows;
+pub(super) mod twopass;
 
-use super::{CudaKernels, impossible, not_float, of_float};
+use super::{CompilerMacros, CudaKernels, impossible, not_float, of_number};
 use crate::program::{Program, StepArgument, adapter};
 use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Work, erase};
 
 /// In order of preference.
 pub fn kernels() -> CudaKernels {
-    vec![erase(rows::RowsKernel), erase(columns::ColumnsKernel)]
+    vec![erase(twopass::TwoPassKernel), erase(rows::RowsKernel), erase(columns::ColumnsKernel)]
 }
 
 fn declines(problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
@@ -22,7 +23,20 @@ fn declines(problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {
     not_float(problem.dtype).or_else(|| impossible([problem.input_len(), problem.out_len()]))
 }
 
-/// Writes a launch; both kernels take the same parameters.
+/// The macros of a reduction in blocks of so many threads.
+fn macros(problem: &Reduce, width: u32) -> CompilerMacros {
+    let op = match problem.op {
+        ReduceOp::Sum | ReduceOp::Prod => 0,
+        ReduceOp::Mean => 1,
+        ReduceOp::Min => 2,
+        ReduceOp::Max => 3,
+    };
+    let mut macros = of_number(problem.dtype);
+    macros.extend([("WIDTH", width.to_string()), ("OP", op.to_string())]);
+    macros
+}
+
+/// Writes a launch of a kernel that takes operand, result and sizes.
 fn write(
     problem: &Reduce,
     (source, entry): (&'static str, &'static str),
@@ -30,17 +44,9 @@ fn write(
     blocks: u64,
     program: &mut Program,
 ) -> Result<(), LaunchError> {
-    let op = match problem.op {
-        ReduceOp::Sum | ReduceOp::Prod => 0,
-        ReduceOp::Mean => 1,
-        ReduceOp::Min => 2,
-        ReduceOp::Max => 3,
-    };
-    let mut macros = of_float(problem.dtype);
-    macros.extend([("WIDTH", width.to_string()), ("OP", op.to_string())]);
     let sizes = [problem.len, problem.inner, problem.out_len()].map(|size| StepArgument::U32(size as u32));
     let given = [StepArgument::Input(0), StepArgument::Out].into_iter().chain(sizes).collect();
-    program.push(source, entry, macros, [blocks, 1, 1], [width, 1, 1], given)
+    program.push(source, entry, macros(problem, width), [blocks, 1, 1], [width, 1, 1], given)
 }
 
 fn work(problem: &Reduce, invocations: u64, barriers: u64) -> Work {

@@ -38,7 +38,7 @@ impl Variant<Cuda> for RowsKernel {
         if !(32..=1024).contains(&width) || !width.is_multiple_of(32) {
             return Err(LaunchError::Point(format!("{config:?}")));
         }
-        let source = concat!(include_str!("fold.cu"), include_str!("rows.cu"));
+        let source = concat!(include_str!("../number.cu"), include_str!("fold.cu"), include_str!("rows.cu"));
         write(problem, (source, "reduce_rows"), width, problem.out_len(), program)
     }
 }
