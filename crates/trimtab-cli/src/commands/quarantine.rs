@@ -1,11 +1,11 @@
 //! `trimtab wisdom quarantine`: what is barred, why and since when; and lifting it.
 
-use crate::args::Quarantine;
-use crate::output::{Table, axes, counted, printable};
-use crate::session::Session;
+use crate::output::{axes, counted, printable};
+use crate::session::{Kept, Session};
+use crate::table::Table;
 use anyhow::Result;
 use serde_json::json;
-use trimtab::wisdom::{CRASHES, Death, Fact, Filter, Outcome};
+use trimtab::wisdom::{CRASHES, Death, Fact, Filter, Outcome, Wisdom};
 
 /// One point of a kernel, on all problems or on one.
 struct Barred {
@@ -38,25 +38,19 @@ fn failed(fact: Fact) -> Option<Barred> {
     Some(Barred { device, kernel, version, point, problem, why, is_suspect, since_ms: fact.last_seen_ms })
 }
 
-pub fn run(session: &Session, command: &Quarantine) -> Result<()> {
-    let (Quarantine::List { kernel } | Quarantine::Lift { kernel }) = command;
-    let wisdom = session.runtime.wisdom();
+fn barred(wisdom: &Wisdom, kernel: Option<&str>) -> Vec<Barred> {
     let facts = wisdom.all_facts().into_iter().filter_map(failed);
     let all = wisdom.deaths().into_iter().map(Barred::from).chain(facts);
-    let barred: Vec<Barred> =
-        all.filter(|barred| kernel.as_ref().is_none_or(|kernel| *kernel == barred.kernel)).collect();
-    match command {
-        Quarantine::List { .. } => list(session, &barred),
-        Quarantine::Lift { .. } => lift(session, &barred),
-    }
+    all.filter(|barred| kernel.is_none_or(|kernel| *kernel == barred.kernel)).collect()
 }
 
-fn list(session: &Session, barred: &[Barred]) -> Result<()> {
-    let now_ms = session.runtime.wisdom().now_ms();
+pub fn list(kept: &Kept, kernel: Option<&str>) -> Result<()> {
+    let (out, barred) = (&kept.out, barred(&kept.wisdom, kernel));
+    let now_ms = kept.wisdom.now_ms();
     let days = |barred: &Barred| now_ms.saturating_sub(barred.since_ms) / (24 * 60 * 60 * 1000);
-    if session.out.is_json() {
+    if out.is_json() {
         return barred.iter().try_for_each(|one| {
-            session.out.object(&json!({
+            out.object(&json!({
                 "device": one.device,
                 "kernel": one.kernel,
                 "version": one.version,
@@ -78,17 +72,14 @@ fn list(session: &Session, barred: &[Barred]) -> Result<()> {
         .column("why", |one| printable(&one.why))
         .column(">days", |one| days(one).to_string())
         .table();
-    session.out.table_if_any(&table)?;
-    session.out.line(format!(
-        "{} barred or suspect, {}",
-        counted(barred.len(), "point"),
-        session.wisdom_place()
-    ))
+    out.table_if_any(&table)?;
+    out.line(format!("{} barred or suspect, {}", counted(barred.len(), "point"), kept.place()))
 }
 
 /// Forgets as little as lifts each: of a failure its kernel on that problem, of a death its kernel on that device.
-fn lift(session: &Session, barred: &[Barred]) -> Result<()> {
-    for Barred { device, kernel, problem, .. } in barred {
+pub fn lift(session: &Session, kernel: Option<&str>) -> Result<()> {
+    let barred = barred(session.runtime.wisdom(), kernel);
+    for Barred { device, kernel, problem, .. } in &barred {
         let (device, kernel) = (Some(device.clone()), Some(kernel.clone()));
         session.runtime.forget(&Filter { device, kernel, problem: problem.clone(), ..Filter::default() });
     }

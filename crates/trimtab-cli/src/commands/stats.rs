@@ -2,9 +2,10 @@
 
 use super::{default_rival, measured};
 use crate::args::{Global, Stats};
-use crate::output::{Table, percent, time, times};
+use crate::output::{percent, time, times};
 use crate::representative::is_of;
 use crate::session::Session;
+use crate::table::Table;
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeSet;
