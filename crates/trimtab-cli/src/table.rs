@@ -183,24 +183,21 @@ mod tests {
     fn what_does_not_fit_goes_to_a_second_line_by_name() {
         expect_test::expect![[r"
               rival       time   n  note
-              ─────────────────────────────────────
+              ───────────────────────────────────
             ▶ blocked     9 ns  10
                   point kc=256,mc=64,threads=2
               gemm     10.0 µs   3  was cut short
                   point -"]]
         .assert_eq(&text(&rivals(), Some(40)));
         expect_test::expect![[r"
-              rival
-              ───────
-            ▶ blocked
+              rival       time   n
+              ────────────────────
+            ▶ blocked     9 ns  10
                   point
                     kc=256,mc=64,threads=2
-                    · time 9 ns · n 10
-              gemm
-                  point - · time
-                    10.0 µs · n 3
-                    · note was cut
-                    short"]]
+              gemm     10.0 µs   3
+                  point - · note
+                    was cut short"]]
         .assert_eq(&text(&rivals(), Some(22)));
     }
 
