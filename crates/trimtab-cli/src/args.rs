@@ -540,3 +540,33 @@ fn overview() -> String {
     let variables: Vec<String> = VARIABLES.iter().map(line).collect();
     help(include_str!("help/overview.txt")).replace("{VARIABLES}", &variables.join("\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// What `-h` shows of a command and of those below it.
+    fn shown(command: &clap::Command, into: &mut String) {
+        let mut own = command.clone().term_width(80);
+        let name = own.get_bin_name().unwrap_or("trimtab").to_string();
+        into.push_str(&format!("==== {name}\n{}\n", own.render_help()));
+        for inner in
+            command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
+        {
+            shown(inner, into);
+        }
+    }
+
+    #[test]
+    fn short_help_of_every_command_is_as_reviewed_at_80_columns() {
+        let mut command = Cli::command().term_width(80);
+        command.build();
+        let mut text = String::new();
+        shown(&command, &mut text);
+        let wide: Vec<&str> =
+            text.lines().filter(|line| line.chars().count() > 80 && !line.contains("trimtab ")).collect();
+        assert!(wide.is_empty(), "{wide:?}");
+        expect_test::expect_file!["../tests/golden/help.txt"].assert_eq(&text);
+    }
+}
