@@ -2,7 +2,9 @@
 
 pub mod study;
 
+use crate::terminal::Colour;
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use trimtab::core::{Constraints, Nanos, Problem, ProblemError, Terms, Tolerance};
@@ -11,17 +13,25 @@ use trimtab::plan::{KernelRules, StrategyName, TuneMode};
 use trimtab::{VARIABLES, parse_duration};
 use trimtab_kernelfile::Language;
 
+/// What `-h` leaves to `--help`.
+const MORE: &str = "`--help` says more: variables, how problems are written, exit codes.";
+
+/// The narrowest width tables are made for.
+const LEAST_COLUMNS: i64 = 20;
+
 /// The longest search that is simulated.
 const MOST_EVALUATIONS: usize = 100_000;
 
 /// Chooses kernel, settings and device for tensor operations by measuring, remembers on this machine, and says why.
 #[derive(Debug, Parser)]
-#[command(name = "trimtab", version, propagate_version = true, after_help = overview(), max_term_width = 100)]
+#[command(name = "trimtab", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = MORE, after_long_help = overview())]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
+    /// Without one: the five commands to begin with.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 /// Options of every command. They win over the environment.
@@ -31,99 +41,144 @@ pub struct Global {
     /// One JSON object a line instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// The device to use: cpu, gpu, gpu0, part of a name, or auto (for `wisdom`: the device whose facts are meant, also by fingerprint; for `recording import`: the device that was measured; for `simulate`: the device whose recordings are searched)
+    /// The device to use: cpu, gpu, gpu0, part of a name, or auto
+    ///
+    /// For `wisdom`: the device whose facts are meant, also by fingerprint; for `recording import`: the device that was measured; for `simulate`: the device whose recordings are searched.
     #[arg(long, global = true, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Most threads a kernel may use
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(trimtab::cpu::MAX_THREADS)))]
     pub threads: Option<u32>,
-    /// How far a product or convolution may be off, as a share of what is added up for an element: opens kernels that cut operands short (1e-2) or round more often (1e-4)
+    /// How far a product or convolution may be off, such as 1e-2
+    ///
+    /// As a share of what is added up for an element. Opens kernels that cut operands short (1e-2) or round more often (1e-4).
     #[arg(long, global = true, value_name = "SHARE", value_parser = tolerance)]
     pub tolerance: Option<Tolerance>,
     /// Where measurements are kept, or off
     #[arg(long, global = true, value_name = "DIR")]
     pub wisdom_dir: Option<PathBuf>,
-    /// Effort for a new problem: off, estimate, measure, exhaustive; or a search strategy, which means measure with it
+    /// Effort for a new problem: off, estimate, measure, exhaustive
+    ///
+    /// Or a search strategy, which means measure with it.
     #[arg(long, global = true, value_name = "MODE", value_parser = mode)]
     pub tune: Option<TuneMode>,
+    /// Width of tables and lines [default: the terminal's; in a pipe nothing is broken]
+    #[arg(long, global = true, hide_short_help = true, value_name = "N", value_parser = clap::value_parser!(u16).range(LEAST_COLUMNS..))]
+    pub columns: Option<u16>,
+    /// When text is bold or coloured
+    #[arg(long, global = true, hide_short_help = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Colour,
 }
 
 /// Which kernels may run. Wins over the environment.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Named {
-    /// Only this kernel may run the operation it serves; with a minus it may not: -cpu.matmul.gemm, -cpu.matmul.*; also several, separated by commas
+    /// Only this kernel may run; with a minus it may not
+    ///
+    /// Of the operation it serves: -cpu.matmul.gemm, -cpu.matmul.*; also several, separated by commas.
     #[arg(long = "kernel", value_name = "[-]NAME", allow_hyphen_values = true, value_parser = kernels)]
     pub kernels: Vec<KernelRules>,
-    /// Run kernels of the processor for the first time in a child process, which alone ends if one crashes: auto (users' and suspects), all, off (Linux; without a word: all)
-    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = isolation)]
+    /// Run kernels for the first time in a child process, which alone ends if one crashes
+    ///
+    /// Kernels of the processor: auto (users' and suspects), all, off (Linux; without a word: all).
+    #[arg(long, hide_short_help = true, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = isolation)]
     pub isolate: Option<Isolation>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show the devices: facts, state, measured speeds, kernels
-    #[command(after_help = "Examples:\n  trimtab devices\n  trimtab devices --json | jq .rates")]
-    Devices,
+    #[command(
+        after_help = "Examples:\n  trimtab devices\n  trimtab devices -v\n  trimtab devices --json | jq .rates"
+    )]
+    Devices(Devices),
     /// Measure problems and remember the best plan of each
-    #[command(after_help = help(include_str!("help/tune.txt")))]
+    #[command(after_help = examples(include_str!("help/tune.txt")), after_long_help = help(include_str!("help/tune.txt")))]
     Tune(Tune),
     /// Measure what whole calls take on each device, and from which size on a GPU is worth it
-    #[command(after_help = help(include_str!("help/calibrate.txt")))]
+    #[command(after_help = examples(include_str!("help/calibrate.txt")), after_long_help = help(include_str!("help/calibrate.txt")))]
     Calibrate(Calibrate),
     /// Choose which problems to measure, so that others can be answered from them; the same as tune --active
-    #[command(name = "calibrate-shapes", after_help = help(include_str!("help/tune.txt")))]
+    #[command(name = "calibrate-shapes", after_help = examples(include_str!("help/tune.txt")), after_long_help = help(include_str!("help/tune.txt")))]
     CalibrateShapes(Tune),
     /// Say which plan a problem has, why, and what else there is; measures nothing
-    #[command(after_help = help(include_str!("help/explain.txt")))]
+    #[command(after_help = examples(include_str!("help/explain.txt")), after_long_help = help(include_str!("help/explain.txt")))]
     Explain(Explain),
     /// Measure every rival of a problem side by side
-    #[command(after_help = help(include_str!("help/bench.txt")))]
+    #[command(after_help = examples(include_str!("help/bench.txt")), after_long_help = help(include_str!("help/bench.txt")))]
     Bench(Bench),
     /// Measure the settings of kernels and write the times down as recordings, to be replayed anywhere
-    #[command(after_help = help(include_str!("help/record.txt")))]
+    #[command(after_help = examples(include_str!("help/record.txt")), after_long_help = help(include_str!("help/record.txt")))]
     Record(Record),
     /// List recordings, and exchange them with other tuners as T4 results
-    #[command(subcommand, after_help = help(include_str!("help/recording.txt")))]
+    #[command(subcommand, after_help = examples(include_str!("help/recording.txt")), after_long_help = help(include_str!("help/recording.txt")))]
     Recording(Recording),
     /// Replay search strategies on recordings and say how near to the best setting they come
-    #[command(after_help = help(include_str!("help/simulate.txt")))]
+    #[command(after_help = examples(include_str!("help/simulate.txt")), after_long_help = help(include_str!("help/simulate.txt")))]
     Simulate(Simulate),
     /// Show how much is known, what is used, and how good choices and predictions were
-    #[command(after_help = help(include_str!("help/stats.txt")))]
+    #[command(after_help = examples(include_str!("help/stats.txt")), after_long_help = help(include_str!("help/stats.txt")))]
     Stats(Stats),
     /// Show everything that decides where problems run: devices, calibration, crossovers, rules, decisions, how good they were
-    #[command(after_help = help(include_str!("help/report.txt")))]
+    #[command(after_help = examples(include_str!("help/report.txt")), after_long_help = help(include_str!("help/report.txt")))]
     Report(Report),
     /// Judge every kind of model on what was measured here: how much a learned choice loses on problems it has not seen
-    #[command(after_help = help(include_str!("help/models.txt")))]
+    #[command(after_help = examples(include_str!("help/models.txt")), after_long_help = help(include_str!("help/models.txt")))]
     Models(Models),
     /// Look at, carry and forget what is remembered
-    #[command(subcommand, after_help = help(include_str!("help/wisdom.txt")))]
+    #[command(subcommand, after_help = examples(include_str!("help/wisdom.txt")), after_long_help = help(include_str!("help/wisdom.txt")))]
     Wisdom(Wisdom),
     /// Compute a problem on generated data, check the result, show plan and time
-    #[command(after_help = help(include_str!("help/run.txt")))]
+    #[command(after_help = examples(include_str!("help/run.txt")), after_long_help = help(include_str!("help/run.txt")))]
     Run(Run),
     /// Check and time every kernel of every device, as a result to hand in
-    #[command(name = "selftest", after_help = help(include_str!("help/selftest.txt")))]
+    #[command(name = "selftest", after_help = examples(include_str!("help/selftest.txt")), after_long_help = help(include_str!("help/selftest.txt")))]
     SelfTest(SelfTest),
     /// Find the best settings of any command by running it
-    #[command(name = "tune-command", after_help = help(include_str!("help/tune-command.txt")))]
+    #[command(name = "tune-command", after_help = examples(include_str!("help/tune-command.txt")), after_long_help = help(include_str!("help/tune-command.txt")))]
     TuneAny(Box<study::TuneCommand>),
     /// Find the best settings of a kernel in a file: WGSL, OpenCL C, CUDA C, C, C++, Rust
-    #[command(name = "tune-kernel", hide = true, override_usage = "trimtab tune [OPTIONS] --space <FILE> <KERNEL>", after_help = help(include_str!("help/tune-kernel.txt")))]
+    #[command(name = "tune-kernel", hide = true, override_usage = "trimtab tune [OPTIONS] --space <FILE> <KERNEL>", after_help = examples(include_str!("help/tune-kernel.txt")), after_long_help = help(include_str!("help/tune-kernel.txt")))]
     TuneKernel(Box<study::TuneKernel>),
     /// Runs kernels for a `trimtab tune FILE` that started it
     #[command(name = "kernel-worker", hide = true)]
     KernelWorker,
     /// Let others drive a search: JSON lines on standard input and output
-    #[command(name = "ask-tell", after_help = help(include_str!("help/ask-tell.txt")))]
+    #[command(name = "ask-tell", after_help = examples(include_str!("help/ask-tell.txt")), after_long_help = help(include_str!("help/ask-tell.txt")))]
     AskTell(study::AskTell),
     /// Print the best settings a search found, for people, shells, compilers and serving engines
-    #[command(after_help = help(include_str!("help/best.txt")))]
+    #[command(after_help = examples(include_str!("help/best.txt")), after_long_help = help(include_str!("help/best.txt")))]
     Best(study::Best),
     /// List studies, show what they found, exchange them as T4 results
     #[command(subcommand)]
     Study(study::Study),
+    /// Print what makes a shell complete our words
+    #[command(after_help = examples(include_str!("help/completions.txt")), after_long_help = help(include_str!("help/completions.txt")))]
+    Completions(Completions),
+    /// Print the manual page, or write those of all commands
+    #[command(after_help = examples(include_str!("help/man.txt")), after_long_help = help(include_str!("help/man.txt")))]
+    Man(Man),
+}
+
+#[derive(Args, Debug)]
+pub struct Devices {
+    /// Every kernel with its class and version
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+#[derive(Args, Debug)]
+pub struct Man {
+    /// Write a page for each command here: trimtab.1, trimtab-tune.1, …
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -463,7 +518,6 @@ fn evaluations(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("write numbers from 1 to {MOST_EVALUATIONS}, such as 20,50,100,200"))
 }
 
-/// A text shown after the options of a command; what it says of problems is the same everywhere.
 /// `trimtab tune FILE` is a command of its own, told by the ending of a file: it has other options than `trimtab tune PROBLEM`.
 pub fn words(mut words: Vec<OsString>) -> Vec<OsString> {
     let is_kernel = |word: &OsString| {
@@ -480,6 +534,12 @@ pub fn words(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+/// What `-h` shows after the options: the examples alone.
+fn examples(text: &str) -> String {
+    text.find("Examples:").and_then(|at| text.get(at..)).unwrap_or_default().trim_end().to_string()
+}
+
+/// A text shown after the options of a command; what it says of problems is the same everywhere.
 fn help(text: &str) -> String {
     text.trim_end().replace("{PROBLEMS}", include_str!("help/problems.txt").trim_end())
 }
@@ -489,4 +549,34 @@ fn overview() -> String {
     let line = |(name, meaning): &(&str, &str)| format!("  {name:width$}  {meaning}");
     let variables: Vec<String> = VARIABLES.iter().map(line).collect();
     help(include_str!("help/overview.txt")).replace("{VARIABLES}", &variables.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// What `-h` shows of a command and of those below it.
+    fn shown(command: &clap::Command, into: &mut String) {
+        let mut own = command.clone().term_width(80);
+        let name = own.get_bin_name().unwrap_or("trimtab").to_string();
+        into.push_str(&format!("==== {name}\n{}\n", own.render_help()));
+        for inner in
+            command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help")
+        {
+            shown(inner, into);
+        }
+    }
+
+    #[test]
+    fn short_help_of_every_command_is_as_reviewed_at_80_columns() {
+        let mut command = Cli::command().term_width(80);
+        command.build();
+        let mut text = String::new();
+        shown(&command, &mut text);
+        let wide: Vec<&str> =
+            text.lines().filter(|line| line.chars().count() > 80 && !line.contains("trimtab ")).collect();
+        assert!(wide.is_empty(), "{wide:?}");
+        expect_test::expect_file!["../tests/golden/help.txt"].assert_eq(&text);
+    }
 }

@@ -1,7 +1,9 @@
 //! Ctrl-C: whatever ran is not to blame. A command that can stop in order does so when asked once; asked twice, it ends at once.
 
+use crate::output::printable;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use trimtab::wisdom::Wisdom;
 
 /// What a shell reports of a command that was interrupted.
@@ -9,6 +11,8 @@ const INTERRUPTED: i32 = 130;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 static IN_ORDER: AtomicBool = AtomicBool::new(false);
+/// What is kept if it is pressed now; empty where there is nothing to say.
+static KEPT: Mutex<String> = Mutex::new(String::new());
 
 /// From now on Ctrl-C, and being asked to end, take the note back that something is running.
 pub fn watch(wisdom: &Arc<Wisdom>) {
@@ -17,6 +21,7 @@ pub fn watch(wisdom: &Arc<Wisdom>) {
     let _ = ctrlc::set_handler(move || {
         if ASKED.swap(true, Ordering::SeqCst) || !IN_ORDER.load(Ordering::SeqCst) {
             wisdom.upgrade().iter().for_each(|wisdom| wisdom.withdraw());
+            say();
             std::process::exit(INTERRUPTED);
         }
     });
@@ -30,6 +35,21 @@ pub fn set_when_asked(stop: &Arc<AtomicBool>) {
             std::process::exit(INTERRUPTED);
         }
     });
+}
+
+/// From now on whoever is interrupted says this: what was kept, and how to go on.
+pub fn would_say(kept: String) {
+    if let Ok(mut text) = KEPT.lock() {
+        *text = kept;
+    }
+}
+
+fn say() {
+    // Over the progress bar, which nobody takes away now.
+    let begin = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+    if let Some(text) = KEPT.lock().ok().filter(|text| !text.is_empty()) {
+        let _ = writeln!(std::io::stderr(), "{begin}stopped: {}", printable(&text));
+    }
 }
 
 /// From now on the first Ctrl-C is only noted: the command looks at [`asked`].

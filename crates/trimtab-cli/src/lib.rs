@@ -15,6 +15,8 @@ mod representative;
 mod session;
 #[cfg(test)]
 mod snippets;
+mod table;
+mod terminal;
 
 use anyhow::Result;
 use clap::Parser;
@@ -38,7 +40,12 @@ pub fn run(words: Vec<OsString>, program: &[String]) -> ExitCode {
         // Whoever reads us has seen enough: `trimtab wisdom list | head`.
         Err(error) if failure::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {}", printable(&format!("{error:#}")));
+            let _ = writeln!(
+                std::io::stderr(),
+                "{} {}",
+                session::label("error:"),
+                printable(&format!("{error:#}"))
+            );
             failure::exit_code(&error)
         }
     }

@@ -1,5 +1,8 @@
-//! How results are written: aligned tables, numbers with units, JSON lines. Knows no command.
+//! How results are written: lines and tables as wide as the terminal, numbers with units, JSON lines. Knows no command.
 
+use crate::args::Global;
+use crate::table::Table;
+use crate::terminal::{self, Style, wrapped};
 use anyhow::Result;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -7,25 +10,28 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use trimtab::core::{Nanos, Operation, Problem, is_steering};
 
-/// Widest a cell of free text gets before it is cut, so that one long reason does not push a table apart.
-const WIDEST_TEXT: usize = 72;
-
 /// Standard output, or a text that is kept, as text or JSON lines. A closed pipe is an error here, never a panic. Text passes through [`printable`] on its way: names
 /// come from files and libraries, and must not steer a terminal.
 pub struct Output {
     json: bool,
+    /// Where lines are broken; nowhere in a pipe.
+    width: Option<usize>,
+    /// Whether anything is bold or coloured.
+    styled: bool,
     /// What was written, where it is not for standard output.
     kept: Option<RefCell<String>>,
 }
 
 impl Output {
-    pub fn new(json: bool) -> Output {
-        Output { json, kept: None }
+    /// Standard output as the options and the terminal have it.
+    pub fn new(global: &Global) -> Output {
+        let width = global.columns.map(usize::from).or_else(terminal::width);
+        Output { json: global.json, width, styled: terminal::shows(global.color), kept: None }
     }
 
     /// Keeps what is written: see [`Output::take`].
     pub fn kept(json: bool) -> Output {
-        Output { json, kept: Some(RefCell::default()) }
+        Output { json, width: None, styled: false, kept: Some(RefCell::default()) }
     }
 
     /// What was kept so far.
@@ -45,9 +51,34 @@ impl Output {
         self.json
     }
 
-    /// Writes one line of text.
+    /// Writes a line of text, broken between words where the terminal ends.
     pub fn line(&self, text: impl AsRef<str>) -> Result<()> {
+        self.styled(Style::Plain, text.as_ref())
+    }
+
+    /// Writes the line that sums up: bold where that can be.
+    pub fn summary(&self, text: impl AsRef<str>) -> Result<()> {
+        self.styled(Style::Strong, text.as_ref())
+    }
+
+    /// Writes a line that others read, never broken.
+    pub fn verbatim(&self, text: impl AsRef<str>) -> Result<()> {
         self.write(&printable(text.as_ref()))
+    }
+
+    /// Writes a line of ours that is a file's: a script, a page. Nothing in it comes from outside.
+    pub fn written(&self, text: &str) -> Result<()> {
+        self.write(text)
+    }
+
+    fn styled(&self, style: Style, text: &str) -> Result<()> {
+        let text = printable(text);
+        let lines = self.width.map_or_else(|| vec![text.clone()], |width| wrapped(&text, width));
+        lines.iter().try_for_each(|line| self.painted(style, line))
+    }
+
+    fn painted(&self, style: Style, line: &str) -> Result<()> {
+        if self.styled { self.write(&style.paint(line)) } else { self.write(line) }
     }
 
     /// Writes an empty line and a line of text.
@@ -68,7 +99,7 @@ impl Output {
 
     /// Writes a table.
     pub fn table(&self, table: &Table) -> Result<()> {
-        table.to_text().lines().try_for_each(|line| self.line(line))
+        table.lines(self.width).iter().try_for_each(|(style, line)| self.painted(*style, line))
     }
 
     /// Writes a table and an empty line behind it, or nothing where it has no rows.
@@ -78,108 +109,6 @@ impl Output {
         }
         self.table(table)?;
         self.line("")
-    }
-}
-
-/// Where a column's cells stand.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Align {
-    Left,
-    Right,
-}
-
-/// Rows under headings. Columns in which every cell is empty are left out.
-pub struct Table {
-    columns: Vec<(String, Align)>,
-    rows: Vec<(bool, Vec<String>)>,
-}
-
-impl Table {
-    /// A heading that begins with `>` stands right, like the numbers under it.
-    pub fn new<T: AsRef<str>>(headings: &[T]) -> Table {
-        Table { columns: headings.iter().map(|heading| column(heading.as_ref())).collect(), rows: Vec::new() }
-    }
-
-    pub fn row(&mut self, cells: Vec<String>) {
-        self.marked_row(false, cells);
-    }
-
-    /// A row with a mark before it, for the chosen one.
-    pub fn marked_row(&mut self, marked: bool, cells: Vec<String>) {
-        let mut cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
-        cells.resize(self.columns.len(), String::new());
-        self.rows.push((marked, cells));
-    }
-
-    /// A table of so many rows, to be filled column by column.
-    pub fn of<T>(items: &[T]) -> Listing<'_, T> {
-        let table = Table { columns: Vec::new(), rows: vec![(false, Vec::new()); items.len()] };
-        Listing { items, table }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    fn to_text(&self) -> String {
-        let width = |text: &str| text.chars().count();
-        let any_marked = self.rows.iter().any(|(marked, _)| *marked);
-        let columns: Vec<(usize, usize)> = (0..self.columns.len())
-            .map(|index| (index, self.rows.iter().map(|(_, cells)| width(&cells[index])).max().unwrap_or(0)))
-            .filter(|&(_, widest)| widest > 0)
-            .map(|(index, widest)| (index, widest.max(width(&self.columns[index].0))))
-            .collect();
-        let render = |mark: &str, cells: &dyn Fn(usize) -> String| {
-            let cells: Vec<String> = columns
-                .iter()
-                .map(|&(index, width)| match self.columns[index].1 {
-                    Align::Left => format!("{:<width$}", cells(index)),
-                    Align::Right => format!("{:>width$}", cells(index)),
-                })
-                .collect();
-            format!("{mark}{}", cells.join("  ")).trim_end().to_string()
-        };
-        let indent = if any_marked { "  " } else { "" };
-        let total = columns.iter().map(|(_, width)| width + 2).sum::<usize>().saturating_sub(2);
-        let mut lines = vec![render(indent, &|index| self.columns[index].0.clone())];
-        lines.push(format!("{indent}{}", "─".repeat(total)));
-        for (marked, cells) in &self.rows {
-            let mark = if *marked { "▶ " } else { indent };
-            lines.push(render(mark, &|index| cells[index].clone()));
-        }
-        lines.join("\n")
-    }
-}
-
-fn column(heading: &str) -> (String, Align) {
-    match heading.strip_prefix('>') {
-        Some(heading) => (heading.to_string(), Align::Right),
-        None => (heading.to_string(), Align::Left),
-    }
-}
-
-fn cell(text: &str) -> String {
-    short(&printable(text), WIDEST_TEXT)
-}
-
-/// A table with a row for each of some things, while its columns are said.
-pub struct Listing<'a, T> {
-    items: &'a [T],
-    table: Table,
-}
-
-impl<T> Listing<'_, T> {
-    /// Adds a column: its heading, and what it says of each thing.
-    pub fn column(mut self, heading: &str, says: impl Fn(&T) -> String) -> Self {
-        self.table.columns.push(column(heading));
-        for ((_, cells), item) in self.table.rows.iter_mut().zip(self.items) {
-            cells.push(cell(&says(item)));
-        }
-        self
-    }
-
-    pub fn table(self) -> Table {
-        self.table
     }
 }
 
@@ -202,13 +131,6 @@ pub fn printable_json(json: &str) -> String {
         }
     }
     shown
-}
-
-fn short(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit {
-        return text.to_string();
-    }
-    text.chars().take(limit - 1).chain(['…']).collect()
 }
 
 /// How many of something: `1 fact`, `2 facts`.
@@ -284,19 +206,6 @@ pub fn axes(point_name: &str) -> BTreeMap<String, u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tables_align_numbers_right_and_leave_out_empty_columns() {
-        let mut table = Table::new(&["name", ">time", "note"]);
-        table.marked_row(true, vec!["a".into(), "9 ns".into()]);
-        table.row(vec!["longer\n".into(), "10.0 µs".into()]);
-        expect_test::expect![[r"
-              name         time
-              ─────────────────
-            ▶ a            9 ns
-              longer\n  10.0 µs"]]
-        .assert_eq(&table.to_text());
-    }
 
     #[test]
     fn numbers_have_three_digits_and_a_unit() {

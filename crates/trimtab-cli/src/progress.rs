@@ -1,13 +1,28 @@
-//! The progress bar: on standard error, only on a terminal, and drawn between measurements, never during one.
+//! How far a long command is, on standard error: a bar on a terminal, drawn between measurements, never during one; elsewhere a line now and then.
 
 use crate::output::{printable, time};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
-use trimtab::core::Problem;
-use trimtab::tune::Progress;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use trimtab::core::{Nanos, Problem};
+use trimtab::tune::{Progress, Stopwatch};
 
-/// A bar over problems or other work; silent when standard error is not a terminal.
-pub struct Bar(ProgressBar);
+/// What may take longer says so beforehand, wherever standard error goes.
+const LONG: Nanos = Nanos(60_000_000_000);
+/// Where there is no terminal a line is written that often.
+const EVERY: Nanos = Nanos(30_000_000_000);
+/// Before each such line, so that scripts know it from warnings.
+const MARK: &str = "trimtab: ";
+
+/// A bar over problems or other work; a line every half a minute where standard error is not a terminal.
+pub struct Bar {
+    bar: ProgressBar,
+    stopwatch: Stopwatch,
+    /// When a line was last written, in nanoseconds since the start.
+    told: AtomicU64,
+    done: AtomicUsize,
+    all: usize,
+}
 
 impl Bar {
     pub fn new(problems: usize) -> Bar {
@@ -19,38 +34,65 @@ impl Bar {
         let bar = ProgressBar::with_draw_target(Some(problems as u64), target);
         let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {elapsed}  {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Bar(bar)
+        let (told, done) = (AtomicU64::new(0), AtomicUsize::new(0));
+        Bar { bar, stopwatch: Stopwatch::start(), told, done, all: problems }
+    }
+
+    /// The same, which says beforehand what is done and how long that may take.
+    pub fn announced(problems: usize, what: &str, most: Nanos, then: &str) -> Bar {
+        if std::io::stderr().is_terminal() || most >= LONG {
+            line(&format!("{what}, for at most {most}; {then}"));
+        }
+        Bar::new(problems)
     }
 
     /// Shows how far the race of a problem is.
     pub fn show(&self, problem: &Problem, progress: &Progress) {
-        if self.0.is_hidden() {
-            return;
-        }
-        let best = progress.best.map(|(_, ns)| format!(", best {}", time(ns))).unwrap_or_default();
-        self.0.set_message(format!("{problem}: {} racing, {} runs{best}", progress.racing, progress.runs));
+        self.say(|| {
+            let best = progress.best.map(|(_, ns)| format!(", best {}", time(ns))).unwrap_or_default();
+            format!("{problem}: {} racing, {} runs{best}", progress.racing, progress.runs)
+        });
     }
 
     /// Shows what is going on.
     pub fn say(&self, text: impl FnOnce() -> String) {
-        if !self.0.is_hidden() {
-            self.0.set_message(printable(&text()));
+        if !self.bar.is_hidden() {
+            self.bar.set_message(printable(&text()));
+            return;
+        }
+        let (spent, told) = (self.stopwatch.elapsed(), self.told.load(Ordering::Relaxed));
+        let is_due = self.all > 0 && spent.0 >= told.saturating_add(EVERY.0);
+        // Of several threads one writes.
+        let is_ours =
+            || self.told.compare_exchange(told, spent.0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_due && is_ours() {
+            line(&format!(
+                "{} of {} done in {spent}; {}",
+                self.done.load(Ordering::Relaxed),
+                self.all,
+                text()
+            ));
         }
     }
 
     /// Takes the bar away while something is written.
     pub fn around<R>(&self, write: impl FnOnce() -> R) -> R {
-        self.0.suspend(write)
+        self.bar.suspend(write)
     }
 
     /// One of them is finished.
     pub fn next(&self) {
-        self.0.inc(1);
+        self.done.fetch_add(1, Ordering::Relaxed);
+        self.bar.inc(1);
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
+}
+
+fn line(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{MARK}{}", printable(text));
 }

@@ -3,13 +3,58 @@
 use crate::args::{Global, Named};
 use crate::failure::bad_input;
 use crate::output::{Output, printable};
+use crate::terminal::{self, Style};
 use anyhow::Result;
 use std::cell::Cell;
 use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
 use trimtab::core::Constraints;
 use trimtab::plan::calibration::Calibration;
-use trimtab::wisdom::Filter;
+use trimtab::wisdom::{Filter, Wisdom};
 use trimtab::{Builder, KernelRules, Runtime};
+
+/// What is remembered and where to write: all that commands need which ask no device.
+pub struct Deviceless {
+    pub wisdom: Arc<Wisdom>,
+    pub out: Output,
+}
+
+impl Deviceless {
+    /// Opens no device.
+    pub fn open(global: &Global) -> Deviceless {
+        let wisdom = match wisdom_dir(global) {
+            Some(dir) => trimtab::open_wisdom(&dir),
+            None => Wisdom::in_memory(),
+        };
+        let wisdom = Arc::new(wisdom);
+        crate::interrupt::watch(&wisdom);
+        for warning in wisdom.warnings() {
+            warn(&warning.to_string());
+        }
+        Deviceless { wisdom, out: Output::new(global) }
+    }
+
+    /// Where wisdom is kept, in words.
+    pub fn place(&self) -> String {
+        place(&self.wisdom)
+    }
+}
+
+/// Where the options and the environment say that wisdom is kept; nowhere where it is off.
+pub fn wisdom_dir(global: &Global) -> Option<PathBuf> {
+    match &global.wisdom_dir {
+        Some(dir) => (!is_off(&dir.to_string_lossy())).then(|| dir.clone()),
+        None => trimtab::wisdom_dir(),
+    }
+}
+
+fn place(wisdom: &Wisdom) -> String {
+    match wisdom.dir() {
+        Some(dir) => format!("remembered in {}", dir.display()),
+        None => "not remembered: wisdom is off".to_string(),
+    }
+}
 
 /// A runtime and where to write.
 pub struct Session {
@@ -55,7 +100,7 @@ impl Session {
         runtime.import(&self.runtime.wisdom().export(&Filter::everything()), true)?;
         // In memory everything is kept.
         let _ = runtime.commit_calibration(Calibration::clone(&self.runtime.calibration()));
-        Ok(Session { runtime, out: Output::new(global.json), told: Cell::new(0) })
+        Ok(Session { runtime, out: Output::new(global), told: Cell::new(0) })
     }
 
     /// A runtime that is at work, and an output that keeps what is written.
@@ -70,7 +115,7 @@ impl Session {
             warn(warning);
         }
         let told = Cell::new(runtime.wisdom().warnings().len());
-        Session { runtime, out: Output::new(global.json), told }
+        Session { runtime, out: Output::new(global), told }
     }
 
     /// Writes what was learned to disk and tells what went wrong with that.
@@ -85,10 +130,7 @@ impl Session {
 
     /// Where wisdom is kept, in words.
     pub fn wisdom_place(&self) -> String {
-        match self.runtime.wisdom().dir() {
-            Some(dir) => format!("remembered in {}", dir.display()),
-            None => "not remembered: wisdom is off".to_string(),
-        }
+        place(self.runtime.wisdom())
     }
 }
 
@@ -117,7 +159,12 @@ fn build(mut builder: Builder, global: &Global) -> Result<Runtime> {
 
 /// Says something on standard error that does not stop the command.
 pub fn warn(message: &str) {
-    let _ = writeln!(std::io::stderr(), "warning: {}", printable(message));
+    let _ = writeln!(std::io::stderr(), "{} {}", label("warning:"), printable(message));
+}
+
+/// A word before a message on standard error: bold on a terminal.
+pub fn label(word: &str) -> String {
+    if terminal::warns_in_colour() { Style::Strong.paint(word) } else { word.to_string() }
 }
 
 /// The spellings of off, the same as in the environment.

@@ -91,7 +91,7 @@ fn wrong_options_exit_with_2_and_say_what_to_give() {
         (vec!["wisdom", "import", "/dev/null"], "not a regular file"),
         (vec!["explain", "custom.sort:9"], "Choice::explain"),
         (vec!["run", "custom.sort:9"], "program"),
-        (vec![], "Usage"),
+        (vec!["wisdom"], "Usage"),
     ] {
         let outcome = Machine::new().run(&args);
         assert_eq!(outcome.code, Some(2), "{args:?}: {}", outcome.err);
@@ -363,6 +363,9 @@ fn devices_show_facts_speeds_and_kernels() {
     let kernels = device["kernels"].as_array().unwrap();
     assert!(kernels.iter().any(|kernel| kernel["class"] == "reference"));
     let text = machine.ok(&["devices"]);
+    assert!(text.starts_with("cpu: ") && text.contains("  matmul "), "{text}");
+    assert!(text.lines().count() < 60 && !text.contains("cpu.matmul.reference"), "{text}");
+    let text = machine.ok(&["devices", "-v"]);
     assert!(text.starts_with("cpu: ") && text.contains("cpu.matmul.reference"), "{text}");
 }
 

@@ -14,6 +14,21 @@ fn without_driver(machine: &Machine, args: &[&str]) -> Ended {
 }
 
 #[test]
+fn listing_gpus_asks_no_desktop() {
+    let machine = Machine::with_gpus();
+    // Where there is none, libwayland says so to everybody whose driver asks.
+    let ended = Ended::of(
+        machine
+            .command(&["explain", PROBLEM, "--tune", "off"])
+            .env_remove("XDG_RUNTIME_DIR")
+            .env_remove("WAYLAND_DISPLAY"),
+    );
+    assert!(!ended.err.contains("XDG_RUNTIME_DIR"), "{}", ended.err);
+    let devices = machine.lines(&["devices", "--json"]);
+    assert!(devices.iter().any(|device| device["kind"] == "gpu"), "a GPU was looked for: {devices:?}");
+}
+
+#[test]
 fn devices_show_limits_features_and_measured_speeds_of_a_gpu() {
     let wisdom = Machine::with_gpus();
     let devices = wisdom.lines(&["devices", "--json"]);
@@ -35,7 +50,7 @@ fn devices_show_limits_features_and_measured_speeds_of_a_gpu() {
     ] {
         assert!(value.as_f64().is_some_and(|value| value > 0.0), "{value} in {gpu}");
     }
-    let shown = wisdom.ok(&["devices"]);
+    let shown = wisdom.ok(&["devices", "-v"]);
     for part in ["cpu: ", "gpu0: ", "workgroups", "upload", "gpu.matmul."] {
         assert!(shown.contains(part), "{part} in {shown}");
     }

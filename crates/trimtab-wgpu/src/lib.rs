@@ -18,6 +18,8 @@ mod strategy;
 mod together;
 mod tolerance;
 mod transfer;
+#[cfg(target_os = "linux")]
+mod vulkan;
 
 pub use build::full_text;
 pub use device::{GpuDevice, GpuOptions, MAX_PREPARED};

@@ -17,16 +17,24 @@ pub(crate) struct Found {
 
 /// Looks at every backend built in. Opens no device.
 pub(crate) fn find() -> Found {
+    let flags = wgpu::InstanceFlags::empty();
+    // Refuse buffers before the last of the memory is gone: on shared memory the operating system would end the process.
+    let memory_budget_thresholds = wgpu::MemoryBudgetThresholds {
+        for_resource_creation: Some(MOST_MEMORY_PERCENT),
+        for_device_loss: None,
+    };
+    // On Linux we list Vulkan's adapters ourselves, further down.
+    let own = if cfg!(target_os = "linux") { wgpu::Backends::VULKAN } else { wgpu::Backends::empty() };
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
-        flags: wgpu::InstanceFlags::empty(),
-        // Refuse buffers before the last of the memory is gone: on shared memory the operating system would end the process.
-        memory_budget_thresholds: wgpu::MemoryBudgetThresholds {
-            for_resource_creation: Some(MOST_MEMORY_PERCENT),
-            for_device_loss: None,
-        },
+        backends: wgpu::Backends::all() - own,
+        flags,
+        memory_budget_thresholds,
         ..wgpu::InstanceDescriptor::new_without_display_handle()
     });
-    let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+    #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "only there something is added"))]
+    let mut adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+    #[cfg(target_os = "linux")]
+    adapters.extend(crate::vulkan::adapters(&instance, flags, memory_budget_thresholds));
     let mut found = Found { adapters: Vec::new(), problems: Vec::new() };
     for adapter in adapters {
         let info = adapter.get_info();
@@ -73,7 +81,13 @@ fn unusable(adapter: &wgpu::Adapter) -> Option<String> {
     if !flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS) {
         return Some("it offers no compute shaders".to_string());
     }
-    let buffers = adapter.limits().max_storage_buffers_per_shader_stage;
+    // wgpu's own list leaves such adapters out.
+    let limits = adapter.limits();
+    let steps = [limits.min_uniform_buffer_offset_alignment, limits.min_storage_buffer_offset_alignment];
+    if let Some(step) = steps.iter().find(|step| !step.is_power_of_two()) {
+        return Some(format!("it aligns buffers to {step} bytes, which is no power of two"));
+    }
+    let buffers = limits.max_storage_buffers_per_shader_stage;
     (buffers < 8).then(|| format!("it binds {buffers} storage buffers at once, kernels need 8"))
 }
 

@@ -149,6 +149,13 @@ impl Drop for InCalls {
     }
 }
 
+/// Wisdom in a directory as a runtime opens it, with what earlier processes died of; no device is opened.
+pub fn open_wisdom(dir: &Path) -> Wisdom {
+    let wisdom = Wisdom::open(dir);
+    note_the_dead(dir, &wisdom);
+    wisdom
+}
+
 /// Remembers what processes died of that kept their wisdom in a directory. What was not certainly the reason is suspect; of the second
 /// such death it is taken to be the reason.
 pub(crate) fn note_the_dead(dir: &Path, wisdom: &Wisdom) {

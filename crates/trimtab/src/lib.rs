@@ -53,6 +53,7 @@ pub use choose::{Choice, ChoiceBuilder};
 pub use environment::{VARIABLES, default_wisdom_dir, parse_duration, wisdom_dir};
 pub use error::Error;
 pub use expression::{AnyExpression, AnyTerm, Explanation, Expression, Term};
+pub use in_calls::open_wisdom;
 pub use journal::{Entry, Journal, MAX_ENTRIES};
 pub use memory::Activity;
 pub use ops::{Axis, Float, Operand, Windows};

@@ -149,7 +149,8 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     let table = wanted(&candidates);
     let budget = Budget::time(request.each.budget);
     interrupt::end_in_order();
-    let bar = Bar::new(candidates.len());
+    let then = "Ctrl-C ends it and keeps what was measured";
+    let bar = Bar::announced(candidates.len(), "choosing problems to measure", request.each.budget, then);
     let mut tried: Vec<Problem> = Vec::new();
     let (mut count, mut failed) = (0, 0);
     let (ended, expected_loss, learned) = loop {

@@ -3,9 +3,11 @@
 mod import;
 
 use crate::args::Calibrate;
-use crate::output::{Table, time, times};
+use crate::interrupt;
+use crate::output::{time, times};
 use crate::progress::Bar;
 use crate::session::{Session, warn};
+use crate::table::Table;
 use anyhow::Result;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -152,6 +154,7 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
                 let what = alone.join(", ");
                 session.out.line(format!("Not measured: {what}. One device alone has kernels for them."))?;
             }
+            interrupt::would_say("nothing of this calibration is kept, what was in force stays".to_string());
             let bar = Bar::new(missing.iter().map(|class| class.ladder(args.quick).len()).sum());
             let ladder = Ladder { quick: args.quick, rounds, classes: &missing };
             let mut measured = runtime.measure_calibration(ladder, &mut |class, problem| {

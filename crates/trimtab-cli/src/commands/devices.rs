@@ -2,8 +2,9 @@
 
 mod gpu;
 
-use crate::output::{Table, percent, printable};
+use crate::output::{percent, printable};
 use crate::session::Session;
+use crate::table::Table;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -60,7 +61,7 @@ pub(super) struct TransferView {
     pub gb_s: f64,
 }
 
-pub fn run(session: &Session) -> Result<ExitCode> {
+pub fn run(session: &Session, verbose: bool) -> Result<ExitCode> {
     for (index, device) in session.runtime.planned() {
         if session.out.is_json() {
             session.out.object(&view(session, device.as_ref()))?;
@@ -68,7 +69,7 @@ pub fn run(session: &Session) -> Result<ExitCode> {
             if index > 0 {
                 session.out.line("")?;
             }
-            show(session, device.as_ref())?;
+            show(session, device.as_ref(), verbose)?;
         }
     }
     for reason in session.runtime.unusable() {
@@ -183,7 +184,7 @@ fn blas(device: &dyn Device) -> impl Iterator<Item = &KernelInfo> {
     })
 }
 
-fn show(session: &Session, device: &dyn Device) -> Result<()> {
+fn show(session: &Session, device: &dyn Device, verbose: bool) -> Result<()> {
     let (out, facts) = (&session.out, device.facts());
     let notes = if facts.adapter.is_some() { &[][..] } else { &facts.notes[..] };
     let width = notes.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(LABEL_WIDTH);
@@ -208,8 +209,13 @@ fn show(session: &Session, device: &dyn Device) -> Result<()> {
     };
     out.apart("Measured just now")?;
     fields(speeds)?;
-    out.line("")?;
-    kernels(session, device)?;
+    if verbose {
+        out.line("")?;
+        kernels(session, device)?;
+    } else {
+        out.apart("Kernels by operation (-v: each with its class and version)")?;
+        fields(short_names(device))?;
+    }
     if facts.adapter.is_some() {
         return Ok(());
     }
@@ -250,6 +256,17 @@ fn host_speeds(rates: &Rates) -> Fields<'static> {
 
 fn giga(value: f64) -> String {
     format!("{:.1}", value * 1e-9)
+}
+
+/// What the kernels of each operation are called, without what all of them have in common.
+fn short_names(device: &dyn Device) -> Fields<'_> {
+    let of = |op: &Operation| {
+        let its = device.kernels().iter().filter(|info| info.operation == *op);
+        let names: Vec<&str> =
+            its.map(|info| info.name.splitn(3, '.').last().unwrap_or(&info.name)).collect();
+        (!names.is_empty()).then(|| (op.name(), names.join(", ")))
+    };
+    Operation::ALL.iter().filter_map(of).collect()
 }
 
 /// The kernels, operation by operation.

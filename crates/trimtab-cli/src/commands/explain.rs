@@ -4,8 +4,9 @@ use super::{
     EstimateView, any_measured, default_rival, field, is_unknown, kernel_view, plan_fields, transfer_view,
 };
 use crate::failure::bad_input;
-use crate::output::{Speed, Table, axes, percent, spread, time, times};
+use crate::output::{Speed, axes, percent, spread, time, times};
 use crate::session::Session;
+use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;

@@ -5,6 +5,7 @@ mod bench;
 mod calibrate;
 mod devices;
 mod explain;
+mod manual;
 mod models;
 mod quarantine;
 mod record;
@@ -39,8 +40,11 @@ const CONDITIONS: [Condition; 3] = [Condition::Quiet, Condition::Busy, Condition
 /// Runs what was asked for. `program` are the words that start this command.
 pub fn run(cli: Cli, program: &[String]) -> Result<ExitCode> {
     // Texts are read before the machine is probed: a wrong one costs nothing.
-    match cli.command {
-        Command::Devices => devices::run(&Session::measuring(&cli.global)?),
+    let Some(command) = cli.command else { return manual::first(&cli.global) };
+    match command {
+        Command::Completions(args) => manual::completions(&cli.global, &args),
+        Command::Man(args) => manual::man(&cli.global, &args),
+        Command::Devices(args) => devices::run(&Session::measuring(&cli.global)?, args.verbose),
         Command::Tune(args) if args.active => active::command(&args, &cli.global),
         Command::Calibrate(args) => {
             let session = Session::start(&cli.global)?;
@@ -91,7 +95,7 @@ pub fn answer(runtime: &Runtime, question: &Question, form: Form) -> Result<Stri
     let session = Session::over(runtime, form == Form::Json);
     match question {
         Question::Explain { problem: text, all } => explain::run(&session, &problem(text)?, *all)?,
-        Question::Devices => devices::run(&session)?,
+        Question::Devices => devices::run(&session, true)?,
         Question::Report => return report::over(&session, form == Form::Page),
     };
     Ok(session.out.take())

@@ -2,10 +2,11 @@
 
 use crate::args::Models;
 use crate::failure::bad_input;
-use crate::output::{Table, percent, time, times};
+use crate::output::{percent, time, times};
 use crate::plot::{self, Curve, Plot};
 use crate::representative::is_of;
 use crate::session::Session;
+use crate::table::Table;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;

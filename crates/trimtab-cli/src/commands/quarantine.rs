@@ -1,8 +1,8 @@
 //! `trimtab wisdom quarantine`: what is barred, why and since when; and lifting it.
 
-use crate::args::Quarantine;
-use crate::output::{Table, axes, counted, printable};
-use crate::session::Session;
+use crate::output::{axes, counted, printable};
+use crate::session::{Deviceless, Session};
+use crate::table::Table;
 use anyhow::Result;
 use serde::{Serialize, Serializer};
 use serde_json::json;
@@ -52,21 +52,18 @@ fn failed(fact: Fact) -> Option<Barred> {
     Some(Barred { device, kernel, version, point, problem, why, is_suspect, since_ms: fact.last_seen_ms })
 }
 
-pub fn run(session: &Session, command: &Quarantine) -> Result<()> {
-    let (Quarantine::List { kernel } | Quarantine::Lift { kernel }) = command;
-    let mut barred = all(session.runtime.wisdom());
-    barred.retain(|barred| kernel.as_ref().is_none_or(|kernel| *kernel == barred.kernel));
-    match command {
-        Quarantine::List { .. } => list(session, &barred),
-        Quarantine::Lift { .. } => lift(session, &barred),
-    }
+fn barred(wisdom: &Wisdom, kernel: Option<&str>) -> Vec<Barred> {
+    let mut barred = all(wisdom);
+    barred.retain(|barred| kernel.is_none_or(|kernel| *kernel == barred.kernel));
+    barred
 }
 
-fn list(session: &Session, barred: &[Barred]) -> Result<()> {
-    let now_ms = session.runtime.wisdom().now_ms();
+pub fn list(kept: &Deviceless, kernel: Option<&str>) -> Result<()> {
+    let (out, barred) = (&kept.out, barred(&kept.wisdom, kernel));
+    let now_ms = kept.wisdom.now_ms();
     let days = |barred: &Barred| now_ms.saturating_sub(barred.since_ms) / (24 * 60 * 60 * 1000);
-    if session.out.is_json() {
-        return barred.iter().try_for_each(|one| session.out.object(one));
+    if out.is_json() {
+        return barred.iter().try_for_each(|one| out.object(one));
     }
     let state = |one: &&Barred| if one.is_suspect { "suspect" } else { "out" }.to_string();
     let rows: Vec<&Barred> = barred.iter().collect();
@@ -78,17 +75,14 @@ fn list(session: &Session, barred: &[Barred]) -> Result<()> {
         .column("why", |one| printable(&one.why))
         .column(">days", |one| days(one).to_string())
         .table();
-    session.out.table_if_any(&table)?;
-    session.out.line(format!(
-        "{} barred or suspect, {}",
-        counted(barred.len(), "point"),
-        session.wisdom_place()
-    ))
+    out.table_if_any(&table)?;
+    out.line(format!("{} barred or suspect, {}", counted(barred.len(), "point"), kept.place()))
 }
 
 /// Forgets as little as lifts each: of a failure its kernel on that problem, of a death its kernel on that device.
-fn lift(session: &Session, barred: &[Barred]) -> Result<()> {
-    for Barred { device, kernel, problem, .. } in barred {
+pub fn lift(session: &Session, kernel: Option<&str>) -> Result<()> {
+    let barred = barred(session.runtime.wisdom(), kernel);
+    for Barred { device, kernel, problem, .. } in &barred {
         let (device, kernel) = (Some(device.clone()), Some(kernel.clone()));
         session.runtime.forget(&Filter { device, kernel, problem: problem.clone(), ..Filter::default() });
     }

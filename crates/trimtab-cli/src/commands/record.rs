@@ -3,9 +3,10 @@
 use crate::args::Record;
 use crate::failure::{FAILED, bad_input};
 use crate::interrupt;
-use crate::output::{Table, counted, time};
+use crate::output::{counted, time};
 use crate::progress::Bar;
 use crate::session::{Session, warn};
+use crate::table::Table;
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -60,7 +61,8 @@ struct RecordedView {
 pub fn run(session: &Session, problems: &[Problem], args: &Record) -> Result<ExitCode> {
     let jobs = jobs(session, problems, args)?;
     let budget = Budget::time(args.budget);
-    let bar = Bar::new(jobs.len());
+    let what = format!("recording {}", counted(jobs.len(), "kernel"));
+    let bar = Bar::announced(jobs.len(), &what, args.budget, "Ctrl-C ends it and keeps what was measured");
     interrupt::end_in_order();
     let (mut views, mut failed, mut cut) = (Vec::new(), 0, 0);
     for (done, job) in jobs.iter().enumerate() {

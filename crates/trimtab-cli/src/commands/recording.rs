@@ -2,8 +2,9 @@
 
 use crate::args::{Global, Recording as Asked};
 use crate::failure::bad_input;
-use crate::output::{Output, Table, printable_json, time};
+use crate::output::{Output, printable_json, time};
 use crate::session::warn;
+use crate::table::Table;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::io::Write;
@@ -33,7 +34,7 @@ struct RecordingView {
 }
 
 pub fn run(global: &Global, asked: &Asked) -> Result<ExitCode> {
-    let out = Output::new(global.json);
+    let out = Output::new(global);
     match asked {
         Asked::List { data } => list(&out, data)?,
         Asked::Import { file, data, name, kernel, complete, replace } => {

@@ -2,8 +2,10 @@
 
 use crate::args::SelfTest;
 use crate::failure::FAILED;
-use crate::output::{Speed, Table};
+use crate::output::Speed;
+use crate::progress::Bar;
 use crate::session::Session;
+use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -84,7 +86,15 @@ fn test(device: &dyn Device, budget: Nanos) -> Tested {
     let (mut outcome, watch) = (Tested::default(), Stopwatch::start());
     // Half of the time is for checks.
     let late = |share: u64| watch.elapsed() > Nanos(budget.0 / 2 * share);
-    for (problem, kernel) in pairs(device, &CHECKED) {
+    let (checked, timed): (Vec<_>, Vec<_>) = (pairs(device, &CHECKED).collect(), pairs(device, &TIMED).collect());
+    let what = format!("checking and timing the kernels of {}", device.facts().name);
+    let bar = Bar::announced(checked.len() + timed.len(), &what, budget, "nothing is remembered");
+    let tell = |problem: &Problem, kernel: KernelId| {
+        bar.next();
+        bar.say(|| format!("{} on {problem}", name(device, kernel)));
+    };
+    for (problem, kernel) in checked {
+        tell(&problem, kernel);
         let space = device.space(kernel, &problem);
         for point in space.points() {
             if late(1) {
@@ -103,7 +113,8 @@ fn test(device: &dyn Device, budget: Nanos) -> Tested {
             }
         }
     }
-    for (problem, kernel) in pairs(device, &TIMED) {
+    for (problem, kernel) in timed {
+        tell(&problem, kernel);
         let space = device.space(kernel, &problem);
         let Some(point) = space.points().first().filter(|_| !late(2)) else {
             outcome.left += 1;

@@ -6,9 +6,10 @@ mod searches;
 use super::recording::read;
 use crate::args::{Global, Simulate};
 use crate::failure::bad_input;
-use crate::output::{Output, Table, counted, percent, time};
+use crate::output::{Output, counted, percent, time};
 use crate::plot::{self, Curve, Marker, Plot};
 use crate::session::warn;
+use crate::table::Table;
 use anyhow::{Context, Result};
 use baseline::{Baseline, Best};
 use searches::{Replayed, Searches};
@@ -102,7 +103,7 @@ pub fn run(global: &Global, args: &Simulate) -> Result<ExitCode> {
         std::fs::write(path, plot::svg(&plot)).with_context(|| format!("writing {}", path.display()))?;
         total.plot = Some(path.display().to_string());
     }
-    let out = Output::new(global.json);
+    let out = Output::new(global);
     if global.json {
         lines.iter().try_for_each(|line| out.object(line))?;
         out.object(&total)?;

@@ -2,9 +2,10 @@
 
 use super::{default_rival, measured};
 use crate::args::{Global, Stats};
-use crate::output::{Table, percent, time, times};
+use crate::output::{counted, percent, time, times};
 use crate::representative::is_of;
 use crate::session::Session;
+use crate::table::Table;
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,8 +165,11 @@ pub(super) fn show(session: &Session, view: &StatsView) -> Result<()> {
         return out.line("nothing is known yet; `trimtab tune` measures what is typical");
     }
     out.line(format!(
-        "{} problems, {} facts ({} failures), {} races decided",
-        view.problems, view.facts, view.failures, view.verdicts
+        "{}, {} ({}), {} decided",
+        counted(view.problems, "problem"),
+        counted(view.facts, "fact"),
+        counted(view.failures, "failure"),
+        counted(view.verdicts, "race")
     ))?;
     if let Some(speedup) = &view.speedup {
         out.line(format!(

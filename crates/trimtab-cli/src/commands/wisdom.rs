@@ -1,10 +1,11 @@
 //! `trimtab wisdom`: look at, carry and forget what is remembered.
 
-use crate::args::{Filter as FilterArgs, Global, Wisdom, problem};
+use crate::args::{Filter as FilterArgs, Global, Quarantine, Wisdom, problem};
 use crate::failure::{FAILED, bad_input};
-use crate::output::{Table, axes, counted, printable, time, times};
+use crate::output::{Output, axes, counted, printable, time, times};
 use crate::representative::is_of;
-use crate::session::{Session, warn};
+use crate::session::{Deviceless, Session, warn, wisdom_dir};
+use crate::table::Table;
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -20,44 +21,67 @@ const REJECTED_SHOWN: usize = 10;
 
 pub fn run(global: &Global, command: &Wisdom) -> Result<ExitCode> {
     // Here --device names whose facts are meant, which may be a machine that is not this one.
-    let session = Session::start(&Global { device: None, ..global.clone() })?;
-    let device = global.device.as_deref();
+    let here = Global { device: None, ..global.clone() };
     match command {
-        Wisdom::Path => path(&session)?,
-        Wisdom::List(filter) => list(&session, &read_filter(&session, filter, device, false)?)?,
-        Wisdom::Export { file, filter } => {
-            let filter = read_filter(&session, filter, device, false)?;
-            export(&session, &filter, file.as_deref())?;
+        Wisdom::Path => path(global)?,
+        Wisdom::List(filter) => {
+            let filter = read_filter(global, filter, false)?;
+            list(&Deviceless::open(global), &filter)?;
         }
-        Wisdom::Import { file, commit } => import(&session, file, *commit)?,
+        Wisdom::Export { file, filter } => {
+            let filter = read_filter(global, filter, false)?;
+            export(&Deviceless::open(global), &filter, file.as_deref())?;
+        }
+        Wisdom::Import { file, commit } => {
+            let session = Session::start(&here)?;
+            import(&session, file, *commit)?;
+            session.keep();
+        }
         Wisdom::Forget { filter, all } => {
-            let filter = read_filter(&session, filter, device, *all)?;
+            let filter = read_filter(global, filter, *all)?;
             if filter == Filter::default() {
                 return Err(bad_input(
                     "say what to forget: --kernel KERNEL, --problem PROBLEM, --op OP, --device DEVICE, or --all",
                 ));
             }
+            let session = Session::start(&without_gpus(global))?;
             forget(&session, &filter)?;
+            session.keep();
         }
-        Wisdom::Quarantine(command) => super::quarantine::run(&session, command)?,
-        Wisdom::Compact => return compact(&session),
+        Wisdom::Quarantine(Quarantine::List { kernel }) => {
+            super::quarantine::list(&Deviceless::open(global), kernel.as_deref())?;
+        }
+        Wisdom::Quarantine(Quarantine::Lift { kernel }) => {
+            let session = Session::start(&without_gpus(global))?;
+            super::quarantine::lift(&session, kernel.as_deref())?;
+            session.keep();
+        }
+        Wisdom::Compact => return compact(&Deviceless::open(global)),
     }
-    session.keep();
     Ok(ExitCode::SUCCESS)
 }
 
-fn read_filter(session: &Session, args: &FilterArgs, device: Option<&str>, all: bool) -> Result<Filter> {
-    let fingerprint = |name: &str| {
-        let named = session
-            .runtime
-            .devices()
-            .iter()
-            .find(|device| device.facts().id == name.trim().to_ascii_lowercase());
-        named.map_or_else(|| name.to_string(), |device| device.facts().fingerprint.0.clone())
+/// What is forgotten is forgotten of every device: the planner needs one, and the processor is the one that is there at once.
+fn without_gpus(global: &Global) -> Global {
+    Global { device: Some("cpu".into()), ..global.clone() }
+}
+
+/// Devices are looked for only to learn which one a short name means.
+fn read_filter(global: &Global, args: &FilterArgs, all: bool) -> Result<Filter> {
+    let fingerprint = |name: &String| -> Result<String> {
+        // A fingerprint says what a device is, part by part.
+        if name.contains('/') {
+            return Ok(name.clone());
+        }
+        let id = name.trim().to_ascii_lowercase();
+        let session =
+            Session::start(&Global { device: (id == "cpu").then(|| id.clone()), ..global.clone() })?;
+        let named = session.runtime.devices().iter().find(|device| device.facts().id == id);
+        Ok(named.map_or_else(|| name.clone(), |device| device.facts().fingerprint.0.clone()))
     };
     let problem = args.problem.as_deref().map(problem).transpose()?;
     Ok(Filter {
-        device: device.map(fingerprint),
+        device: global.device.as_ref().map(fingerprint).transpose()?,
         kernel: args.kernel.clone(),
         problem: problem.map(|problem: Problem| problem.to_string()),
         operation: args.op.clone(),
@@ -65,13 +89,14 @@ fn read_filter(session: &Session, args: &FilterArgs, device: Option<&str>, all: 
     })
 }
 
-fn path(session: &Session) -> Result<()> {
-    let dir = session.runtime.wisdom().dir();
-    if session.out.is_json() {
-        return session.out.object(&json!({ "path": dir.map(|dir| dir.display().to_string()) }));
+/// Asks nobody: neither a device nor what is kept there.
+fn path(global: &Global) -> Result<()> {
+    let (out, dir) = (Output::new(global), wisdom_dir(global));
+    if out.is_json() {
+        return out.object(&json!({ "path": dir.map(|dir| dir.display().to_string()) }));
     }
     let dir = dir.ok_or_else(|| anyhow!("wisdom is off; give --wisdom-dir DIR or set TRIMTAB_WISDOM_DIR"))?;
-    session.out.line(dir.display().to_string())
+    out.verbatim(dir.display().to_string())
 }
 
 fn matches(filter: &Filter, fact: &Fact) -> bool {
@@ -82,11 +107,11 @@ fn matches(filter: &Filter, fact: &Fact) -> bool {
         && filter.operation.as_ref().is_none_or(|operation| is_of(&fact.key.problem, operation))
 }
 
-fn list(session: &Session, filter: &Filter) -> Result<()> {
-    let facts: Vec<Fact> =
-        session.runtime.wisdom().all_facts().into_iter().filter(|fact| matches(filter, fact)).collect();
-    if session.out.is_json() {
-        return facts.iter().try_for_each(|fact| session.out.object(&fact_view(fact)));
+fn list(kept: &Deviceless, filter: &Filter) -> Result<()> {
+    let out = &kept.out;
+    let facts: Vec<Fact> = kept.wisdom.all_facts().into_iter().filter(|fact| matches(filter, fact)).collect();
+    if out.is_json() {
+        return facts.iter().try_for_each(|fact| out.object(&fact_view(fact)));
     }
     let mut devices: Vec<&str> = facts.iter().map(|fact| fact.key.device.as_str()).collect();
     devices.dedup();
@@ -109,11 +134,11 @@ fn list(session: &Session, filter: &Filter) -> Result<()> {
             .column("failure", failure)
             .column("version", |fact| fact.key.version.clone())
             .table();
-        session.out.line(printable(device))?;
-        session.out.table(&table)?;
-        session.out.line("")?;
+        out.line(device)?;
+        out.table(&table)?;
+        out.line("")?;
     }
-    session.out.line(format!("{}, {}", counted(facts.len(), "fact"), session.wisdom_place()))
+    out.line(format!("{}, {}", counted(facts.len(), "fact"), kept.place()))
 }
 
 fn fact_view(fact: &Fact) -> Value {
@@ -144,10 +169,10 @@ fn is_standard(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-fn export(session: &Session, filter: &Filter, file: Option<&Path>) -> Result<()> {
+fn export(kept: &Deviceless, filter: &Filter, file: Option<&Path>) -> Result<()> {
     // Not asking for a part means asking for everything.
     let filter = if *filter == Filter::default() { Filter::everything() } else { filter.clone() };
-    let text = session.runtime.wisdom().export(&filter);
+    let text = kept.wisdom.export(&filter);
     match file.filter(|file| !is_standard(file)) {
         None => {
             let mut out = std::io::stdout().lock();
@@ -161,7 +186,7 @@ fn export(session: &Session, filter: &Filter, file: Option<&Path>) -> Result<()>
             let lines = text.lines().count().saturating_sub(1);
             let shown = file.display().to_string();
             let words = format!("wrote {} to {shown}", counted(lines, "line"));
-            session.out.either(&json!({ "file": shown, "lines": lines }), || session.out.line(words))
+            kept.out.either(&json!({ "file": shown, "lines": lines }), || kept.out.line(words))
         }
     }
 }
@@ -300,11 +325,11 @@ fn forget(session: &Session, filter: &Filter) -> Result<()> {
     session.out.either(&json!({ "forgotten": forgotten }), || session.out.line(words))
 }
 
-fn compact(session: &Session) -> Result<ExitCode> {
-    let report = session.runtime.wisdom().compact();
+fn compact(kept: &Deviceless) -> Result<ExitCode> {
+    let report = kept.wisdom.compact();
     let failed = report.error.is_some();
-    if session.out.is_json() {
-        session.out.object(&json!({
+    if kept.out.is_json() {
+        kept.out.object(&json!({
             "segments_merged": report.segments_merged,
             "segments_written": report.segments_written,
             "segments_kept": report.segments_kept,
@@ -325,11 +350,10 @@ fn compact(session: &Session) -> Result<ExitCode> {
             String::new()
         };
         let facts = counted(report.facts, "fact");
-        session.out.line(format!(
+        kept.out.line(format!(
             "merged {merged} into {} ({sizes}), {facts}{dropped}; {} left alone",
             report.segments_written, report.segments_kept
         ))?;
     }
-    session.keep();
     Ok(ExitCode::from(if failed { FAILED } else { 0 }))
 }

@@ -82,8 +82,11 @@ impl Ended {
 }
 
 impl From<Output> for Ended {
+    /// Without the lines that say how far a long command is: how many there are depends on the machine.
     fn from(output: Output) -> Ended {
         let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        let is_said = |line: &&str| !line.starts_with("trimtab: ");
+        let err = err.split_inclusive('\n').filter(is_said).collect();
         Ended { code: output.status.code(), out, err }
     }
 }

@@ -4,7 +4,8 @@ use super::{best_of, kept, shown};
 use crate::args::Global;
 use crate::args::study::Best;
 use crate::failure::{FAILED, bad_input};
-use crate::output::{Output, Table, percent};
+use crate::output::{Output, percent};
+use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ pub fn run(global: &Global, args: &Best) -> Result<ExitCode> {
     let answers = Answers::read(&kept(global, args.dir.as_deref(), &args.name)?)?;
     let all = answers.all();
     if all.is_empty() {
-        let out = Output::new(global.json);
+        let out = Output::new(global);
         out.either(&json!({ "name": args.name, "best": null }), || {
             out.line(format!("{}: no point ran yet", args.name))
         })?;
@@ -30,7 +31,7 @@ pub fn run(global: &Global, args: &Best) -> Result<ExitCode> {
             .collect(),
         false => vec![answers.choose(&sizes).map_err(bad_input)?],
     };
-    let out = Output::new(global.json);
+    let out = Output::new(global);
     let format = if global.json && args.format == Format::Table { Format::Json } else { args.format };
     match format {
         Format::Table if answers.files().iter().any(has_front) => fronts(&out, answers.files(), &unit)?,
@@ -49,7 +50,7 @@ pub fn run(global: &Global, args: &Best) -> Result<ExitCode> {
         Format::Vllm | Format::Sglang => {
             let answers: Vec<Answer> = chosen.into_iter().map(|chosen| chosen.answer).collect();
             let file = by_batch(&answers).map_err(bad_input)?;
-            serde_json::to_string_pretty(&file)?.lines().try_for_each(|line| out.line(line))?;
+            serde_json::to_string_pretty(&file)?.lines().try_for_each(|line| out.verbatim(line))?;
         }
         format => {
             let [one] = chosen.as_slice() else {
@@ -60,7 +61,7 @@ pub fn run(global: &Global, args: &Best) -> Result<ExitCode> {
                 )));
             };
             for line in written(&one.answer.point, format).unwrap_or_default().lines() {
-                out.line(line)?;
+                out.verbatim(line)?;
             }
         }
     }

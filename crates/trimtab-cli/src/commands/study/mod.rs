@@ -11,8 +11,9 @@ pub mod tune_kernel;
 use crate::args::study::{Search, Space};
 use crate::args::{Global, study::Study};
 use crate::failure::bad_input;
-use crate::output::{Output, Table, time};
-use crate::session::is_off;
+use crate::output::{Output, time};
+use crate::session::wisdom_dir;
+use crate::table::Table;
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -27,15 +28,7 @@ use trimtab::wisdom::files;
 
 /// Where studies are kept; nothing where wisdom is off and nobody says.
 fn studies(global: &Global, dir: Option<&Path>) -> Option<PathBuf> {
-    if let Some(dir) = dir {
-        return Some(dir.to_path_buf());
-    }
-    let wisdom = match &global.wisdom_dir {
-        Some(dir) if is_off(&dir.to_string_lossy()) => None,
-        Some(dir) => Some(dir.clone()),
-        None => trimtab::wisdom_dir(),
-    };
-    wisdom.map(|dir| dir.join("studies"))
+    dir.map(Path::to_path_buf).or_else(|| wisdom_dir(global).map(|dir| dir.join("studies")))
 }
 
 /// The directory of a study that is there.
@@ -189,7 +182,7 @@ pub fn run(global: &Global, command: &Study) -> Result<ExitCode> {
 }
 
 fn list(global: &Global, dir: Option<&Path>) -> Result<ExitCode> {
-    let out = Output::new(global.json);
+    let out = Output::new(global);
     let studies = studies(global, dir)
         .ok_or_else(|| bad_input("wisdom is off; say where studies are kept: --dir DIR"))?;
     let mut table = Table::new(&["study", ">sizes", ">tried", ">failed", ">best", "at"]);

@@ -3,7 +3,8 @@
 use super::{best_view, evaluation_view, kept, page, shown};
 use crate::args::Global;
 use crate::failure::bad_input;
-use crate::output::{Output, Table, counted, percent};
+use crate::output::{Output, counted, percent};
+use crate::table::Table;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -108,7 +109,7 @@ pub fn run(global: &Global, name: &str, html: Option<&Path>, dir: Option<&Path>)
     }
     let answers = Answers::read(&kept(global, dir, name)?)?;
     let found: Vec<Findings> = answers.files().iter().map(|file| Findings::of(name, file)).collect();
-    let out = Output::new(global.json);
+    let out = Output::new(global);
     if to_output {
         std::io::stdout().lock().write_all(page::html(name, &found).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
