@@ -4,13 +4,13 @@
 //! checking its kernels, measuring them, and measuring how long moving data takes.
 
 use std::sync::OnceLock;
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bench, Decline, Device, DeviceFacts, Failure, Fingerprint, Habits, KernelId, KernelInfo, LaunchError,
     Nanos, Point, Problem, Rates, Space, State, Transfers, Work,
 };
-use trimtab::cpu::{CpuDevice, CpuOptions};
-use trimtab::operands::{Batch, Executor, HostBuffer, Wait};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
+use trimtab::advanced::operands::{Batch, Executor, HostBuffer, Wait};
+use trimtab::advanced::tune::Stopwatch;
 
 /// One thread of the processor, as if it were somewhere else.
 pub struct Second {

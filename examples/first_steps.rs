@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p trimtab-examples --bin first_steps`
 
-use trimtab::core::Problem;
+use trimtab::Problem;
 use trimtab::{Axis, Runtime, Tensor};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

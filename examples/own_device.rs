@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p trimtab-examples --bin own_device`
 
-use trimtab::core::Problem;
+use trimtab::Problem;
 use trimtab::{Offload, Runtime, Tensor};
 use trimtab_examples::Second;
 

@@ -3,14 +3,14 @@
 //! `cargo run --release -p trimtab-examples --bin own_kernel`
 
 use std::borrow::Cow;
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bytes, DType, Decline, DeviceFacts, Flops, KernelVersion, LaunchError, Matmul, Operand, Problem, Variant,
     VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu};
+use trimtab::advanced::cpu::{Args, Cpu};
 use trimtab::{Runtime, Tensor};
 
-trimtab::core::config! {
+trimtab::advanced::core::config! {
     /// Columns of the result that stay in the cache while all rows pass by. Each field is a setting that is tuned.
     struct StripConfig { columns }
 }

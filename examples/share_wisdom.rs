@@ -5,9 +5,9 @@
 //!
 //! `cargo run --release -p trimtab-examples --bin share_wisdom`
 
-use trimtab::core::{Nanos, Patience, Problem};
-use trimtab::plan::TuneRequest;
-use trimtab::wisdom::Filter;
+use trimtab::{Nanos, Patience, Problem};
+use trimtab::TuneRequest;
+use trimtab::advanced::wisdom::Filter;
 use trimtab::{Runtime, Tensor};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for problem in problems {
         let problem: Problem = problem.parse()?;
         let (ours, theirs) = (pupil.explain(&problem)?, teacher.explain(&problem)?);
-        let named = |decision: &trimtab::plan::Decision| {
+        let named = |decision: &trimtab::Decision| {
             decision.winner().map(|winner| (winner.name.to_string(), winner.point_name.clone()))
         };
         println!("{problem}: {}; same plan: {}", ours.reason, named(&ours) == named(&theirs));

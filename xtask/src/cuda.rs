@@ -1,5 +1,6 @@
 //! `cargo xtask cuda`: verifies kernels in CUDA C without a GPU, with NVIDIA's compilers from PyPI in virtual environments.
 
+use crate::ran;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -208,13 +209,4 @@ fn installed(place: &Path, release: &Release) -> Result<PathBuf> {
         .into_iter()
         .find(|path| path.join("nvidia").exists())
         .context("the packages are not where pip puts them")
-}
-
-fn ran(command: &mut Command, what: &str) -> Result<()> {
-    eprintln!("$ {command:?}");
-    let status = command.status().with_context(|| format!("{what}: could not be started"))?;
-    if !status.success() {
-        bail!("{what}: failed");
-    }
-    Ok(())
 }

@@ -1,9 +1,10 @@
 //! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`,
-//! `cargo xtask cuda`, `cargo xtask fuzz`, `cargo xtask loom`, `cargo xtask python`, `cargo xtask sanitize`, `cargo xtask screenshot`.
+//! `cargo xtask cuda`, `cargo xtask dist`, `cargo xtask fuzz`, `cargo xtask loom`, `cargo xtask python`, `cargo xtask sanitize`, `cargo xtask screenshot`.
 
 mod browser;
 mod cuda;
 mod dependencies;
+mod dist;
 mod fuzz;
 mod loom;
 mod needs;
@@ -22,7 +23,7 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND
 
   test            everything a change must pass: format, lints, tidy rules, tests, doc tests
-                  [--no-install] [--require-all]; `cargo xtask test --help` explains
+                  [--quick] [--no-install] [--require-all]; `cargo xtask test --help` explains
   tidy            the rules no compiler checks: dependency direction, file length, banned calls; links and snippets of README and docs
   dependencies    licences, sources and requirements of everything that is built, against deny.toml
   browser-check [FILE]
@@ -35,10 +36,12 @@ usage: cargo xtask COMMAND
   bench tune-anything
                   the examples of examples/tune against Kernel Tuner and Optuna (from PyPI, in a virtual environment of its own), and what a
                   point costs against hyperfine  [--seeds N] [--evals N] [--only NAME] [--json]; --help explains
+  bench mlp       a small network against ndarray and candle, which are built for it
   chaos           faults on purpose, then processes killed at random moments: what callers got, and what was left of wisdom
                   [--faults N] [--kills N] [--seed S] [--json]
   cuda            kernels in CUDA C, verified without a GPU by NVIDIA's compilers from PyPI and trimtab-ptx; `cargo xtask cuda --help` explains
                   [--only 12|13]
+  dist            what is published for machines like this one, the same bytes from the same commit, with checksums  [--twice]
   fuzz            every parser fed with inputs that libFuzzer makes up; `cargo xtask fuzz --help` explains
                   [--seconds N] [--target NAME] [--list] [--json]
   loom [NAME]     the lock-free pieces in every order of events that few threads can have  [--preemptions N]
@@ -64,6 +67,10 @@ fn main() -> Result<()> {
         ["browser-check"] => browser::check(root, None),
         ["browser-check", file] => browser::check(root, Some(file)),
         ["bench", "tune-anything", options @ ..] => tune_anything::run(root, options),
+        ["bench", "mlp"] => {
+            let place = ["--manifest-path", "partners/Cargo.toml", "--target-dir", "target/partners"];
+            cargo(root, &[&["run", "--quiet", "--release"], &place[..]].concat())
+        }
         ["bench", names @ ..] => {
             let may_install = !names.contains(&"--no-install");
             if names.iter().any(|name| ON_GPUS.contains(name)) {
@@ -82,6 +89,7 @@ fn main() -> Result<()> {
             cargo(root, &arguments)
         }
         ["cuda", options @ ..] => cuda::run(root, options),
+        ["dist", options @ ..] => dist::run(root, options),
         ["fuzz", options @ ..] => fuzz::run(root, options),
         ["loom", options @ ..] => loom::run(root, options),
         ["python", options @ ..] => python::run(root, options),
@@ -111,6 +119,15 @@ fn cargo_with(root: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> 
         .with_context(|| format!("cargo {} could not be started", arguments.join(" ")))?;
     if !status.success() {
         bail!("cargo {} failed", arguments.join(" "));
+    }
+    Ok(())
+}
+
+fn ran(command: &mut Command, what: &str) -> Result<()> {
+    eprintln!("$ {command:?}");
+    let status = command.status().with_context(|| format!("{what}: could not be started"))?;
+    if !status.success() {
+        bail!("{what}: failed");
     }
     Ok(())
 }

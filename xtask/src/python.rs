@@ -1,5 +1,6 @@
 //! `cargo xtask python`: builds the wheel, installs it into fresh virtual environments and runs the Python tests there, or its figures.
 
+use crate::ran;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -74,7 +75,7 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
         // One wheel is for all, but for interpreters without a lock: they have another interface.
         let wheel = match built.take() {
             Some(wheel) if !without_lock(interpreter) => wheel,
-            _ => wheel(root, &place, interpreter, options.release)?,
+            _ => wheel(root, &place, interpreter, options.release, &[])?,
         };
         let name = interpreter.trim_start_matches('/').replace(['/', '.'], "-");
         let path = wheel.to_string_lossy().into_owned();
@@ -176,12 +177,30 @@ fn of_pyenv() -> Vec<String> {
     versions.iter().map(|path| path.join("bin/python3").display().to_string()).collect()
 }
 
+/// The wheel that is published, built in this environment and put into that folder.
+pub fn release_wheel(root: &Path, folder: &Path, environment: &[(&str, String)]) -> Result<PathBuf> {
+    let interpreter = found().into_iter().next().context("there is no CPython of 3.10 or newer")?;
+    let place = root.join("target/python");
+    std::fs::create_dir_all(&place)?;
+    let wheel = wheel(root, &place, &interpreter, true, environment)?;
+    let kept = folder.join(wheel.file_name().context("a wheel has a name")?);
+    std::fs::copy(wheel, &kept)?;
+    Ok(kept)
+}
+
 /// The wheel for an interpreter, made by a maturin of its own.
-fn wheel(root: &Path, place: &Path, interpreter: &str, release: bool) -> Result<PathBuf> {
+fn wheel(
+    root: &Path,
+    place: &Path,
+    interpreter: &str,
+    release: bool,
+    environment_of_build: &[(&str, String)],
+) -> Result<PathBuf> {
     let tools = environment(&place.join("tools"), interpreter, TOOLS).context("maturin builds the wheel")?;
     let wheels = place.join("wheels");
     let _ = std::fs::remove_dir_all(&wheels);
     let mut command = Command::new(tools);
+    command.envs(environment_of_build.iter().map(|(name, value)| (name, value)));
     command.current_dir(root).args(["-m", "maturin", "build", "--compatibility", "linux", "--interpreter"]);
     command.arg(interpreter).arg("--out").arg(&wheels).arg("--profile");
     match release {
@@ -230,15 +249,6 @@ fn environment(dir: &Path, interpreter: &str, packages: &[&str]) -> Result<PathB
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
     ran(&mut install, "installing from PyPI")?;
     Ok(python)
-}
-
-fn ran(command: &mut Command, what: &str) -> Result<()> {
-    eprintln!("$ {command:?}");
-    let status = command.status().with_context(|| format!("{what}: could not be started"))?;
-    if !status.success() {
-        bail!("{what}: failed");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use trimtab_testing::NOT_RUN;
 
 const HELP: &str = "\
-usage: cargo xtask test [--no-install] [--require-all]
+usage: cargo xtask test [--quick] [--no-install] [--require-all]
 
 Format, tidy rules, dependencies, lints, all tests and doc tests, and 20 s of every fuzz target; each step's time is printed at the end.
 
@@ -18,6 +18,8 @@ Some tests need what is not part of the project. Where it is missing, Debian's p
 installed with apt-get: Mesa's Vulkan driver for GPU kernels, OpenBLAS for the kernels around a CBLAS, FFTW for the one around it,
 PoCL for users' kernels in OpenCL C, g++ for libFuzzer.
 
+  --quick         for while you work: format, tidy rules and the unit tests of all crates but the GPU's; under three minutes where
+                  things were built before. Not what a change must pass
   --no-install    installs nothing: what cannot run is left out and listed at the end in lines that start with `not run:`
   --require-all   fails where a driver or library is missing in the end, installed or not
 
@@ -41,12 +43,30 @@ const WITHOUT_GPUS: [&[&str]; 2] = [
     &["test", "--package", "trimtab-wgpu", "--lib", "--test", "translations"],
 ];
 
+/// Unit tests of libraries, with the features that `cargo xtask test` builds them with.
+const QUICK: [&str; 13] = [
+    "test",
+    "--quiet",
+    "--workspace",
+    "--all-features",
+    "--lib",
+    "--exclude",
+    "trimtab-wgpu",
+    "--exclude",
+    "trimtab-interleavings",
+    "--exclude",
+    "trimtab-py",
+    "--exclude",
+    "xtask",
+];
+
 pub fn run(root: &Path, words: &[&str]) -> Result<()> {
-    let (mut may_install, mut require_all) = (true, false);
+    let (mut may_install, mut require_all, mut quick) = (true, false, false);
     for word in words {
         match *word {
             "--no-install" => may_install = false,
             "--require-all" => require_all = true,
+            "--quick" => quick = true,
             "--help" | "-h" => {
                 print!("{HELP}");
                 return Ok(());
@@ -63,9 +83,17 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     };
     step("format", &mut || {
         cargo(root, &["fmt", "--all", "--check"])?;
-        cargo(root, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])
+        ["fuzz/Cargo.toml", "partners/Cargo.toml"]
+            .iter()
+            .try_for_each(|manifest| cargo(root, &["fmt", "--manifest-path", manifest, "--check"]))
     })?;
     step("tidy", &mut || tidy::check(root))?;
+    if quick {
+        step("unit tests", &mut || cargo(root, &QUICK))?;
+        println!("{}", told(&times));
+        println!("quick checks passed; `cargo xtask test` has lints, integration tests, documents and fuzzing, too");
+        return Ok(());
+    }
     step("dependencies", &mut || dependencies::check(root))?;
     let missing = needs::missing(vec![VULKAN, OPENBLAS, FFTW, OPENCL, CPP], may_install);
     let clippy =
@@ -96,8 +124,7 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
             Ok(())
         })?;
     }
-    let took = |(name, time): &(&str, Duration)| format!("{name} {} s", time.as_secs());
-    println!("{}", times.iter().map(took).collect::<Vec<_>>().join(", "));
+    println!("{}", told(&times));
     for line in &not_run {
         println!("{line}");
     }
@@ -112,6 +139,11 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     }
     println!("all checks that were run passed");
     Ok(())
+}
+
+fn told(times: &[(&str, Duration)]) -> String {
+    let took = |(name, time): &(&str, Duration)| format!("{name} {} s", time.as_secs());
+    times.iter().map(took).collect::<Vec<_>>().join(", ")
 }
 
 #[expect(clippy::disallowed_methods, reason = "times the steps for people; no decision rests on it")]

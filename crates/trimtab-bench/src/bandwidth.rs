@@ -4,10 +4,10 @@ use crate::Printer;
 use anyhow::Result;
 use serde_json::json;
 use trimtab::Runtime;
-use trimtab::core::{Nanos, Patience, Problem};
-use trimtab::cpu::Pool;
-use trimtab::plan::TuneRequest;
-use trimtab::tune::{Rules, Stopwatch};
+use trimtab::{Nanos, Patience, Problem};
+use trimtab::advanced::cpu::Pool;
+use trimtab::TuneRequest;
+use trimtab::advanced::tune::{Rules, Stopwatch};
 
 /// Elements of each operand.
 const LEN: usize = 64 << 20;

@@ -3,10 +3,10 @@
 
 use anyhow::{Result, anyhow, bail};
 use std::sync::Arc;
-use trimtab::core::{Device, KernelId, Problem};
-use trimtab::cpu::{CpuDevice, CpuOptions};
-use trimtab::tune::{Stopwatch, median, minimum};
-use trimtab::wgpu::{Dispatch, GpuDevice, GpuOptions, Program, full_text};
+use trimtab::advanced::core::{Device, KernelId, Problem};
+use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
+use trimtab::advanced::tune::{Stopwatch, median, minimum};
+use trimtab::advanced::wgpu::{Dispatch, GpuDevice, GpuOptions, Program, full_text};
 
 /// Size of the product of the start-up comparison.
 pub(crate) const START_SIZE: usize = 256;
@@ -156,7 +156,7 @@ fn prepared(hand: &Hand, step: &Dispatch, bytes: u64) -> (wgpu::ComputePipeline,
     hand.queue.write_buffer(&params, 0, &raw);
     let mut buffers: Vec<(u32, &wgpu::Buffer)> = storage.iter().zip(0..).map(|(b, at)| (at, b)).collect();
     if !step.params.is_empty() {
-        buffers.push((trimtab::wgpu::PARAMS_BINDING, &params));
+        buffers.push((trimtab::advanced::wgpu::PARAMS_BINDING, &params));
     }
     let group = hand.group(&pipeline, &buffers);
     (pipeline, group)

@@ -6,7 +6,7 @@
 //! the predicted one may be slower than it by more than some limit. The limit is the strictest that costs no more than a small premium on
 //! problems left out of the model: where parts disagree all the time, caution would be dear, and the prediction is followed.
 
-use trimtab::core::RandomNumbers;
+use trimtab::advanced::core::RandomNumbers;
 use trimtab_model::learn::{Blend, Model, Table};
 
 /// Parts the groups are split into: each is predicted by a model of the others.

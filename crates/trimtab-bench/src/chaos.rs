@@ -27,9 +27,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tally::Tally;
-use trimtab::core::RandomNumbers;
-use trimtab::tune::Stopwatch;
-use trimtab::wisdom::{CRASHES, Outcome, Wisdom};
+use trimtab::advanced::core::RandomNumbers;
+use trimtab::advanced::tune::Stopwatch;
+use trimtab::advanced::wisdom::{CRASHES, Outcome, Wisdom};
 use worker::Role;
 
 /// The word that makes this program a worker, and the one of a process that is to be killed.

@@ -3,8 +3,8 @@
 use crate::Printer;
 use anyhow::Result;
 use serde_json::json;
-use trimtab::core::Problem;
-use trimtab::tune::Stopwatch;
+use trimtab::Problem;
+use trimtab::advanced::tune::Stopwatch;
 use trimtab::{Runtime, Tensor};
 
 const SIZES: [usize; 7] = [4, 32, 100, 128, 256, 512, 1024];

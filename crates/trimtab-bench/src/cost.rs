@@ -5,7 +5,7 @@
 //! truth over start; how far it reaches, and whether steps by tile sizes matter, is what would have predicted each measurement best from all others.
 //! Measurements that no smooth curve explains count less, so that a few kernels that went wrong do not spoil their surroundings.
 
-use trimtab::core::{Matmul, Work};
+use trimtab::advanced::core::{Matmul, Work};
 use trimtab_model::{FEATURES, Fit, Observation, Roofline};
 
 /// The longest time that is believed, in nanoseconds.
@@ -253,7 +253,7 @@ fn solve(at: &[&[f64]], told: &[f64], reach: &Reach, doubted: &[f64]) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trimtab::core::{DType, RandomNumbers};
+    use trimtab::advanced::core::{DType, RandomNumbers};
 
     fn sample(m: u64, ns: f64) -> Sample {
         let product = Matmul::new(DType::F32, m, 64, 64).unwrap();

@@ -5,9 +5,9 @@ use crate::Printer;
 use crate::turns::turns;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use trimtab::core::{Nanos, Patience};
-use trimtab::tune::Stopwatch;
-use trimtab::wisdom::Filter;
+use trimtab::{Nanos, Patience};
+use trimtab::advanced::tune::Stopwatch;
+use trimtab::advanced::wisdom::Filter;
 use trimtab::{Axis, Builder, Error, Expression, Runtime, Tensor};
 
 /// Interleaved rounds; the minimum counts.

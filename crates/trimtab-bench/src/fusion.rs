@@ -7,12 +7,12 @@ use crate::{Printer, fusion_gpu};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, json};
 use trimtab::Runtime;
-use trimtab::core::{
+use trimtab::advanced::core::{
     Elementwise, Fused, Matmul, Nanos, Operand, Over, Patience, Problem, Reduce, Step, Varies,
 };
-use trimtab::cpu::{Element, Slice};
-use trimtab::plan::TuneRequest;
-use trimtab::tune::Rules;
+use trimtab::advanced::cpu::{Element, Slice};
+use trimtab::TuneRequest;
+use trimtab::advanced::tune::Rules;
 
 /// Elements of the chain that is promised, and of those beside it.
 const CHAIN: &str = "fused.min(max(abs(sub(mul(relu(add(mul(a,#0),#1)),#2),#3)),#4),#5):f32:1x16777216:all";

@@ -4,10 +4,10 @@
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use trimtab::core::{Device, KernelId, Point, Problem};
-use trimtab::cpu::{CpuDevice, CpuOptions};
-use trimtab::tune::{Stopwatch, minimum};
-use trimtab::wgpu::{GpuBuffer, GpuDevice, GpuOptions};
+use trimtab::advanced::core::{Device, KernelId, Point, Problem};
+use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
+use trimtab::advanced::tune::{Stopwatch, minimum};
+use trimtab::advanced::wgpu::{GpuBuffer, GpuDevice, GpuOptions};
 
 /// The chain, and the number each operation with two operands takes.
 const CHAIN: [(&str, Option<f32>); 8] = [

@@ -5,9 +5,9 @@ use crate::{Printer, by_hand};
 use anyhow::{Result, anyhow};
 use serde_json::json;
 use trimtab::Runtime;
-use trimtab::core::{KernelId, Nanos, Patience, Point, Problem};
-use trimtab::plan::{Rival, Standing, TuneRequest};
-use trimtab::tune::{Budget, Candidate, Rules, geomean, race};
+use trimtab::advanced::core::{KernelId, Nanos, Patience, Point, Problem};
+use trimtab::advanced::plan::{Rival, Standing, TuneRequest};
+use trimtab::advanced::tune::{Budget, Candidate, Rules, geomean, race};
 
 /// Launches of less than about 0.1 ms are left out: on a software adapter they are all waking threads up, and vary by a third.
 pub(crate) const PROBLEMS: [&str; 24] = [
@@ -116,7 +116,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
 
 /// The least time of each, interleaved.
 fn run_off(
-    device: &dyn trimtab::core::Device,
+    device: &dyn trimtab::Device,
     problem: &Problem,
     finalists: &[(KernelId, Point)],
 ) -> Result<Vec<f64>> {
@@ -126,6 +126,6 @@ fn run_off(
     let candidates: Vec<Candidate> =
         finalists.iter().map(|&(kernel, point)| Candidate { kernel, point, expected: None }).collect();
     let report = race(bench.as_mut(), &candidates, None, &judging(), &budget, &mut |_| ());
-    let time = |raced: &trimtab::tune::Raced| raced.min().ok_or_else(|| anyhow!("{problem}: {raced:?}"));
+    let time = |raced: &trimtab::advanced::tune::Raced| raced.min().ok_or_else(|| anyhow!("{problem}: {raced:?}"));
     report.rivals.iter().map(time).collect()
 }

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use trimtab::core::Patience;
-use trimtab::tune::Stopwatch;
+use trimtab::Patience;
+use trimtab::advanced::tune::Stopwatch;
 use trimtab::{Expression, Runtime, Tensor};
 
 /// Operations of an expression, each about twice as many as the one before.

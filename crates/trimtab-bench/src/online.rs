@@ -5,7 +5,7 @@ use crate::regret::Judged;
 use crate::times::Times;
 use anyhow::{Result, bail};
 use serde_json::json;
-use trimtab::core::RandomNumbers;
+use trimtab::advanced::core::RandomNumbers;
 use trimtab_model::learn::{Learned, Ledger, ModelKind, PROBLEM_SHARE, PROCESS_SHARE, Policy};
 
 /// Problems the prior is learned from.

@@ -9,9 +9,9 @@ use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use trimtab::Runtime;
-use trimtab::core::{Nanos, Operation, Patience, Problem, VariantClass};
-use trimtab::plan::TuneRequest;
-use trimtab::tune::{Rules, geomean};
+use trimtab::advanced::core::{Nanos, Operation, Patience, Problem, VariantClass};
+use trimtab::TuneRequest;
+use trimtab::advanced::tune::{Rules, geomean};
 
 /// The problems, one a line.
 const PROBLEMS: &str = include_str!("operations.txt");

@@ -5,9 +5,9 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::sync::Barrier;
 use trimtab::Runtime;
-use trimtab::core::{KernelInfo, Matmul, Nanos, Point, Problem, TypedProblem};
-use trimtab::cpu::{AnyKernel, Args, Cpu, Element, Pool, kernels};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::core::{KernelInfo, Matmul, Nanos, Point, Problem, TypedProblem};
+use trimtab::advanced::cpu::{AnyKernel, Args, Cpu, Element, Pool, kernels};
+use trimtab::advanced::tune::Stopwatch;
 
 /// Calls in one timed stretch.
 const CALLS: u32 = 2_000;

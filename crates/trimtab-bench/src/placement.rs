@@ -4,9 +4,9 @@
 use crate::Printer;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
-use trimtab::core::{Bytes, Device, RandomNumbers};
-use trimtab::plan::place::{Graph, Limits, Moves, NodeId, cost, place};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::core::{Bytes, Device, RandomNumbers};
+use trimtab::advanced::plan::place::{Graph, Limits, Moves, NodeId, cost, place};
+use trimtab::advanced::tune::Stopwatch;
 use trimtab_testing::machine::{Drawn, Machine, draw};
 
 /// Expressions a machine, of one to [`MOST`] operations, each tried on every placement.

@@ -3,8 +3,8 @@
 use crate::{Printer, allocations};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use trimtab::core::{BinaryOp, DType, Elementwise, Patience, RandomNumbers};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::core::{BinaryOp, DType, Elementwise, Patience, RandomNumbers};
+use trimtab::advanced::tune::Stopwatch;
 use trimtab::{Builder, Runtime};
 
 /// Different problems called once each.

@@ -8,8 +8,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use trimtab::core::{Bytes, Flops, Nanos, Problem, RandomNumbers, Rates, Work};
-use trimtab::tune::median;
+use trimtab::advanced::core::{Bytes, Flops, Nanos, Problem, RandomNumbers, Rates, Work};
+use trimtab::advanced::tune::median;
 use trimtab_model::learn::{Axes, Table};
 use trimtab_model::roofline;
 

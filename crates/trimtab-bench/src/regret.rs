@@ -4,8 +4,8 @@ use crate::Printer;
 use crate::times::Times;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
-use trimtab::core::{DType, Matmul, Problem, RandomNumbers};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::core::{DType, Matmul, Problem, RandomNumbers};
+use trimtab::advanced::tune::Stopwatch;
 use trimtab_model::learn::{FEWEST_PROBLEMS, Learned, ModelKind, Table, axes, shape};
 
 /// Numbers of measured shapes.

@@ -4,9 +4,9 @@ use crate::{Printer, allocations};
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
-use trimtab::core::{Point, Space};
-use trimtab::tune::Stopwatch;
-use trimtab::tune::search::{STRATEGIES, SearchSpace, Seen, strategy};
+use trimtab::advanced::core::{Point, Space};
+use trimtab::advanced::tune::Stopwatch;
+use trimtab::advanced::tune::search::{STRATEGIES, SearchSpace, Seen, strategy};
 
 /// Points of the spaces; both have [`AXES`] axes.
 const LARGE: u32 = 10_000;

@@ -5,8 +5,8 @@ use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
 use std::path::Path;
 use trimtab::Runtime;
-use trimtab::core::{KernelId, Nanos, Point, Problem, RandomNumbers, VariantClass};
-use trimtab::tune::{Budget, Candidate, Rules, race};
+use trimtab::advanced::core::{KernelId, Nanos, Point, Problem, RandomNumbers, VariantClass};
+use trimtab::advanced::tune::{Budget, Candidate, Rules, race};
 
 /// Shapes measured when nobody says how many.
 const SHAPES: usize = 400;

@@ -1,8 +1,8 @@
 //! Things compared by time: in turns, short ones repeated, the least time of all rounds.
 
 use anyhow::Result;
-use trimtab::core::Nanos;
-use trimtab::tune::Stopwatch;
+use trimtab::Nanos;
+use trimtab::advanced::tune::Stopwatch;
 
 /// Most repeats within one measurement.
 const MOST_REPEATS: u32 = 1 << 16;

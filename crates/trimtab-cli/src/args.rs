@@ -7,9 +7,9 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use trimtab::core::{Constraints, Nanos, Problem, ProblemError, Terms, Tolerance};
-use trimtab::cpu::Isolation;
-use trimtab::plan::{KernelRules, StrategyName, TuneMode};
+use trimtab::advanced::core::{Constraints, Nanos, Problem, ProblemError, Terms, Tolerance};
+use trimtab::advanced::cpu::Isolation;
+use trimtab::advanced::plan::{KernelRules, StrategyName, TuneMode};
 use trimtab::{VARIABLES, parse_duration};
 use trimtab_kernelfile::Language;
 
@@ -47,7 +47,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Most threads a kernel may use
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(trimtab::cpu::MAX_THREADS)))]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(trimtab::advanced::cpu::MAX_THREADS)))]
     pub threads: Option<u32>,
     /// How far a product or convolution may be off, such as 1e-2
     ///

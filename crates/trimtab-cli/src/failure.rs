@@ -3,8 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 use trimtab::Error;
-use trimtab::core::ProblemError;
-use trimtab::wisdom::WisdomError;
+use trimtab::advanced::core::ProblemError;
+use trimtab::advanced::wisdom::WisdomError;
 
 /// Exit code of an operation or check that failed.
 pub const FAILED: u8 = 1;

@@ -4,7 +4,7 @@ use crate::output::printable;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use trimtab::wisdom::Wisdom;
+use trimtab::advanced::wisdom::Wisdom;
 
 /// What a shell reports of a command that was interrupted.
 const INTERRUPTED: i32 = 130;

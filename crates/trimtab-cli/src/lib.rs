@@ -25,7 +25,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use trimtab::Runtime;
-use trimtab::core::{Nanos, is_steering};
+use trimtab::advanced::core::{Nanos, is_steering};
 use trimtab_kernelfile::Limits;
 
 /// Runs the command with these words, of which the first is its name. `program` are the words that start it again: kernels in files run in

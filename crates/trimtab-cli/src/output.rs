@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write;
-use trimtab::core::{Nanos, Operation, Problem, is_steering};
+use trimtab::advanced::core::{Nanos, Operation, Problem, is_steering};
 
 /// Standard output, or a text that is kept, as text or JSON lines. A closed pipe is an error here, never a panic. Text passes through [`printable`] on its way: names
 /// come from files and libraries, and must not steer a terminal.
@@ -114,7 +114,7 @@ impl Output {
 
 /// The text without control characters.
 pub fn printable(text: &str) -> String {
-    trimtab::core::printable(text).into_owned()
+    trimtab::advanced::core::printable(text).into_owned()
 }
 
 /// JSON with such characters as JSON writes them. They stand in texts only: what serde writes has none elsewhere.

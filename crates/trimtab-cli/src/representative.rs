@@ -1,6 +1,6 @@
 //! The problems `trimtab tune` measures when none are named: from tiny to large, the usual shapes of each operation.
 
-use trimtab::core::Problem;
+use trimtab::Problem;
 
 /// Operation and type, with the sizes and layouts of each problem.
 const PROBLEMS: [(&str, &str); 55] = [

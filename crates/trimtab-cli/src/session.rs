@@ -9,9 +9,9 @@ use std::cell::Cell;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use trimtab::core::Constraints;
-use trimtab::plan::calibration::Calibration;
-use trimtab::wisdom::{Filter, Wisdom};
+use trimtab::Constraints;
+use trimtab::advanced::plan::calibration::Calibration;
+use trimtab::advanced::wisdom::{Filter, Wisdom};
 use trimtab::{Builder, KernelRules, Runtime};
 
 /// What is remembered and where to write: all that commands need which ask no device.

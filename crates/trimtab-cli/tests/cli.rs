@@ -6,7 +6,7 @@ mod support;
 use expect_test::expect;
 use std::path::Path;
 use support::{Ended, Machine};
-use trimtab::wisdom::{Filter, Outcome, Stats, Wisdom};
+use trimtab::advanced::wisdom::{Filter, Outcome, Stats, Wisdom};
 
 const SMALL: &str = "matmul:f32:8x8x8";
 const OTHER: &str = "matmul:f64:5x6x7";

@@ -7,8 +7,8 @@ mod support;
 
 use expect_test::{ExpectFile, expect_file};
 use support::{Ended, Machine};
-use trimtab::core::FailureKind;
-use trimtab::wisdom::{FactKey, Outcome, Stats, Wisdom};
+use trimtab::advanced::core::FailureKind;
+use trimtab::advanced::wisdom::{FactKey, Outcome, Stats, Wisdom};
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trimtab-replay/data");
 

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 use support::{Ended, Machine, json as lines};
-use trimtab::core::{FailureKind, is_steering};
-use trimtab::wisdom::{FactKey, Outcome, Stats, Wisdom};
+use trimtab::advanced::core::{FailureKind, is_steering};
+use trimtab::advanced::wisdom::{FactKey, Outcome, Stats, Wisdom};
 use trimtab_replay::{read_recordings, write_recordings};
 
 /// Clears the screen, sets the title, in one byte less than ASCII needs, turns the writing around, and fakes a line.

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use support::Machine;
-use trimtab::wisdom::Wisdom;
+use trimtab::advanced::wisdom::Wisdom;
 
 /// Whether the last word of a process that tunes is that a kernel is about to run.
 fn is_inside(dir: &Path) -> bool {
@@ -58,7 +58,7 @@ fn what_ran_when_the_command_was_killed_is_tried_again() {
     let wisdom = Wisdom::open(machine.path());
     let facts = wisdom.facts(&suspect.device, "matmul:f32:512x512x512");
     let its =
-        |fact: &&trimtab::wisdom::Fact| fact.key.kernel == suspect.kernel && fact.key.point == suspect.point;
+        |fact: &&trimtab::advanced::wisdom::Fact| fact.key.kernel == suspect.kernel && fact.key.point == suspect.point;
     assert!(facts.iter().find(its).is_some_and(|fact| fact.outcome.stats().is_some()), "{suspect:?}");
 }
 

@@ -5,7 +5,7 @@ mod support;
 
 use std::path::Path;
 use support::{Ended, Machine};
-use trimtab::wisdom::{FactKey, Outcome, Stats, Wisdom};
+use trimtab::advanced::wisdom::{FactKey, Outcome, Stats, Wisdom};
 
 const SMALL: &str = "matmul:f32:8x8x8";
 
@@ -190,7 +190,7 @@ fn whoever_stops_tuning_is_told_what_is_kept() {
     let mut command = machine.command(&["tune", SMALL, "matmul:f32:1500x1500x1500", "--budget", "60s"]);
     let child =
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let small = |fact: &trimtab::wisdom::Fact| fact.key.problem == SMALL;
+    let small = |fact: &trimtab::advanced::wisdom::Fact| fact.key.problem == SMALL;
     while !Wisdom::open(machine.path()).all_facts().iter().any(small) {
         std::thread::yield_now();
     }

@@ -8,7 +8,7 @@ mod support;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use support::{Ended, Machine, json};
-use trimtab::wisdom::{FactKey, Outcome, Stats, Wisdom};
+use trimtab::advanced::wisdom::{FactKey, Outcome, Stats, Wisdom};
 
 const PAGE: &str = include_str!("../../../docs/numbers.md");
 const MATMULS: [&str; 9] = [

@@ -6,7 +6,7 @@ mod support;
 use serde_json::Value;
 use std::path::Path;
 use support::{Ended, Machine};
-use trimtab::wisdom::{FactKey, Outcome, Stats, Wisdom};
+use trimtab::advanced::wisdom::{FactKey, Outcome, Stats, Wisdom};
 
 /// Anything a kernel, a device or a problem may be called.
 const ODD: &str = "x\"'><script>alert(1)</script>&amp;]]>\u{7}\u{202e}ü";

@@ -79,7 +79,7 @@ fn every_strategy_is_tried_unless_some_are_named_and_samples_only_on_request() {
     let (complete, all) = names();
     assert!(complete.len() < all.len());
     let found = lines(&["--evals", "8", "--seeds", "1"]);
-    assert_eq!(found.len(), complete.len() * trimtab::tune::search::STRATEGIES.len() + 1);
+    assert_eq!(found.len(), complete.len() * trimtab::advanced::tune::search::STRATEGIES.len() + 1);
     let found = lines(&["--evals", "8", "--seeds", "1", "--strategy", "random", "--all"]);
     assert_eq!(found.len(), all.len() + 1);
     let found =

@@ -4,7 +4,7 @@
 mod support;
 
 use support::Machine;
-use trimtab::wisdom::{FactKey, Outcome, Stats, Wisdom};
+use trimtab::advanced::wisdom::{FactKey, Outcome, Stats, Wisdom};
 
 fn record(wisdom: &Wisdom, kernel: &str, problem: &str, condition: &str, samples: &[f64]) {
     let key = FactKey {

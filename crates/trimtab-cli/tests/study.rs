@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use support::{Ended, Machine, json};
-use trimtab::tune::search::{SearchSpace, Seen, Strategy, strategy};
+use trimtab::advanced::tune::search::{SearchSpace, Seen, Strategy, strategy};
 use trimtab_testing::NOT_RUN;
 use trimtab_testing::browser::{self, BROWSERS, Wanted};
 
@@ -122,7 +122,7 @@ fn a_search_killed_at_any_moment_goes_on_and_ends_with_the_same_best() {
             .filter(|line| line.contains("\"tell\""))
             .count()
     };
-    let mut random = trimtab::core::RandomNumbers::new(5);
+    let mut random = trimtab::advanced::core::RandomNumbers::new(5);
     let mut killed = 0;
     while killed < kills {
         let before = told();

@@ -41,7 +41,7 @@ pub use device::{CudaDevice, CudaOptions};
 pub use driver::{DeviceInfo, Driver, LEAST_VERSION};
 pub use error::{CudaError, Unavailable};
 pub use nvml::Nvml;
-pub use nvrtc::{Compiled, Nvrtc, NvrtcError};
+pub use nvrtc::{Compiled, Listing, Nvrtc, NvrtcError};
 pub use prepare::MAX_LOADED;
 pub use program::{Cuda, LaunchStep, MAX_GRID, Program, StepArgument};
 pub use run::CudaBuffer;

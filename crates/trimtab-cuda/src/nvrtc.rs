@@ -1,5 +1,6 @@
 //! NVRTC: CUDA C to PTX or machine code, in this process. Any version from 11.2 on; what is missing is an error.
 
+use crate::program::LaunchStep;
 use libloading::Library;
 use std::ffi::{CString, c_char, c_int};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,9 @@ const NAMES: &[&str] = if cfg!(windows) {
 } else {
     &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"]
 };
+
+/// From which version on it can leave out declarations of textures and of CUDA's runtime.
+const LEAST_WITH_MINIMAL: (u32, u32) = (12, 4);
 
 /// What the library hands out for a program.
 type Program = usize;
@@ -101,6 +105,17 @@ impl Compiled {
     }
 }
 
+/// All that comes of compiling for one architecture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// What the machine code was made from.
+    pub ptx: String,
+    /// Machine code.
+    pub cubin: Vec<u8>,
+    /// What the assembler says of registers, memory and spills.
+    pub told: String,
+}
+
 /// The compiler.
 pub struct Nvrtc {
     functions: Functions,
@@ -165,6 +180,13 @@ impl Nvrtc {
         &self.architectures
     }
 
+    /// The options of a kernel of ours, which needs no declarations of textures and of CUDA's runtime: without, a small one takes two thirds
+    /// of the time.
+    pub fn options_of(&self, step: &LaunchStep) -> Vec<String> {
+        let fewer = (self.version >= LEAST_WITH_MINIMAL).then(|| "--minimal".to_string());
+        step.options().into_iter().chain(fewer).collect()
+    }
+
     /// Compiles for a device: machine code where its architecture is known, because drivers refuse PTX of a newer CUDA than theirs; else PTX
     /// of the newest architecture the device has.
     pub fn compile_for(
@@ -175,23 +197,29 @@ impl Nvrtc {
     ) -> Result<Compiled, NvrtcError> {
         if self.architectures.contains(&capability) {
             let options = with_architecture(options, format!("sm_{capability}"));
-            return self.compile(source, &options, true);
+            return Ok(Compiled::Cubin(self.made(source, &options)?.cubin()?));
         }
         let older = self.architectures.iter().copied().filter(|known| *known <= capability).max();
         let newest = older.ok_or(NvrtcError::Architecture { capability, version: self.version })?;
-        self.compile(source, &with_architecture(options, format!("compute_{newest}")), false)
+        Ok(Compiled::Ptx(self.ptx(newest, source, options)?))
     }
 
     /// Compiles to PTX of an architecture.
     pub fn ptx(&self, capability: u32, source: &str, options: &[String]) -> Result<String, NvrtcError> {
         let options = with_architecture(options, format!("compute_{capability}"));
-        match self.compile(source, &options, false)? {
-            Compiled::Ptx(text) => Ok(text),
-            Compiled::Cubin(_) => Err(NvrtcError::Call { call: "nvrtcGetPTX", code: 0 }),
-        }
+        self.made(source, &options)?.ptx()
     }
 
-    fn compile(&self, source: &str, options: &[String], machine: bool) -> Result<Compiled, NvrtcError> {
+    /// Compiles for an architecture that is known, and keeps everything that is said on the way.
+    pub fn listing(&self, capability: u32, source: &str, options: &[String]) -> Result<Listing, NvrtcError> {
+        let mut options = with_architecture(options, format!("sm_{capability}"));
+        options.push("--ptxas-options=-v".to_string());
+        let made = self.made(source, &options)?;
+        Ok(Listing { ptx: made.ptx()?, cubin: made.cubin()?, told: made.log()? })
+    }
+
+    /// A compiled program.
+    fn made(&self, source: &str, options: &[String]) -> Result<Made<'_>, NvrtcError> {
         let zero = |_| NvrtcError::Zero;
         let source = CString::new(source).map_err(zero)?;
         let options = options
@@ -210,19 +238,7 @@ impl Nvrtc {
         // SAFETY: a program that was just made, and as many texts as said.
         let answer =
             unsafe { (self.functions.compile)(made.program, pointers.len() as c_int, pointers.as_ptr()) };
-        if answer != 0 {
-            let log = made.text("nvrtcGetProgramLog", self.functions.log_size, self.functions.log)?;
-            return Err(NvrtcError::Compile(String::from_utf8_lossy(trimmed(&log)).trim().to_string()));
-        }
-        if machine {
-            return Ok(Compiled::Cubin(made.text(
-                "nvrtcGetCUBIN",
-                self.functions.cubin_size,
-                self.functions.cubin,
-            )?));
-        }
-        let text = made.text("nvrtcGetPTX", self.functions.ptx_size, self.functions.ptx)?;
-        Ok(Compiled::Ptx(String::from_utf8_lossy(trimmed(&text)).into_owned()))
+        if answer != 0 { Err(NvrtcError::Compile(made.log()?)) } else { Ok(made) }
     }
 }
 
@@ -249,6 +265,20 @@ type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
 type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 
 impl Made<'_> {
+    fn ptx(&self) -> Result<String, NvrtcError> {
+        let text = self.text("nvrtcGetPTX", self.functions.ptx_size, self.functions.ptx)?;
+        Ok(String::from_utf8_lossy(trimmed(&text)).into_owned())
+    }
+
+    fn cubin(&self) -> Result<Vec<u8>, NvrtcError> {
+        self.text("nvrtcGetCUBIN", self.functions.cubin_size, self.functions.cubin)
+    }
+
+    fn log(&self) -> Result<String, NvrtcError> {
+        let log = self.text("nvrtcGetProgramLog", self.functions.log_size, self.functions.log)?;
+        Ok(String::from_utf8_lossy(trimmed(&log)).trim().to_string())
+    }
+
     fn text(&self, call: &'static str, size: Size, get: Get) -> Result<Vec<u8>, NvrtcError> {
         let mut bytes = 0usize;
         // SAFETY: asks for a number.

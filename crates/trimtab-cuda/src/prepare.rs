@@ -167,7 +167,7 @@ impl Builder {
             }
             (Err(error), None) => return Err(error.clone().into()),
         };
-        let options = step.options();
+        let options = nvrtc.options_of(step);
         let compiled = nvrtc.compile_for(capability, &step.source, &options)?;
         let image = compiled.image();
         match (context.load(&image), compiled) {

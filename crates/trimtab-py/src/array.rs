@@ -12,8 +12,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr;
-use trimtab::core::DType;
-use trimtab::operands::{Element, Slice, SliceMut, by_dtype};
+use trimtab::DType;
+use trimtab::advanced::operands::{Element, Slice, SliceMut, by_dtype};
 use trimtab::{AnyTensor, Foreign, MAX_TENSOR_RANK, Tensor};
 
 /// NumPy's numbers of types: how many there are that we know, and the types behind them.
@@ -449,7 +449,7 @@ pub fn array_of<'py>(py: Python<'py>, tensor: AnyTensor, writable: bool) -> PyRe
 
 /// Copies elements of one type.
 pub fn copy(to: &mut SliceMut<'_>, from: Slice<'_>) -> PyResult<()> {
-    use trimtab::operands::Lend;
+    use trimtab::advanced::operands::Lend;
     to.lend().copy_from(from).map_err(|error| crate::errors::raised(error.into()))
 }
 

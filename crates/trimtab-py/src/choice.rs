@@ -87,7 +87,7 @@ impl NativeChoice {
             return Err(wrong_value("there are no options"));
         }
         let short = |name: &str| name.rsplit('.').next().unwrap_or(name).to_string();
-        let view = |rival: &trimtab::plan::Rival| {
+        let view = |rival: &trimtab::advanced::plan::Rival| {
             let time = rival.estimate().map(|estimate| estimate.time.0);
             (short(&rival.name), time, rival.out_because())
         };

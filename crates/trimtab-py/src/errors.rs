@@ -6,7 +6,7 @@ use pyo3::exceptions::{
     PyValueError, PyZeroDivisionError,
 };
 use trimtab::Error;
-use trimtab::core::{LaunchError, ProblemError};
+use trimtab::advanced::core::{LaunchError, ProblemError};
 
 /// The exception for an error of the facade.
 #[cold]

@@ -7,7 +7,7 @@ use crate::fast::finish;
 use crate::operand::{Operand, axis_of, expression, pair};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
-use trimtab::core::{BinaryOp, Channels, MaskOp, PoolOp, ReduceOp, ScanOp, UnaryOp};
+use trimtab::advanced::core::{BinaryOp, Channels, MaskOp, PoolOp, ReduceOp, ScanOp, UnaryOp};
 use trimtab::{AnyExpression, Axis, Windows};
 
 /// A computation that is written down and not yet made. `trimtab.lazy` begins one; operators and methods go on; `numpy`, `item`,
@@ -456,7 +456,7 @@ impl Expression {
     }
 
     fn cast(&self, dtype: &str) -> PyResult<Expression> {
-        let all = trimtab::core::DType::ALL.map(trimtab::core::DType::name);
+        let all = trimtab::DType::ALL.map(trimtab::DType::name);
         checked(self.inner.cast(named("element type", dtype, dtype_named(dtype), &all)?))
     }
 

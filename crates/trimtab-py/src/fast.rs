@@ -7,10 +7,10 @@ use crate::errors::{raised, wrong_type};
 use crate::operand::{Number, axis_of, expression, give_back, is_others, pair};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use trimtab::core::{
+use trimtab::advanced::core::{
     BinaryOp, DType, Elementwise, Lookup, Matmul, Operand, ProblemError, Reduce, ReduceOp, UnaryOp,
 };
-use trimtab::operands::{Lend, Slice, SliceMut};
+use trimtab::advanced::operands::{Lend, Slice, SliceMut};
 use trimtab::{AnyExpression, MAX_TENSOR_RANK};
 
 /// Nanoseconds up to which a launch keeps the interpreter's lock: giving it up and taking it again would be a good part of a call of 2 x 2,

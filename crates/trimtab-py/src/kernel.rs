@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use trimtab::core::Nanos;
-use trimtab::study::{Effort, Outcome, ParameterSpace, Rival, Trouble, measure};
-use trimtab::wisdom::files;
+use trimtab::Nanos;
+use trimtab::advanced::study::{Effort, Outcome, ParameterSpace, Rival, Trouble, measure};
+use trimtab::advanced::wisdom::files;
 use trimtab_kernelfile::{KernelRunner, read_spec};
 
 /// The largest description of a kernel.

@@ -6,8 +6,8 @@ use crate::expression::Expression;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt};
-use trimtab::core::DType;
-use trimtab::operands::{Data, Element, by_dtype};
+use trimtab::DType;
+use trimtab::advanced::operands::{Data, Element, by_dtype};
 use trimtab::{AnyExpression, AnyTensor, Error, Runtime, Tensor};
 
 /// A number of Python's, which has no element type of its own.

@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use trimtab::Runtime;
-use trimtab::core::{Bytes, Constraints, Nanos, Patience, Problem, Tolerance};
+use trimtab::{Bytes, Constraints, Nanos, Patience, Problem, Tolerance};
 use trimtab::parse_duration;
-use trimtab::plan::TuneRequest;
+use trimtab::TuneRequest;
 use trimtab_cli::{Form, Question, answer};
 
 /// A runtime, perhaps under terms of its own. The class of Python around it says what the keywords are.
@@ -41,7 +41,7 @@ impl NativeRuntime {
             builder = builder.device(device);
         }
         if let Some(threads) = threads {
-            if !(1..=trimtab::cpu::MAX_THREADS).contains(&threads) {
+            if !(1..=trimtab::advanced::cpu::MAX_THREADS).contains(&threads) {
                 return Err(wrong_value(format!("{threads} threads are not possible; give 1 or more")));
             }
             builder = builder.threads(threads);
@@ -127,7 +127,7 @@ impl NativeRuntime {
     /// Measures a problem now and puts the winner in force: its kernel's name.
     fn tune(&self, py: Python<'_>, problem: &str, budget: &str) -> PyResult<Option<String>> {
         let problem: Problem =
-            problem.parse().map_err(|error: trimtab::core::ProblemError| raised(error.into()))?;
+            problem.parse().map_err(|error: trimtab::advanced::core::ProblemError| raised(error.into()))?;
         let request = TuneRequest::new(Patience::Measure, duration(budget)?);
         // On a thread of its own, so that Ctrl-C is heard at once. A race cannot be ended from outside: it goes on for its budget, and what
         // it finds is kept.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use trimtab::study::{
+use trimtab::advanced::study::{
     Asked, Definition, Evaluation, Failed, Fault, Goals, Outcome, Parameter, ParameterSpace, Ran, Setting,
     SpaceDefinition, StudyFile, convergence, effects,
 };

@@ -72,7 +72,7 @@ impl Builder {
     /// background; until then the default decides.
     ///
     /// ```
-    /// use trimtab::plan::learn::{Model, ModelChoice, Table};
+    /// use trimtab::advanced::plan::learn::{Model, ModelChoice, Table};
     ///
     /// /// Takes what was fastest in the mean, whatever the sizes.
     /// #[derive(Default)]
@@ -138,7 +138,7 @@ impl Builder {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// let store = Arc::new(trimtab::wisdom::Memory::default());
+    /// let store = Arc::new(trimtab::advanced::wisdom::Memory::default());
     /// let rt = trimtab::Runtime::builder().store(store).build()?;
     /// assert_eq!(rt.wisdom().place().as_deref(), Some("memory"));
     /// # Ok::<(), trimtab::Error>(())
@@ -215,11 +215,11 @@ impl Builder {
     /// directory, a signal that ends the process while it runs is noted there and handed on to whoever received it before.
     ///
     /// ```
-    /// use trimtab::core::{Decline, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError};
-    /// use trimtab::core::{UnaryOp, Variant, VariantClass, Work, DType};
-    /// use trimtab::cpu::{Args, Cpu};
+    /// use trimtab::advanced::core::{Decline, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError};
+    /// use trimtab::advanced::core::{UnaryOp, Variant, VariantClass, Work, DType};
+    /// use trimtab::advanced::cpu::{Args, Cpu};
     ///
-    /// trimtab::core::config! { struct NoSettings {} }
+    /// trimtab::advanced::core::config! { struct NoSettings {} }
     /// struct MyNeg;
     /// impl Variant<Cpu> for MyNeg {
     ///     type Problem = Elementwise;
@@ -233,7 +233,7 @@ impl Builder {
     ///     }
     ///     fn configs(&self, _: &Elementwise, _: &DeviceFacts) -> Vec<NoSettings> { vec![NoSettings {}] }
     ///     fn work(&self, p: &Elementwise, _: NoSettings, _: &DeviceFacts) -> Work {
-    ///         Work { bytes: trimtab::core::Bytes(8 * p.out_len()), threads: 1, lanes: 1, ..Work::default() }
+    ///         Work { bytes: trimtab::Bytes(8 * p.out_len()), threads: 1, lanes: 1, ..Work::default() }
     ///     }
     ///     fn launch(&self, p: &Elementwise, _: NoSettings, args: Args<'_>) -> Result<(), LaunchError> {
     ///         let args = args.typed::<f32>([p.lhs_len(), 0, p.out_len()])?;

@@ -16,9 +16,11 @@
 //! - [`Expression`] writes operations down first and computes them as a whole: fused, and each on the device that fits.
 //! - [`Runtime::plan`] and [`Runtime::launch`] let a caller hold a plan and pay nothing per call.
 //! - [`Builder::kernel`] and [`Runtime::choose`] let your own code compete.
+//! - [`advanced`] has what authors of kernels, devices and tools need, crate by crate.
 //! - [`Runtime::explain`] shows every rival with its time or its reason for standing back.
 #![forbid(unsafe_code)]
 
+pub mod advanced;
 mod apart;
 mod audits;
 #[cfg(doctest)]
@@ -57,32 +59,13 @@ pub use in_calls::open_wisdom;
 pub use journal::{Entry, Journal, MAX_ENTRIES};
 pub use memory::Activity;
 pub use ops::{Axis, Float, Operand, Windows};
-
 pub use runtime::Runtime;
 pub use storage::Foreign;
 pub use tensor::{AnyTensor, MAX_TENSOR_RANK, Tensor};
 pub use trial::{Comparison, Trial};
 pub use trimtab_operands::{Complex, bf16, f16};
-pub use trimtab_plan::{Class, KernelRules, Offload, Why};
+pub use trimtab_core::{
+    Bytes, Constraints, DType, Device, Matmul, Nanos, Objective, Patience, Problem, Tolerance,
+};
+pub use trimtab_plan::{Class, Decision, KernelRules, Offload, TuneRequest, Why};
 pub use tuned::{Tuned, TunedBuilder};
-
-/// The nouns and the traits kernel authors implement.
-pub use trimtab_core as core;
-/// The CPU device: what its kernels get.
-pub use trimtab_cpu as cpu;
-/// NVIDIA GPUs through CUDA.
-#[cfg(feature = "cuda")]
-pub use trimtab_cuda as cuda;
-/// Element types, made-up operands, the comparison with a reference.
-pub use trimtab_operands as operands;
-/// Planning: decisions, plans, settings.
-pub use trimtab_plan as plan;
-/// Tuning anything: spaces, studies, commands.
-pub use trimtab_study as study;
-/// Measuring: rules, races, statistics.
-pub use trimtab_tune as tune;
-/// GPUs: what their kernels write.
-#[cfg(feature = "wgpu")]
-pub use trimtab_wgpu as wgpu;
-/// Remembering: facts, import, export.
-pub use trimtab_wisdom as wisdom;

@@ -133,7 +133,7 @@ impl Runtime {
     /// The same runtime under other terms. Plans made under different terms are kept apart.
     ///
     /// ```
-    /// use trimtab::{core::Constraints, Runtime, Tensor};
+    /// use trimtab::{Constraints, Runtime, Tensor};
     /// let rt = Runtime::builder().wisdom_in_memory().build()?;
     /// let single = rt.constrained(Constraints { threads_max: Some(1), ..Constraints::default() })?;
     /// let ones = Tensor::full(&[64, 64], 1.0f32)?;
@@ -246,7 +246,7 @@ impl Runtime {
     /// ```
     /// use std::time::Duration;
     /// use trimtab::Runtime;
-    /// use trimtab::core::{DType, Matmul};
+    /// use trimtab::{DType, Matmul};
     /// let rt = Runtime::builder().wisdom_in_memory().build()?;
     /// let tuned = rt.warm([1, 32], Duration::from_millis(200), |batch| Matmul::new(DType::F32, batch, 128, 784))?;
     /// println!("{}", tuned[0]);

@@ -6,12 +6,12 @@ mod support;
 
 use std::borrow::Cow;
 use support::{NoSettings, fresh, kept_in};
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bytes, DType, Decline, Device, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError,
     Nanos, Patience, Problem, UnaryOp, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::cpu::{Args, Cpu};
+use trimtab::advanced::tune::Stopwatch;
 use trimtab::{Builder, Runtime, Tensor};
 
 /// A user's kernel that negates, but for what it sees in its operand.
@@ -111,16 +111,16 @@ fn a_kernel_that_was_edited_under_its_old_version_is_checked_again() {
         let rt = kept_in(dir.path()).kernel(Negates(|_| false)).build().unwrap();
         let decision = rt.planner().survey(&rt.explain(&problem.parse().unwrap()).unwrap());
         let its = decision.rivals.iter().find(|rival| &*rival.name == "user.negates").unwrap();
-        let key = trimtab::wisdom::FactKey {
+        let key = trimtab::advanced::wisdom::FactKey {
             device: rt.cpu().facts().fingerprint.0.clone(),
             kernel: "user.negates".to_string(),
             version: "1".to_string(),
             problem: problem.to_string(),
             point: its.point_name.clone(),
-            condition: trimtab::core::Condition::Quiet,
+            condition: trimtab::advanced::core::Condition::Quiet,
         };
-        let stats = trimtab::wisdom::Stats::single(1.0);
-        rt.wisdom().record(key, trimtab::wisdom::Outcome::Timed(stats));
+        let stats = trimtab::advanced::wisdom::Stats::single(1.0);
+        rt.wisdom().record(key, trimtab::advanced::wisdom::Outcome::Timed(stats));
     }
     let rt = estimating(kept_in(dir.path()), |_| false);
     assert!(is_right(&rt, 5000, 1.5));

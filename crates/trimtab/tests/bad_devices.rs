@@ -6,13 +6,13 @@ mod support;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use support::fresh;
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bench, Bytes, Decline, Device, DeviceFacts, Failure, Fingerprint, Habits, KernelId, KernelInfo,
     LaunchError, Nanos, Patience, Point, Problem, Rates, Space, State, Transfers, Work,
 };
-use trimtab::cpu::{CpuDevice, CpuOptions};
-use trimtab::operands::{Batch, Buffer, Executor, HostBuffer, Pending, SliceMut, Wait};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
+use trimtab::advanced::operands::{Batch, Buffer, Executor, HostBuffer, Pending, SliceMut, Wait};
+use trimtab::advanced::tune::Stopwatch;
 use trimtab::{Offload, Runtime, Tensor};
 
 /// Where a device hangs.
@@ -180,7 +180,7 @@ fn a_device_that_never_answers_is_left_behind_and_others_answer() {
         let most = known.most.load(Ordering::Relaxed);
         assert!((1..=2).contains(&most), "{at:?}: {most}");
         let told = rt.planner().survey(&rt.explain(&"elementwise.neg:f32:2300000".parse().unwrap()).unwrap());
-        let its = |rival: &&trimtab::plan::Rival| &*rival.device_id == "hangs";
+        let its = |rival: &&trimtab::advanced::plan::Rival| &*rival.device_id == "hangs";
         let why = told.rivals.iter().find(its).unwrap().out_because().unwrap();
         assert!(why.contains("hangs has not come back"), "{at:?}: {why}");
         // When it comes back, it is asked again.

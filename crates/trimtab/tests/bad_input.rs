@@ -3,7 +3,7 @@
 mod support;
 
 use support::{message, numbers, read, runtime};
-use trimtab::core::{BinaryOp, Matmul, Problem, ReduceOp, UnaryOp};
+use trimtab::advanced::core::{BinaryOp, Matmul, Problem, ReduceOp, UnaryOp};
 use trimtab::{Axis, Error, Tensor};
 
 #[test]
@@ -254,7 +254,7 @@ fn integer_arithmetic_has_no_panics_at_its_edges() {
 #[test]
 fn operands_that_do_not_fit_the_problem_are_errors_before_and_after_planning() {
     let rt = runtime();
-    let problem = Problem::from(Matmul::new(trimtab::core::DType::F32, 2, 2, 2).unwrap());
+    let problem = Problem::from(Matmul::new(trimtab::DType::F32, 2, 2, 2).unwrap());
     let mut out = [0.0f32; 4];
     for _ in 0..2 {
         message(rt.execute(&problem, &[1.0; 3], &[1.0; 4], &mut out), &["`lhs` has 3 elements", "needs 4"]);

@@ -6,8 +6,8 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::{Negates, fresh};
-use trimtab::core::{Bytes, LaunchError, Problem};
-use trimtab::plan::{Decision, Reason, Rival};
+use trimtab::advanced::core::{Bytes, LaunchError, Problem};
+use trimtab::advanced::plan::{Decision, Reason, Rival};
 use trimtab::{Runtime, Tensor};
 
 /// A runtime at default settings with a user's kernel that does something else before it negates.

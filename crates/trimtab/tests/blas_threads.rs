@@ -10,7 +10,7 @@ use std::ffi::c_int;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{fresh, numbers};
-use trimtab::core::Patience;
+use trimtab::Patience;
 use trimtab::{Runtime, Tensor};
 
 /// What the program had set.

@@ -5,7 +5,7 @@ mod support;
 
 use support::{indices, message, runtime};
 use trimtab::Tensor;
-use trimtab::operands::Element;
+use trimtab::advanced::operands::Element;
 
 /// The element that an index names along an axis.
 fn taken<T: Element>(x: &Tensor<T>, at: &[usize], axis: usize, index: i64) -> T {

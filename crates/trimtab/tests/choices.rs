@@ -8,9 +8,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use support::{fresh, kept_in};
-use trimtab::core::{Nanos, Patience};
-use trimtab::plan::Reason;
-use trimtab::tune::Stopwatch;
+use trimtab::{Nanos, Patience};
+use trimtab::advanced::plan::Reason;
+use trimtab::advanced::tune::Stopwatch;
 use trimtab::{Choice, Runtime};
 
 /// Time for a race: a run may take a quarter of it, which only a run that really hangs does even on a loaded machine.

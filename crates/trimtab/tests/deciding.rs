@@ -7,8 +7,8 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use support::builder;
-use trimtab::core::{Bytes, Patience, Problem};
-use trimtab::wisdom::Filter;
+use trimtab::{Bytes, Patience, Problem};
+use trimtab::advanced::wisdom::Filter;
 use trimtab::{Axis, Runtime, Tensor};
 
 thread_local! {

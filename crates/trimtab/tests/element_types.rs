@@ -4,7 +4,7 @@
 mod support;
 
 use support::runtime;
-use trimtab::operands::{DType, Element};
+use trimtab::advanced::operands::{DType, Element};
 use trimtab::{AnyTensor, Axis, Complex, Tensor, bf16, f16};
 
 /// Small whole numbers, which every type has.
@@ -61,9 +61,9 @@ fn sums_of_small_integers_and_of_truth_values_are_counted_in_i64() {
     assert_eq!(rt.max(&flags, 0).unwrap().to_vec(), [true]);
     assert_eq!(rt.min(&flags, 0).unwrap().to_vec(), [false]);
     // By name the result must be of the operand's type, which it is not.
-    let by_name = rt.reduce(trimtab::core::ReduceOp::Sum, &bytes, 1).unwrap_err().to_string();
+    let by_name = rt.reduce(trimtab::advanced::core::ReduceOp::Sum, &bytes, 1).unwrap_err().to_string();
     assert!(by_name.contains("i64") && by_name.contains("u8"), "{by_name}");
-    let lazily = rt.lazy(&bytes).reduce(trimtab::core::ReduceOp::Sum, 1).eval().unwrap_err().to_string();
+    let lazily = rt.lazy(&bytes).reduce(trimtab::advanced::core::ReduceOp::Sum, 1).eval().unwrap_err().to_string();
     assert_eq!(lazily, by_name);
 }
 

@@ -5,10 +5,10 @@ mod support;
 
 use std::ops::Range;
 use support::{builder, fresh, message, numbers};
-use trimtab::core::{Basis, Channels, Nanos, Patience, PoolOp, ScanOp, UnaryOp};
-use trimtab::operands::f16;
-use trimtab::plan::TuneRequest;
-use trimtab::tune::Rules;
+use trimtab::advanced::core::{Basis, Channels, Nanos, Patience, PoolOp, ScanOp, UnaryOp};
+use trimtab::advanced::operands::f16;
+use trimtab::TuneRequest;
+use trimtab::advanced::tune::Rules;
 use trimtab::{AnyTensor, Axis, Error, Expression, Runtime, Tensor, Windows};
 
 /// Enough for a race on a busy machine.
@@ -134,7 +134,7 @@ fn an_expression_of_a_known_shape_is_not_planned_again() {
     assert!(placed == 1 && written > 0);
     assert_eq!((activity(16).0, activity(16).1), (1, written));
     assert_eq!(activity(64).0, 2);
-    rt.forget(&trimtab::wisdom::Filter::everything());
+    rt.forget(&trimtab::advanced::wisdom::Filter::everything());
     assert_eq!(activity(16).0, 3);
 }
 
@@ -250,7 +250,7 @@ fn mode_off_tells_no_times_it_does_not_expect() {
     assert!(!explained.to_string().contains(" 0 ns"), "{explained}");
 }
 
-fn made_of<T: trimtab::cpu::Element>(made: &Expression<T>) -> Vec<String> {
+fn made_of<T: trimtab::advanced::cpu::Element>(made: &Expression<T>) -> Vec<String> {
     made.explain().unwrap().launches.into_iter().map(|launch| launch.what).collect()
 }
 
@@ -284,7 +284,7 @@ fn with_patience_what_is_chosen_rests_on_measurements() {
     let explained = chain.explain().unwrap();
     for launch in &explained.launches {
         let estimate = launch.processor.unwrap();
-        assert!(matches!(estimate.basis, trimtab::core::Basis::Measured(_)), "{explained}");
+        assert!(matches!(estimate.basis, trimtab::advanced::core::Basis::Measured(_)), "{explained}");
         assert!(launch.apart.is_none_or(|apart| apart >= estimate.time), "{explained}");
     }
     let expected: Vec<f32> = x.to_vec().iter().map(|x| ((x * 2.0 + 1.0).max(0.0) - 3.0).abs()).collect();

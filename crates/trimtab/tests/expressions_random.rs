@@ -6,7 +6,7 @@ mod support;
 use proptest::prelude::*;
 use std::sync::OnceLock;
 use support::builder;
-use trimtab::core::{Channels, ScanOp, UnaryOp};
+use trimtab::advanced::core::{Channels, ScanOp, UnaryOp};
 use trimtab::{Axis, Error, Expression, Float, Runtime, Tensor, Windows};
 
 fn cpu() -> &'static Runtime {

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use support::{kept_in, numbers};
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bench, Decline, Device, DeviceFacts, Failure, Fingerprint, Habits, KernelId, KernelInfo, LaunchError,
     Nanos, Patience, Point, Problem, Rates, Space, State, Transfers, Work,
 };
-use trimtab::cpu::{CpuDevice, CpuOptions};
-use trimtab::operands::{Batch, Executor, HostBuffer, Wait};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
+use trimtab::advanced::operands::{Batch, Executor, HostBuffer, Wait};
+use trimtab::advanced::tune::Stopwatch;
 use trimtab::{Builder, Offload, Runtime};
 use trimtab_testing::variable;
 
@@ -194,7 +194,7 @@ fn survives(role: &str, dir: &Path) -> bool {
 fn out(rt: &Runtime, problem: &str, device: &str) -> Vec<String> {
     let decision = rt.planner().survey(&rt.explain(&problem.parse().unwrap()).unwrap());
     let its = decision.rivals.iter().filter(|rival| &*rival.device_id == device);
-    its.filter_map(trimtab::plan::Rival::out_because).filter(|why| why.contains("ended a")).collect()
+    its.filter_map(trimtab::advanced::plan::Rival::out_because).filter(|why| why.contains("ended a")).collect()
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_driver_that_ends_a_process_in_a_later_call_is_out_in_the_next() {
         std::fs::write(dir.path().join("harmless"), "").unwrap();
         std::fs::remove_file(dir.path().join("dies")).unwrap();
         let rt = with_driver(dir.path());
-        let crashed = |fact: &trimtab::wisdom::Fact| {
+        let crashed = |fact: &trimtab::advanced::wisdom::Fact| {
             let device = fact.key.device == "a driver";
             device && format!("{:?}", fact.outcome).contains("signal 6 ended a process")
         };

@@ -8,8 +8,8 @@ mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use support::{Negates, kept_in, numbers};
-use trimtab::core::{Bytes, Device, Problem};
-use trimtab::wisdom::Wisdom;
+use trimtab::{Bytes, Device, Problem};
+use trimtab::advanced::wisdom::Wisdom;
 use trimtab::{Runtime, Tensor};
 
 /// What only the child computes.
@@ -63,7 +63,7 @@ fn files(dir: &Path, start: &str) -> Vec<String> {
 #[test]
 fn a_forked_child_computes_and_drops_the_runtime_and_the_parent_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    let bytes = |problem: &trimtab::core::Elementwise| Bytes(problem.out_len() / 8 + 1);
+    let bytes = |problem: &trimtab::advanced::core::Elementwise| Bytes(problem.out_len() / 8 + 1);
     let users = Negates { name: "user.negates", bytes, first: || Ok(()) };
     let rt = kept_in(dir.path()).settle(false).kernel(users).force("user.negates").build().unwrap();
     computes(&rt, [200, 200, 200]);

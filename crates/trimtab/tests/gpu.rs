@@ -6,10 +6,10 @@
 mod support;
 
 use support::{fresh, kept_in};
-use trimtab::core::{DeviceKind, Nanos, Patience, Problem};
-use trimtab::operands::f16;
-use trimtab::plan::{Reason, Standing, TuneRequest};
-use trimtab::tune::Rules;
+use trimtab::advanced::core::{DeviceKind, Nanos, Patience, Problem};
+use trimtab::advanced::operands::f16;
+use trimtab::advanced::plan::{Reason, Standing, TuneRequest};
+use trimtab::advanced::tune::Rules;
 use trimtab::{Axis, Builder, Error, Runtime, Tensor};
 
 fn builder() -> Builder {

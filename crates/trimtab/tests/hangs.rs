@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use support::{NoSettings, fresh, kept_in};
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, FailureKind, KernelVersion, LaunchError,
     Nanos, Patience, Problem, UnaryOp, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu};
-use trimtab::operands::f16;
-use trimtab::tune::Stopwatch;
-use trimtab::wisdom::Outcome;
+use trimtab::advanced::cpu::{Args, Cpu};
+use trimtab::advanced::operands::f16;
+use trimtab::advanced::tune::Stopwatch;
+use trimtab::advanced::wisdom::Outcome;
 use trimtab::{Builder, Runtime, Tensor};
 
 const NAME: &str = "user.hangs";

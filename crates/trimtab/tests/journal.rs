@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Negates, builder, numbers};
-use trimtab::core::{Basis, Bytes, Constraints, LaunchError, Nanos, Patience, Problem};
-use trimtab::plan::calibration::Calibration;
-use trimtab::plan::{Reason, Rival, TuneRequest};
-use trimtab::wisdom::{FactKey, Filter, Outcome, Stats};
+use trimtab::advanced::core::{Basis, Bytes, Constraints, LaunchError, Nanos, Patience, Problem};
+use trimtab::advanced::plan::calibration::Calibration;
+use trimtab::advanced::plan::{Reason, Rival, TuneRequest};
+use trimtab::advanced::wisdom::{FactKey, Filter, Outcome, Stats};
 use trimtab::{Axis, Entry, MAX_ENTRIES, Offload, Runtime, Why};
 
 /// Writes down what every kernel takes for a problem on the processor and on the others.

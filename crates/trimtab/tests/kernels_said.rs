@@ -6,8 +6,8 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{Negates, fresh, kept_in, numbers};
-use trimtab::core::{Bytes, LaunchError, Nanos, Patience, Problem};
-use trimtab::plan::{Decision, Event, Reason, Standing, TuneRequest};
+use trimtab::advanced::core::{Bytes, LaunchError, Nanos, Patience, Problem};
+use trimtab::advanced::plan::{Decision, Event, Reason, Standing, TuneRequest};
 use trimtab::{Builder, Runtime, Why};
 
 const MATMUL: &str = "matmul:f32:64x64x64";

@@ -9,14 +9,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{fresh, kept_in};
-use trimtab::core::{
+use trimtab::advanced::core::{
     Basis, Bytes, DType, Decline, Device, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion,
     LaunchError, Nanos, Patience, Problem, UnaryOp, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu, Element};
-use trimtab::operands::f16;
-use trimtab::plan::{Reason, Standing, TuneRequest};
-use trimtab::tune::{Rules, Stopwatch};
+use trimtab::advanced::cpu::{Args, Cpu, Element};
+use trimtab::advanced::operands::f16;
+use trimtab::advanced::plan::{Reason, Standing, TuneRequest};
+use trimtab::advanced::tune::{Rules, Stopwatch};
 use trimtab::{Axis, Builder, Runtime, Tensor};
 
 /// The problem user kernels compete in: on the processor the reference does it, in hundreds of microseconds.
@@ -65,7 +65,7 @@ fn spin(time: Nanos) {
     }
 }
 
-trimtab::core::config! { struct NoSettings {} }
+trimtab::advanced::core::config! { struct NoSettings {} }
 
 /// How a user's kernel behaves besides computing.
 #[derive(Clone, Default)]
@@ -389,7 +389,7 @@ fn a_new_version_of_a_kernel_forgets_only_that_kernel() {
                 "cpu.elementwise.reference" => {
                     let points = before.rivals.iter().filter(|other| other.name == rival.name);
                     let known =
-                        |other: &trimtab::plan::Rival| other.estimate().is_some_and(|e| measured(e.basis));
+                        |other: &trimtab::advanced::plan::Rival| other.estimate().is_some_and(|e| measured(e.basis));
                     assert!(points.clone().any(known), "{}", rival.name);
                 }
                 _ => (),
@@ -423,7 +423,7 @@ fn tuning_on_request_is_not_repeated_by_the_next_runtime() {
     let tune = || {
         let rt = in_dir(&dir).build().unwrap();
         let mut seen = 0;
-        let mut told = |_: &trimtab::tune::Progress| seen += 1;
+        let mut told = |_: &trimtab::advanced::tune::Progress| seen += 1;
         let mut plans = Vec::new();
         let mut runs = 0;
         for problem in &problems {
@@ -443,7 +443,7 @@ fn tuning_on_request_is_not_repeated_by_the_next_runtime() {
 fn an_import_counts_from_the_next_call_on_and_forgetting_undoes_it() {
     let teacher = builder().kernel(users("user.gelu", &Behaviour::default())).build().unwrap();
     teacher.gelu(&input()).unwrap();
-    let facts = teacher.wisdom().export(&trimtab::wisdom::Filter::everything());
+    let facts = teacher.wisdom().export(&trimtab::advanced::wisdom::Filter::everything());
     let rt =
         builder().patience(Patience::Off).kernel(users("user.gelu", &Behaviour::default())).build().unwrap();
     rt.gelu(&input()).unwrap();
@@ -454,7 +454,7 @@ fn an_import_counts_from_the_next_call_on_and_forgetting_undoes_it() {
     assert!(rt.import(&facts, true).unwrap().new > 0);
     assert_eq!((reason(), chosen(&rt, &problem()).as_str()), (Reason::Remembered, "user.gelu"));
     check(&rt.gelu(&input()).unwrap());
-    assert!(rt.forget(&trimtab::wisdom::Filter::everything()) > 0);
+    assert!(rt.forget(&trimtab::advanced::wisdom::Filter::everything()) > 0);
     assert_eq!(reason(), Reason::DefaultOrder);
 }
 

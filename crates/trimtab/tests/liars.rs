@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{NoSettings, fresh};
-use trimtab::core::{
+use trimtab::advanced::core::{
     Attention, Bytes, Concat, Conv, DType, Decline, DeviceFacts, Elementwise, Fft, Fused, Gather,
     KernelVersion, LaunchError, Matmul, Patience, Pool, Problem, Put, Reduce, Rows, Scan, Scatter, Sort,
     Transpose, TypedProblem, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu, Element, Slice, SliceMut};
-use trimtab::operands::{Reference, f16};
-use trimtab::plan::Standing;
+use trimtab::advanced::cpu::{Args, Cpu, Element, Slice, SliceMut};
+use trimtab::advanced::operands::{Reference, f16};
+use trimtab::advanced::plan::Standing;
 use trimtab::{Builder, Complex, device};
 
 /// What a liar sees: copies of its inputs, which it may spoil, and who computes honestly.

@@ -4,7 +4,7 @@
 mod support;
 
 use support::fresh;
-use trimtab::core::{Patience, Problem};
+use trimtab::{Patience, Problem};
 use trimtab::{Builder, Runtime, Tensor};
 
 fn builder(patience: Patience) -> Builder {

@@ -6,8 +6,8 @@ mod support;
 
 use std::sync::Arc;
 use support::{builder, numbers};
-use trimtab::operands::Reference;
-use trimtab::wgpu::{GpuDevice, GpuOptions};
+use trimtab::advanced::operands::Reference;
+use trimtab::advanced::wgpu::{GpuDevice, GpuOptions};
 use trimtab::{Error, Offload};
 
 #[test]
@@ -21,7 +21,7 @@ fn the_processor_goes_on_where_a_device_is_lost_and_what_was_only_there_is_an_er
     let explained = twice().explain().unwrap();
     assert!(explained.launches[0].device.starts_with("gpu"), "{explained}");
 
-    let cpu = trimtab::cpu::CpuDevice::new(trimtab::cpu::CpuOptions::default());
+    let cpu = trimtab::advanced::cpu::CpuDevice::new(trimtab::advanced::cpu::CpuOptions::default());
     let reference = Arc::new(cpu) as Arc<dyn Reference>;
     for device in GpuDevice::all(GpuOptions { reference, kernels: vec![] }).0 {
         device.lose().unwrap();

@@ -5,14 +5,14 @@ mod support;
 
 use support::{indices, message, runtime};
 use trimtab::Tensor;
-use trimtab::core::MaskOp;
+use trimtab::advanced::core::MaskOp;
 
 fn numbers(shape: &[usize]) -> Tensor<f32> {
     Tensor::from_fn(shape, |at| if at % 7 == 3 { f32::NAN } else { (at * 37 % 11) as f32 - 5.0 }).unwrap()
 }
 
 /// The element of a tensor that is repeated to a larger shape.
-fn at<T: trimtab::operands::Element>(x: &Tensor<T>, index: &[usize]) -> T {
+fn at<T: trimtab::advanced::operands::Element>(x: &Tensor<T>, index: &[usize]) -> T {
     let own = &index[index.len() - x.shape().len()..];
     let own: Vec<usize> = own.iter().zip(x.shape()).map(|(&i, &n)| if n == 1 { 0 } else { i }).collect();
     x.get(&own).unwrap()

@@ -5,8 +5,8 @@ mod support;
 
 use proptest::prelude::*;
 use support::{indices, message, numbers, read, runtime};
-use trimtab::core::{BinaryOp, Elementwise, Matmul, Problem, Reduce, ReduceOp, Transpose, UnaryOp};
-use trimtab::cpu::Element;
+use trimtab::advanced::core::{BinaryOp, Elementwise, Matmul, Problem, Reduce, ReduceOp, Transpose, UnaryOp};
+use trimtab::advanced::cpu::Element;
 use trimtab::{Axis, Tensor};
 
 fn broadcast_shape(a: &[usize], b: &[usize]) -> Vec<usize> {
@@ -434,7 +434,7 @@ proptest! {
         other in prop::collection::vec(prop_oneof![Just(0u64), Just(1), 2u64..9, any::<u64>()], 1..5),
         axis in 0usize..4,
     ) {
-        use trimtab::core::{DType, Operand};
+        use trimtab::advanced::core::{DType, Operand};
         let (f32, i32) = (DType::F32, DType::I32);
         let mut problems: Vec<Option<Problem>> = vec![
             Elementwise::unary(UnaryOp::Neg, i32, &sizes).ok().map(Problem::from),

@@ -9,11 +9,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::{Negates, kept_in};
-use trimtab::core::{Bytes, Nanos, Patience, Problem};
-use trimtab::cpu::Isolation;
-use trimtab::plan::{Reason, TuneRequest};
-use trimtab::tune::Rules;
-use trimtab::wisdom::Wisdom;
+use trimtab::{Bytes, Nanos, Patience, Problem};
+use trimtab::advanced::cpu::Isolation;
+use trimtab::advanced::plan::{Reason, TuneRequest};
+use trimtab::advanced::tune::Rules;
+use trimtab::advanced::wisdom::Wisdom;
 use trimtab::{Runtime, Tensor};
 use trimtab_testing::variable;
 
@@ -112,7 +112,7 @@ fn a_child_plays_its_role() {
             assert!(rival.estimate().is_some(), "{:?}", rival.standing);
         }
         "fails" => {
-            let first = || Err(trimtab::core::LaunchError::Kernel("no".into()));
+            let first = || Err(trimtab::advanced::core::LaunchError::Kernel("no".into()));
             let kernel = Negates { name: "user.fails", bytes: |_| Bytes(1), first };
             let rt = Runtime::builder().wisdom_in_memory().kernel(kernel).build().unwrap();
             rt.neg(&Tensor::full(&[100], 1.0f32).unwrap()).unwrap();
@@ -218,7 +218,7 @@ fn dies(role: &str, patience: Patience, times: u32, says: &str) {
     }
     // Forgetting lifts it.
     let (rt, starts) = deadly(dir.path(), || false, patience);
-    assert!(rt.forget(&trimtab::wisdom::Filter::kernel("user.deadly")) > 0);
+    assert!(rt.forget(&trimtab::advanced::wisdom::Filter::kernel("user.deadly")) > 0);
     let decision = rt.planner().survey(&rt.explain(&problem).unwrap());
     let rival = decision.rivals.iter().find(|rival| &*rival.name == "user.deadly").unwrap();
     assert!(rival.estimate().is_some(), "{role}: {rival:?}");
@@ -273,7 +273,7 @@ fn a_kernel_that_ends_a_process_in_an_expression_is_out_in_the_next() {
 fn a_process_that_is_stopped_for_a_while_bars_nobody() {
     let dir = tempfile::tempdir().unwrap();
     assert!(succeeds(child("is stopped while it measures", dir.path()).spawn().unwrap()));
-    let late = |fact: &trimtab::wisdom::Fact| matches!(fact.outcome, trimtab::wisdom::Outcome::Failed { .. });
+    let late = |fact: &trimtab::advanced::wisdom::Fact| matches!(fact.outcome, trimtab::advanced::wisdom::Outcome::Failed { .. });
     let facts = Wisdom::open(dir.path()).all_facts();
     assert!(!facts.iter().any(late), "{facts:?}");
 }

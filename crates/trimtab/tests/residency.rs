@@ -6,7 +6,7 @@
 mod support;
 
 use support::{builder, numbers};
-use trimtab::core::Bytes;
+use trimtab::Bytes;
 use trimtab::{Axis, Builder, Error, Offload, Runtime, Tensor, Why};
 
 fn gpu() -> Runtime {
@@ -360,7 +360,7 @@ fn what_calls_on_operands_in_host_memory_move_is_counted_too() {
     let (x, y) = (numbers::<f32>(&[64, 64]), numbers::<f32>(&[64, 64]));
     let mut out = vec![0.0f32; 64 * 64];
     let before = rt.activity();
-    let problem: trimtab::core::Problem = "elementwise.add:f32:4096".parse().unwrap();
+    let problem: trimtab::Problem = "elementwise.add:f32:4096".parse().unwrap();
     rt.execute(&problem, x.as_slice().unwrap(), y.as_slice().unwrap(), &mut out).unwrap();
     let after = rt.activity();
     assert_eq!((after.uploads - before.uploads, after.uploaded.0 - before.uploaded.0), (2, 2 * BYTES));
@@ -369,7 +369,7 @@ fn what_calls_on_operands_in_host_memory_move_is_counted_too() {
 
 #[test]
 fn thresholds_hold_for_expressions_in_mode_off_too() {
-    let off = || everything_there().patience(trimtab::core::Patience::Off);
+    let off = || everything_there().patience(trimtab::Patience::Off);
     let x = numbers::<f32>(&[64, 64]);
     let rt = off().build().unwrap();
     let there = ((rt.lazy(&x) * 2.0) + &x).explain().unwrap();

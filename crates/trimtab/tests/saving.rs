@@ -5,8 +5,8 @@ mod support;
 
 use std::path::Path;
 use support::{builder, message, numbers};
-use trimtab::cpu::Element;
-use trimtab::operands::f16;
+use trimtab::advanced::cpu::Element;
+use trimtab::advanced::operands::f16;
 use trimtab::{Error, Tensor};
 
 fn round_trip<T: Element>(dir: &Path) {

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 use support::{builder, fresh, kept_in};
-use trimtab::core::{Nanos, Patience, Problem};
-use trimtab::plan::TuneRequest;
-use trimtab::tune::{Rules, Stopwatch};
+use trimtab::{Nanos, Patience, Problem};
+use trimtab::TuneRequest;
+use trimtab::advanced::tune::{Rules, Stopwatch};
 use trimtab::{Axis, Expression, Tensor};
 use trimtab_testing::{NOT_RUN, variable};
 

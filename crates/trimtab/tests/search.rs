@@ -6,15 +6,15 @@ mod support;
 use std::borrow::Cow;
 use std::path::Path;
 use support::kept_in;
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError, Nanos,
     Patience, Problem, UnaryOp, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu};
-use trimtab::plan::{Reason, Rival, TuneRequest};
+use trimtab::advanced::cpu::{Args, Cpu};
+use trimtab::advanced::plan::{Reason, Rival, TuneRequest};
 use trimtab::{Runtime, Tensor};
 
-trimtab::core::config! {
+trimtab::advanced::core::config! {
     /// How often the work is done, and in which pieces.
     struct Settings { rounds, piece, padding }
 }
@@ -122,5 +122,5 @@ fn a_call_with_hundreds_of_settings_is_answered_rightly() {
     for _ in 0..3 {
         assert_eq!(rt.neg(&x).unwrap(), Tensor::full(&[20_000], -2.0).unwrap());
     }
-    assert!(rt.planner().known(&problem(), trimtab::plan::TermsId::default()).is_some());
+    assert!(rt.planner().known(&problem(), trimtab::advanced::plan::TermsId::default()).is_some());
 }

@@ -8,8 +8,8 @@ use std::pin::pin;
 use std::sync::{Arc, Barrier, OnceLock};
 use std::task::{Context, Poll, Waker};
 use support::fresh;
-use trimtab::core::{DeviceKind, Patience};
-use trimtab::plan::{Offload, Why};
+use trimtab::advanced::core::{DeviceKind, Patience};
+use trimtab::advanced::plan::{Offload, Why};
 use trimtab::{Error, Runtime, Tensor};
 
 const THREADS: usize = 16;

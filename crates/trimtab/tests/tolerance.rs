@@ -5,15 +5,15 @@ mod support;
 
 use std::borrow::Cow;
 use support::fresh;
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bytes, Constraints, Decline, Device, DeviceFacts, KernelVersion, LaunchError, Matmul, Nanos, Patience,
     Problem, Tolerance, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu};
-use trimtab::plan::{Standing, TuneRequest};
+use trimtab::advanced::cpu::{Args, Cpu};
+use trimtab::advanced::plan::{Standing, TuneRequest};
 use trimtab::{Runtime, Tensor};
 
-trimtab::core::config! {
+trimtab::advanced::core::config! {
     /// It has no settings.
     struct NoSettings {}
 }
@@ -138,7 +138,7 @@ fn answers_of_a_rough_kernel_are_looked_at_by_what_it_states() {
 fn winograds_larger_tiles_need_a_tolerance_and_keep_what_they_state() {
     let rt = fresh().build().unwrap();
     let problem: Problem = "conv:f32:1x16x20x20,16x16x3x3:pad1".parse().unwrap();
-    let large = |rt: &Runtime| -> Vec<(trimtab::core::KernelId, trimtab::core::Point, bool)> {
+    let large = |rt: &Runtime| -> Vec<(trimtab::advanced::core::KernelId, trimtab::advanced::core::Point, bool)> {
         let decision = rt.explain(&problem).unwrap();
         let is_large = |name: &str, point: &str| name == "cpu.conv.winograd" && point.contains("tile=4");
         let rivals = decision.rivals.iter().filter(|rival| is_large(&rival.name, &rival.point_name));

@@ -1,7 +1,7 @@
 //! `rt.tuned`: settings of a caller's own code, found while it runs and remembered.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab::study::{NamedPoint, Setting};
+use trimtab::advanced::study::{NamedPoint, Setting};
 use trimtab::{Error, Runtime};
 
 fn number(settings: &NamedPoint, name: &str) -> u64 {

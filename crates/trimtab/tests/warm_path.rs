@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::fresh;
-use trimtab::core::{Nanos, Problem};
+use trimtab::{Nanos, Problem};
 use trimtab::{Runtime, Tensor};
 
 /// Of all threads.
@@ -139,12 +139,12 @@ fn warm_calls_of_kernels_with_several_threads_allocate_nothing_anywhere() {
     let problem: Problem = "elementwise.exp:f32:200000".parse().unwrap();
     let plans = rt.explain(&problem).unwrap();
     let Some(wide) = plans.rivals.iter().find(|rival| rival.work.threads > 1) else {
-        assert_eq!(trimtab::core::Device::facts(rt.cpu()).threads, 1);
+        assert_eq!(trimtab::Device::facts(rt.cpu()).threads, 1);
         return;
     };
     let (lhs, mut out) = (vec![1.0f32; 200_000], vec![0.0f32; 200_000]);
     let mut call = || {
-        use trimtab::cpu::{Slice, SliceMut};
+        use trimtab::advanced::cpu::{Slice, SliceMut};
         let (lhs, out) = (Slice::F32(&lhs), SliceMut::F32(&mut out));
         rt.cpu().launch(wide.kernel, &problem, &wide.point, &[lhs], out).unwrap();
     };

@@ -6,12 +6,12 @@ mod support;
 
 use std::borrow::Cow;
 use support::{NoSettings, fresh, indices, message, read, runtime};
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bytes, Channels, Decline, DeviceFacts, KernelVersion, LaunchError, Problem, Rows, ScanOp, TypedProblem,
     UnaryOp, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu};
-use trimtab::operands::Lend;
+use trimtab::advanced::cpu::{Args, Cpu};
+use trimtab::advanced::operands::Lend;
 use trimtab::{Tensor, Windows};
 
 /// Numbers that are not whole.
@@ -235,7 +235,7 @@ impl Variant<Cpu> for Forgets {
         if problem.outer > 100 {
             let len = problem.len as usize;
             let first = out.len() - len;
-            trimtab::cpu::Element::slice_mut(out)
+            trimtab::advanced::cpu::Element::slice_mut(out)
                 .into_iter()
                 .for_each(|out: &mut [f32]| out[first..].fill(0.5));
         }

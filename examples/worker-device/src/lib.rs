@@ -7,13 +7,13 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bench, Decline, Device, DeviceFacts, Failure, Fingerprint, Habits, KernelId, KernelInfo, LaunchError,
     Nanos, Point, Problem, Rates, Space, State, Transfers, Work,
 };
-use trimtab::cpu::{CpuDevice, CpuOptions};
-use trimtab::operands::{Batch, Executor, HostBuffer, Launch, Slice, SliceMut, Wait};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
+use trimtab::advanced::operands::{Batch, Executor, HostBuffer, Launch, Slice, SliceMut, Wait};
+use trimtab::advanced::tune::Stopwatch;
 
 /// Writes a message: its length, then its bytes.
 pub fn send(to: &mut impl Write, data: &[u8]) -> io::Result<()> {

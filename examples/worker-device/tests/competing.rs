@@ -1,7 +1,7 @@
 //! A device that somebody else wrote takes part like ours: it is planned for, explained, placed and quarantined.
 
-use trimtab::core::{DeviceKind, Patience, Problem};
-use trimtab::plan::Standing;
+use trimtab::advanced::core::{DeviceKind, Patience, Problem};
+use trimtab::advanced::plan::Standing;
 use trimtab::{Axis, Builder, Offload, Runtime, Tensor};
 use worker_device::Worker;
 

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use trimtab::core::*;
-use trimtab::cpu::{Args, Cpu};
-use trimtab::operands::{Batch, Buffer, Executor, HostLaunch, Keeps, Pending, Reference, Slice, SliceMut};
+use trimtab::advanced::core::*;
+use trimtab::advanced::cpu::{Args, Cpu};
+use trimtab::advanced::operands::{Batch, Buffer, Executor, HostLaunch, Keeps, Pending, Reference, Slice, SliceMut};
 use trimtab::{Axis, Expression, Offload, Runtime, Tensor};
 use worker_device::Worker;
 
@@ -143,7 +143,7 @@ impl<D: Executor> Device for Flaky<D> {
     }
 }
 
-trimtab::core::config! { struct NoSettings {} }
+trimtab::advanced::core::config! { struct NoSettings {} }
 
 /// A kernel of the processor that says it is fast and fails now and then.
 struct FlakyKernel;
@@ -207,8 +207,8 @@ fn draw(rt: &Runtime, tensors: &[Tensor<f32>], draws: &[u64]) -> Expression<f32>
 fn five_hundred_random_expressions_are_right_while_every_device_fails_at_random_moments() {
     let plain =
         Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu").build().unwrap();
-    let options = trimtab::wgpu::GpuOptions { reference: trimtab::device::reference(), kernels: Vec::new() };
-    let (gpus, problems) = trimtab::wgpu::GpuDevice::all(options);
+    let options = trimtab::advanced::wgpu::GpuOptions { reference: trimtab::device::reference(), kernels: Vec::new() };
+    let (gpus, problems) = trimtab::advanced::wgpu::GpuDevice::all(options);
     let gpu = gpus
         .into_iter()
         .next()

@@ -2,7 +2,7 @@
 #![no_main]
 
 use std::sync::Arc;
-use trimtab::wisdom::{Memory, NewSegment, Old, Part, Store, Wisdom, Writer};
+use trimtab::advanced::wisdom::{Memory, NewSegment, Old, Part, Store, Wisdom, Writer};
 use trimtab_fuzz::parts;
 
 /// A store that gives back these bytes under every name, and refuses names that no store has to take.

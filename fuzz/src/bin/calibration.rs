@@ -2,8 +2,8 @@
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
-use trimtab::cpu::{CpuDevice, CpuOptions};
-use trimtab::plan::calibration::{Calibration, DeviceTimes, Origin};
+use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
+use trimtab::advanced::plan::calibration::{Calibration, DeviceTimes, Origin};
 
 static DEVICE: LazyLock<Arc<CpuDevice>> = LazyLock::new(|| Arc::new(CpuDevice::new(CpuOptions::default())));
 /// The first two lines, which say who made it.

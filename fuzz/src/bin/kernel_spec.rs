@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
-use trimtab::study::{KERNEL_TABLES, ParameterSpace, read_space_beside};
+use trimtab::advanced::study::{KERNEL_TABLES, ParameterSpace, read_space_beside};
 use trimtab_fuzz::{place, put};
 use trimtab_kernelfile::read_spec;
 

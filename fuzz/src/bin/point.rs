@@ -1,7 +1,7 @@
 //! The name of a kernel's settings, as wisdom keeps it: what is read is written as a name that means the same.
 #![no_main]
 
-use trimtab::core::{Point, Space};
+use trimtab::advanced::core::{Point, Space};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let name = trimtab_fuzz::text(data);

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use trimtab::Runtime;
-use trimtab::plan::calibration::Calibration;
+use trimtab::advanced::plan::calibration::Calibration;
 use trimtab_fuzz::{place, put};
 
 // The command is a program, so its parser is built here once more, with what it uses of the rest of the command.

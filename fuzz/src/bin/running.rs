@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
-use trimtab::cpu::Running;
+use trimtab::advanced::cpu::Running;
 use trimtab_fuzz::{APART, place, put};
 
 static PLACE: LazyLock<PathBuf> = LazyLock::new(|| place("running"));

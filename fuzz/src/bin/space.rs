@@ -1,7 +1,7 @@
 //! A space file, in TOML, T1 or T4: read or refused with a reason, never a panic; what is read keeps its own rules.
 #![no_main]
 
-use trimtab::study::{Parameter, read_space};
+use trimtab::advanced::study::{Parameter, read_space};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     match read_space(data) {

@@ -1,7 +1,7 @@
 //! A command with holes: whatever it and the values hold, a value is never split, and a word without holes stays as it is.
 #![no_main]
 
-use trimtab::study::{Fill, Metric, NamedPoint, Setting, Template};
+use trimtab::advanced::study::{Fill, Metric, NamedPoint, Setting, Template};
 use trimtab_fuzz::parts;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

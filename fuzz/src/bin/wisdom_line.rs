@@ -1,7 +1,7 @@
 //! A line of wisdom: both parsers read the same or one leaves it to the other, and what is read is written as a line that says the same.
 #![no_main]
 
-use trimtab::wisdom::fuzzing::{Readings, readings};
+use trimtab::advanced::wisdom::fuzzing::{Readings, readings};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let json = trimtab_fuzz::text(data);

@@ -2,7 +2,7 @@
 #![no_main]
 
 use std::sync::Arc;
-use trimtab::wisdom::{Filter, Memory, Store, Wisdom};
+use trimtab::advanced::wisdom::{Filter, Memory, Store, Wisdom};
 
 const NAME: &str = "seg-0123456789abcdef.jsonl";
 

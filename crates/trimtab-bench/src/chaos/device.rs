@@ -3,11 +3,11 @@
 use super::faults::{Fault, FaultLog, at_the_gate, hash_of, spoil};
 use std::sync::Arc;
 use std::time::Duration;
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bench, Bytes, DType, Decline, Device, DeviceFacts, Failure, Fingerprint, KernelId, KernelInfo,
     LaunchError, Nanos, Point, Problem, Rates, Sample, Space, State, Transfers, Work,
 };
-use trimtab::operands::{Batch, Buffer, Data, Executor, Pending, Reference, Slice, SliceMut, Wait};
+use trimtab::advanced::operands::{Batch, Buffer, Data, Executor, Pending, Reference, Slice, SliceMut, Wait};
 
 /// How much longer a slow launch takes: fifty times as long as the few ten microseconds of most.
 const SLOW: Duration = Duration::from_millis(2);

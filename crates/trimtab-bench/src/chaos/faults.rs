@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use trimtab::cpu::Element;
-use trimtab::operands::SliceMut;
+use trimtab::advanced::cpu::Element;
+use trimtab::advanced::operands::SliceMut;
 
 /// How long a launch stands still on the caller's own thread.
 pub(crate) const STALL: Duration = Duration::from_millis(300);
 
-trimtab::core::named! {
+trimtab::advanced::core::named! {
     /// What goes wrong.
     pub(crate) enum Fault {
         /// Wrong results at some sizes.

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock};
 use trimtab::Builder;
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bytes, DType, Decline, Device, DeviceFacts, Elementwise, Fused, KernelId, KernelVersion, LaunchError,
     Matmul, Point, Problem, RandomNumbers, Reduce, Transpose, TypedProblem, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu, CpuDevice, CpuOptions, Element};
-use trimtab::operands::{Lend, Reference, Slice, SliceMut};
+use trimtab::advanced::cpu::{Args, Cpu, CpuDevice, CpuOptions, Element};
+use trimtab::advanced::operands::{Lend, Reference, Slice, SliceMut};
 
 /// Strikes at one size in so many.
 const SIZES_ONE_IN: u64 = 3;
@@ -80,7 +80,7 @@ impl Shop {
     }
 }
 
-trimtab::core::config! { struct NoSettings {} }
+trimtab::advanced::core::config! { struct NoSettings {} }
 
 /// How a problem is really computed, and whether its size is one the kernel fails at.
 #[derive(Clone, Copy)]
@@ -106,7 +106,7 @@ impl<P> Bad<P> {
             return *known;
         }
         let device = &self.shop.honest;
-        let takes = |(at, info): (usize, &trimtab::core::KernelInfo)| {
+        let takes = |(at, info): (usize, &trimtab::advanced::core::KernelInfo)| {
             let kernel = KernelId(at as u32);
             let fits = info.operation == problem.operation()
                 && info.class != VariantClass::Reference

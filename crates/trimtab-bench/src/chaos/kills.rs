@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trimtab::Runtime;
-use trimtab::core::{Condition, Nanos, Patience, RandomNumbers};
-use trimtab::plan::TuneRequest;
-use trimtab::wisdom::{CRASHES, FactKey, Outcome, Stats, WarningKind, Wisdom};
+use trimtab::advanced::core::{Condition, Nanos, Patience, RandomNumbers};
+use trimtab::TuneRequest;
+use trimtab::advanced::wisdom::{CRASHES, FactKey, Outcome, Stats, WarningKind, Wisdom};
 
 /// The latest moment after a process began to work, in microseconds.
 const LATEST_US: usize = 150_000;
@@ -115,7 +115,7 @@ fn one(place: &Path, nth: u64, seed: u64, counts: &Mutex<Counts>) -> Result<()> 
     }
     let deaths = wisdom.deaths();
     let barred = deaths.iter().filter(|death| death.count >= CRASHES);
-    let named = |death: &trimtab::wisdom::Death| format!("{} at {}", death.kernel, death.point);
+    let named = |death: &trimtab::advanced::wisdom::Death| format!("{} at {}", death.kernel, death.point);
     counts.hit += u64::from(nth % 4 == 1 && !deaths.is_empty());
     match nth % 4 {
         3 => counts.barred_same_directory = barred.count().max(counts.barred_same_directory),

@@ -1,6 +1,6 @@
 //! The calls of a run and what is right: plain loops in f64, with a bound on what f32 may be off by.
 
-use trimtab::core::RandomNumbers;
+use trimtab::advanced::core::RandomNumbers;
 use trimtab::{Choice, Error, Runtime, Tensor};
 
 /// Closures that are chosen from: one input, one output.

@@ -13,11 +13,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trimtab::core::{Custom, Problem, RandomNumbers, panic_message};
-use trimtab::cpu::{CpuDevice, CpuOptions};
-use trimtab::plan::{Decision, Rival};
-use trimtab::tune::Stopwatch;
-use trimtab::wisdom::{Outcome, Wisdom};
+use trimtab::advanced::core::{Custom, Problem, RandomNumbers, panic_message};
+use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
+use trimtab::advanced::plan::{Decision, Rival};
+use trimtab::advanced::tune::Stopwatch;
+use trimtab::advanced::wisdom::{Outcome, Wisdom};
 use trimtab::{Builder, Runtime};
 
 /// Calls of a process, and different problems among them.
@@ -30,7 +30,7 @@ const KEEP_EVERY: u64 = 15;
 /// The share of its time that the added device tells.
 const TOLD: f64 = 0.3;
 
-trimtab::core::named! {
+trimtab::advanced::core::named! {
     /// What a process is there for.
     pub(crate) enum Role {
         /// Faults that a process survives.
@@ -173,7 +173,7 @@ impl Worker {
         {
             return true;
         }
-        let failed = |fact: &trimtab::wisdom::Fact| {
+        let failed = |fact: &trimtab::advanced::wisdom::Fact| {
             let its = fact.key.kernel == injected.culprit || fact.key.device.starts_with(&injected.culprit);
             its && (matches!(fact.outcome, Outcome::Failed { .. }) || takes_long(injected.fault))
         };
@@ -271,8 +271,8 @@ fn with_device(
         }
         Role::Gpu => {
             let options =
-                trimtab::wgpu::GpuOptions { reference: trimtab::device::reference(), kernels: Vec::new() };
-            let (gpus, problems) = trimtab::wgpu::GpuDevice::all(options);
+                trimtab::advanced::wgpu::GpuOptions { reference: trimtab::device::reference(), kernels: Vec::new() };
+            let (gpus, problems) = trimtab::advanced::wgpu::GpuDevice::all(options);
             let gpu = gpus.into_iter().next().with_context(|| problems.join("; "))?;
             builder.add_device(Faulty::new(gpu, "faulty-gpu", spells, TOLD / 100.0, salt, log))
         }

@@ -3,8 +3,8 @@
 use super::duration;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use trimtab::core::Nanos;
-use trimtab::study::Format;
+use trimtab::Nanos;
+use trimtab::advanced::study::Format;
 
 /// What is searched.
 #[derive(Args, Clone, Debug, Default)]

@@ -10,10 +10,10 @@ use crate::session::{Session, warn};
 use anyhow::Result;
 use serde::Serialize;
 use std::process::ExitCode;
-use trimtab::core::{Nanos, Patience, Problem, RandomNumbers};
-use trimtab::plan::learn::{ENOUGH_LOSS, FIRST, Learned, next};
-use trimtab::plan::{TrainingTable, TuneRequest, family_of, wanted};
-use trimtab::tune::Budget;
+use trimtab::advanced::core::{Nanos, Patience, Problem, RandomNumbers};
+use trimtab::advanced::plan::learn::{ENOUGH_LOSS, FIRST, Learned, next};
+use trimtab::advanced::plan::{TrainingTable, TuneRequest, family_of, wanted};
+use trimtab::advanced::tune::Budget;
 
 /// Problems to choose among.
 const CANDIDATES: usize = 400;

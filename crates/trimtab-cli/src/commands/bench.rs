@@ -12,9 +12,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trimtab::Comparison;
-use trimtab::core::{Nanos, Problem};
-use trimtab::plan::Rival;
-use trimtab::tune::{Budget, Raced, Rules};
+use trimtab::{Nanos, Problem};
+use trimtab::advanced::plan::Rival;
+use trimtab::advanced::tune::{Budget, Raced, Rules};
 
 pub fn run(session: &Session, problems: &[Problem], args: &Bench) -> Result<ExitCode> {
     let rules = Rules { min_samples: args.rounds, max_samples: args.rounds, ..Rules::thorough() };
@@ -25,7 +25,7 @@ pub fn run(session: &Session, problems: &[Problem], args: &Bench) -> Result<Exit
     let mut nothing = false;
     for (done, problem) in problems.iter().enumerate() {
         let share = Nanos(budget.left().0 / (problems.len() - done) as u64);
-        let mut show = |progress: &trimtab::tune::Progress| bar.show(problem, progress);
+        let mut show = |progress: &trimtab::advanced::tune::Progress| bar.show(problem, progress);
         let mut comparison = session.runtime.compare(problem, &rules, share, args.points, &mut show)?;
         let by = rank(&mut comparison);
         nothing |= comparison.rows.is_empty();

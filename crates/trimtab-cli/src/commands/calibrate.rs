@@ -13,9 +13,9 @@ use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::Arc;
 use trimtab::Runtime;
-use trimtab::core::DeviceKind;
-use trimtab::plan::calibration::{Before, Calibration, DeviceTimes, Ladder, contested};
-use trimtab::plan::{Class, Crossover, Profile};
+use trimtab::advanced::core::DeviceKind;
+use trimtab::advanced::plan::calibration::{Before, Calibration, DeviceTimes, Ladder, contested};
+use trimtab::advanced::plan::{Class, Crossover, Profile};
 
 /// Times each size is measured on each device.
 const ROUNDS: u32 = 5;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use trimtab::core::{
+use trimtab::advanced::core::{
     AdapterFacts, Bytes, Cache, Device, DeviceFacts, DeviceKind, KernelInfo, Nanos, Operation, Rates, State,
     VariantClass,
 };

@@ -11,8 +11,8 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
-use trimtab::core::{Basis, Estimate, Patience, Problem};
-use trimtab::plan::{Decision, Event, Reason, Rival, Settings, Trust};
+use trimtab::advanced::core::{Basis, Estimate, Patience, Problem};
+use trimtab::advanced::plan::{Decision, Event, Reason, Rival, Settings, Trust};
 
 /// A record, and its rivals as they are shown: where it looked at its choice alone, as they stand now.
 struct Shown {

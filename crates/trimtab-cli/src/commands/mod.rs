@@ -28,9 +28,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trimtab::Runtime;
-use trimtab::core::{Basis, Condition, Estimate, Problem};
-use trimtab::plan::{Decision, Rival};
-use trimtab::wisdom::{Fact, Outcome};
+use trimtab::advanced::core::{Basis, Condition, Estimate, Problem};
+use trimtab::advanced::plan::{Decision, Rival};
+use trimtab::advanced::wisdom::{Fact, Outcome};
 
 pub use study::tune_kernel::{CHILD as KERNEL_WORKER, limits as kernel_limits};
 

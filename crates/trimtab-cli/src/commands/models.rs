@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
-use trimtab::core::Operation;
-use trimtab::plan::TrainingTable;
-use trimtab::plan::learn::{self, Learned, ModelKind};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::core::Operation;
+use trimtab::advanced::plan::TrainingTable;
+use trimtab::advanced::plan::learn::{self, Learned, ModelKind};
+use trimtab::advanced::tune::Stopwatch;
 
 /// Fewer problems than this are not judged.
 const FEWEST: usize = 8;

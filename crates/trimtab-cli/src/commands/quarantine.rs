@@ -6,7 +6,7 @@ use crate::table::Table;
 use anyhow::Result;
 use serde::{Serialize, Serializer};
 use serde_json::json;
-use trimtab::wisdom::{CRASHES, Death, Fact, Filter, Outcome, Wisdom};
+use trimtab::advanced::wisdom::{CRASHES, Death, Fact, Filter, Outcome, Wisdom};
 
 /// One point of a kernel, on all problems or on one.
 #[derive(Serialize)]

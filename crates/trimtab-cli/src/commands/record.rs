@@ -12,9 +12,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
-use trimtab::core::{Device, KernelId, Nanos, Problem};
-use trimtab::plan::Guarded;
-use trimtab::tune::{Budget, Rules};
+use trimtab::advanced::core::{Device, KernelId, Nanos, Problem};
+use trimtab::advanced::plan::Guarded;
+use trimtab::advanced::tune::{Budget, Rules};
 use trimtab_replay::{Completeness, RecordRequest, Recorded, read_recordings, record, write_recordings};
 
 const NS_PER_MS: f64 = 1e6;
@@ -233,7 +233,7 @@ fn view(job: &Job<'_>, recorded: &Recorded) -> RecordedView {
         optimum_ms,
         optimum: crate::output::axes(&optimum_name),
         optimum_name,
-        median_ms: trimtab::tune::median(&times),
+        median_ms: trimtab::advanced::tune::median(&times),
         device_id: job.device.facts().id.clone(),
     }
 }

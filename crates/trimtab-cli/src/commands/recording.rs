@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use trimtab::wisdom::files;
+use trimtab::advanced::wisdom::files;
 use trimtab_replay::{
     Imported, MAX_T4_BYTES, ReadError, Recording, SameName, T4Names, WriteError, add_recording,
     list_recordings, read_recordings, read_t4, write_t4,

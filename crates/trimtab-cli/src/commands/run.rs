@@ -7,7 +7,7 @@ use crate::session::Session;
 use anyhow::{Result, anyhow};
 use serde_json::json;
 use std::process::ExitCode;
-use trimtab::core::{Bytes, Device, Problem};
+use trimtab::{Bytes, Device, Problem};
 
 /// Memory a checked run needs, as a multiple of its operands: the operands and the reference's result, with room.
 const MEMORY_FACTOR: u64 = 2;

@@ -9,8 +9,8 @@ use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use trimtab::core::{Device, FailureKind, KernelId, Nanos, Problem};
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::core::{Device, FailureKind, KernelId, Nanos, Problem};
+use trimtab::advanced::tune::Stopwatch;
 
 /// What is checked, at every setting: small, and no multiple of anything.
 const CHECKED: [&str; 22] = [

@@ -16,8 +16,8 @@ use searches::{Replayed, Searches};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
-use trimtab::tune::median;
-use trimtab::tune::search::{Donor, STRATEGIES};
+use trimtab::advanced::tune::median;
+use trimtab::advanced::tune::search::{Donor, STRATEGIES};
 use trimtab_replay::{Completeness, Recording, Run, Stats, donor_of, list_recordings, stats};
 
 /// Every recording of the same kernel on another device, in `--warm-from`.

@@ -11,9 +11,9 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use trimtab::Runtime;
-use trimtab::core::{Condition, Operation, Problem};
-use trimtab::plan::regret::{self, Accuracy, COVERED_SPREADS, Regret, Used};
-use trimtab::wisdom::Outcome;
+use trimtab::advanced::core::{Condition, Operation, Problem};
+use trimtab::advanced::plan::regret::{self, Accuracy, COVERED_SPREADS, Regret, Used};
+use trimtab::advanced::wisdom::Outcome;
 
 /// Kernels shown as text; JSON has all.
 const KERNELS_SHOWN: usize = 10;

@@ -13,10 +13,10 @@ use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use trimtab::core::{Bytes, Device, Nanos, Operation, Patience, Problem};
-use trimtab::operands::making_takes;
-use trimtab::plan::{Decision, Event, Standing, StrategyName, TuneRequest};
-use trimtab::tune::{Budget, geomean};
+use trimtab::advanced::core::{Bytes, Device, Nanos, Operation, Patience, Problem};
+use trimtab::advanced::operands::making_takes;
+use trimtab::advanced::plan::{Decision, Event, Standing, StrategyName, TuneRequest};
+use trimtab::advanced::tune::{Budget, geomean};
 
 /// Arithmetic and bytes a nanosecond an ordinary machine does; only used to put cheap problems first and to share the budget.
 const TYPICAL_FLOPS_PER_NS: f64 = 50.0;

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use trimtab::core::{Bytes, Problem};
-use trimtab::wisdom::{
+use trimtab::{Bytes, Problem};
+use trimtab::advanced::wisdom::{
     Best, BestChange, Fact, Filter, ImportReport, MAX_IMPORT_BYTES, Outcome, Rejected, Stats, files,
 };
 

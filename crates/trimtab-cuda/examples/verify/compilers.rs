@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use trimtab_cuda::{LaunchStep, Nvrtc};
+use trimtab_cuda::{LaunchStep, Listing, Nvrtc};
 
 pub struct Toolchain {
     nvrtc: Nvrtc,
@@ -19,8 +19,8 @@ impl std::fmt::Display for Toolchain {
     }
 }
 
-/// What ptxas says of a kernel.
-#[derive(Clone, Copy, Debug)]
+/// What the assembler says of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assembled {
     pub registers: u32,
     pub shared_bytes: u32,
@@ -29,19 +29,38 @@ pub struct Assembled {
     pub spilled: u32,
 }
 
+impl Assembled {
+    fn read(told: &str) -> Result<Assembled> {
+        let before = |word: &str| {
+            let number = told.split(word).next().filter(|rest| rest.len() < told.len())?;
+            number.trim_end().rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+        };
+        Ok(Assembled {
+            registers: before("registers").with_context(|| format!("no registers are named: {told}"))?,
+            shared_bytes: before("bytes smem").unwrap_or(0),
+            barriers: before("barriers").unwrap_or(0),
+            spilled: before("bytes spill stores").unwrap_or(0),
+        })
+    }
+}
+
 impl Toolchain {
     pub fn new(nvrtc: PathBuf, ptxas: PathBuf) -> Result<Toolchain> {
         let nvrtc = Nvrtc::load(&nvrtc).with_context(|| format!("{}", nvrtc.display()))?;
         Ok(Toolchain { nvrtc, ptxas, nvdisasm: None })
     }
 
-    pub fn ptx(&self, architecture: u32, step: &LaunchStep) -> Result<String> {
-        let mut options = step.options();
+    /// Compiles and assembles as the device does.
+    pub fn compile(&self, architecture: u32, step: &LaunchStep) -> Result<(Listing, Assembled)> {
+        let mut options = self.nvrtc.options_of(step);
         // So that a fault names the line of our source.
         options.push("-lineinfo".to_string());
-        Ok(self.nvrtc.ptx(architecture, &step.source, &options)?)
+        let listing = self.nvrtc.listing(architecture, &step.source, &options)?;
+        let assembled = Assembled::read(&listing.told)?;
+        Ok((listing, assembled))
     }
 
+    /// The same by the assembler of its own, which knows nothing of NVRTC.
     pub fn assemble(&self, architecture: u32, ptx: &str, file: &Path) -> Result<Assembled> {
         std::fs::write(file, ptx)?;
         let mut command = Command::new(&self.ptxas);
@@ -57,19 +76,10 @@ impl Toolchain {
         if !output.status.success() {
             bail!("ptxas: {told}");
         }
-        let before = |word: &str| {
-            let number = told.split(word).next().filter(|rest| rest.len() < told.len())?;
-            number.trim_end().rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-        };
-        Ok(Assembled {
-            registers: before("registers").context("ptxas names no registers")?,
-            shared_bytes: before("bytes smem").unwrap_or(0),
-            barriers: before("barriers").unwrap_or(0),
-            spilled: before("bytes spill stores").unwrap_or(0),
-        })
+        Assembled::read(&told)
     }
 
-    /// The machine code last assembled from a file, where there is something to read it with.
+    /// Machine code in a file, where there is something to read it with.
     pub fn disassembled(&self, file: &Path) -> Result<Option<String>> {
         let Some(nvdisasm) = &self.nvdisasm else { return Ok(None) };
         let output = Command::new(nvdisasm).arg("-c").arg(file.with_extension("cubin")).output();

@@ -1,6 +1,6 @@
 //! Verifies the kernels without a GPU, with NVIDIA's own compilers: `cargo xtask cuda` installs them and runs this.
 //!
-//! Every kernel × point is compiled by NVRTC and assembled by ptxas for seven architectures, and what NVRTC emitted is run by trimtab-ptx on
+//! Every kernel × point is compiled and assembled by NVRTC for seven architectures, one of each kernel and type by ptxas, too, and what NVRTC emitted is run by trimtab-ptx on
 //! ragged shapes against a reference. Our occupancy is compared with NVIDIA's calculator.
 
 mod cases;
@@ -37,6 +37,8 @@ type Group<'a> = Vec<(usize, &'a Case)>;
 struct Line {
     compiled: u32,
     spills: u32,
+    /// Kernels that ptxas assembled, too.
+    by_ptxas: u32,
     /// Kernels whose machine code was looked into.
     disassembled: u32,
     registers: (u32, u32),
@@ -104,8 +106,8 @@ fn main() -> Result<()> {
         total.add(line);
     }
     println!(
-        "{} compiled and assembled, of {} the machine code has the instructions it should, {} launches interpreted, all right",
-        total.compiled, total.disassembled, total.launches
+        "{} compiled and assembled, {} of them by ptxas with the same outcome, of {} the machine code has the instructions it should, {} launches interpreted, all right",
+        total.compiled, total.by_ptxas, total.disassembled, total.launches
     );
     Ok(())
 }
@@ -131,6 +133,7 @@ impl Line {
         self.registers = (least, self.registers.1.max(other.registers.1));
         self.compiled += other.compiled;
         self.spills += other.spills;
+        self.by_ptxas += other.by_ptxas;
         self.disassembled += other.disassembled;
         self.launches += other.launches;
         self.counters += other.counters;
@@ -143,12 +146,13 @@ struct Run<'a> {
     architecture: u32,
     /// Which of the architectures it is.
     number: usize,
-    /// Kernels whose machine code was looked into: entry point and type.
+    /// Kernels that ptxas assembled and nvdisasm looked into: entry point and type.
     seen: Mutex<BTreeSet<(&'static str, Option<String>)>>,
 }
 
 impl Run<'_> {
-    /// Whether nobody has looked into a kernel for this type: reading machine code takes four times as long as making it.
+    /// Whether nobody has looked into a kernel for this type: NVRTC assembles like ptxas and saves its start, and reading machine code takes four
+    /// times as long as making it.
     fn is_first(&self, step: &LaunchStep) -> bool {
         let of = step.macros.iter().find(|(name, _)| *name == "NUMBER").map(|(_, value)| value.clone());
         self.seen.lock().is_ok_and(|mut seen| seen.insert((step.entry, of)))
@@ -202,8 +206,16 @@ fn one(run: &Run<'_>, group: &[(usize, &Case)], file: &Path) -> Result<(String, 
     for step in &case.program.steps {
         let at =
             || format!("{toolchain}, sm_{architecture}, {}, {}, {:?}", case.kernel, step.entry, step.macros);
-        let ptx = toolchain.ptx(architecture, step).with_context(at)?;
-        let assembled = toolchain.assemble(architecture, &ptx, file).with_context(at)?;
+        let (listing, assembled) = toolchain.compile(architecture, step).with_context(at)?;
+        let is_first = run.is_first(step);
+        if is_first {
+            let alone = toolchain.assemble(architecture, &listing.ptx, file).with_context(at)?;
+            if alone != assembled {
+                bail!("{}: NVRTC says {assembled:?}, ptxas {alone:?}", at());
+            }
+            line.by_ptxas += 1;
+        }
+        let ptx = listing.ptx;
         check(architecture, step, &assembled).with_context(at)?;
         let registers = (assembled.registers, assembled.registers);
         let spills = u32::from(assembled.spilled > 0);
@@ -213,7 +225,7 @@ fn one(run: &Run<'_>, group: &[(usize, &Case)], file: &Path) -> Result<(String, 
             if !ptx.contains(inner) {
                 bail!("{}: no {inner} in the PTX", at());
             }
-            if run.is_first(step) {
+            if is_first {
                 match toolchain.disassembled(file).with_context(at)? {
                     Some(text) if !text.contains(machine) => {
                         bail!("{}: no {machine} in the machine code", at())

@@ -65,7 +65,7 @@ impl AnyTensor {
     /// A tensor over elements in somebody else's memory; copies nothing. Strides and offset count elements.
     ///
     /// ```
-    /// use trimtab::{AnyTensor, Foreign, operands::{Element, Slice}};
+    /// use trimtab::{AnyTensor, Foreign, advanced::operands::{Element, Slice}};
     /// struct Theirs(Vec<f32>);
     /// impl Foreign for Theirs {
     ///     fn elements(&self) -> Slice<'_> { f32::erase(&self.0) }

@@ -8,11 +8,11 @@
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::OnceLock;
-use trimtab::core::{
+use trimtab::advanced::core::{
     Bytes, DType, Decline, DeviceFacts, Elementwise, ElementwiseOp, KernelVersion, LaunchError, Patience,
     UnaryOp, Variant, VariantClass, Work,
 };
-use trimtab::cpu::{Args, Cpu, Element};
+use trimtab::advanced::cpu::{Args, Cpu, Element};
 use trimtab::{Builder, Error, Runtime, Tensor};
 
 /// What every runtime of a test starts from: nothing of the environment, nothing remembered.
@@ -66,7 +66,7 @@ pub fn message<R: std::fmt::Debug>(outcome: Result<R, Error>, parts: &[&str]) {
     }
 }
 
-trimtab::core::config! { pub struct NoSettings {} }
+trimtab::advanced::core::config! { pub struct NoSettings {} }
 
 /// A user's kernel that negates f32, after it did something of its own.
 pub struct Negates<F> {

@@ -1,8 +1,8 @@
 //! The worker: computes what it is asked for until its pipe is closed.
 
 use std::io::Write;
-use trimtab::core::{KernelId, Point, Problem};
-use trimtab::operands::{DType, Data, Slice};
+use trimtab::advanced::core::{KernelId, Point, Problem};
+use trimtab::advanced::operands::{DType, Data, Slice};
 use worker_device::{processor, receive, send};
 
 fn main() -> std::io::Result<()> {
@@ -17,7 +17,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-fn compute(device: &trimtab::cpu::CpuDevice, asked: &str, inputs: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+fn compute(device: &trimtab::advanced::cpu::CpuDevice, asked: &str, inputs: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     let mut lines = asked.lines();
     let (kernel, problem) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let kernel = KernelId(kernel.parse().map_err(|_| format!("no kernel `{kernel}`"))?);

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use std::path::Path;
 use trimtab::Runtime;
-use trimtab::core::{Bytes, Device, DeviceKind, Flops, Work};
-use trimtab::plan::calibration::{DeviceTimes, Origin};
-use trimtab::plan::{Class, IMPLAUSIBLE, least_ns};
-use trimtab::wisdom::files;
+use trimtab::advanced::core::{Bytes, Device, DeviceKind, Flops, Work};
+use trimtab::advanced::plan::calibration::{DeviceTimes, Origin};
+use trimtab::advanced::plan::{Class, IMPLAUSIBLE, least_ns};
+use trimtab::advanced::wisdom::files;
 
 /// An entry as it should be, for messages.
 const EXAMPLE: &str = r#"{"category": "elementwise", "input_shapes": [[1024, 1024], [1024, 1024]], "mean_time_us": 85.2, "device": "gpu0"}"#;

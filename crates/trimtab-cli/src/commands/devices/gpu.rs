@@ -1,7 +1,7 @@
 //! A GPU among the devices: what its adapter told, what was measured of it.
 
 use super::{Fields, giga};
-use trimtab::core::{AdapterFacts, Device, DeviceFacts};
+use trimtab::advanced::core::{AdapterFacts, Device, DeviceFacts};
 
 pub(super) fn facts(facts: &DeviceFacts, adapter: &AdapterFacts) -> Fields<'static> {
     let [x, y, z] = adapter.max_workgroup;

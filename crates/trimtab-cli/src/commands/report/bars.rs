@@ -4,7 +4,7 @@ use super::chart::drawing;
 use crate::commands::stats::OperationSpeedup;
 use crate::markup::{Markup, label, line, rectangle};
 use crate::output::{percent, times};
-use trimtab::plan::regret::Regret;
+use trimtab::advanced::plan::regret::Regret;
 
 const WIDTH: f64 = 460.0;
 const LEFT: f64 = 120.0;

@@ -295,7 +295,7 @@ pub(super) fn decisions(markup: &mut Markup, decisions: &[DecisionView], devices
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trimtab::plan::Class;
+    use trimtab::advanced::plan::Class;
 
     fn curve(device: &str, points: &[(f64, f64)]) -> Curve {
         Curve {

@@ -7,8 +7,8 @@ use crate::commands::calibrate::{CrossoverView, count, unit_time, words};
 use crate::commands::devices::DeviceView;
 use crate::markup::{Attributes, Markup};
 use crate::output::{percent, time, times};
-use trimtab::core::{Bytes, Nanos};
-use trimtab::plan::regret::COVERED_SPREADS;
+use trimtab::{Bytes, Nanos};
+use trimtab::advanced::plan::regret::COVERED_SPREADS;
 
 /// Sections and their anchors, in order.
 const SECTIONS: [(&str, &str); 9] = [
@@ -452,7 +452,7 @@ fn quality(page: &mut Markup, view: &View) {
             ),
         )
     }));
-    let accuracy = |of: &trimtab::plan::regret::Accuracy| {
+    let accuracy = |of: &trimtab::advanced::plan::regret::Accuracy| {
         let covered =
             of.covered.map(|covered| format!(", {} within {COVERED_SPREADS} spreads", percent(covered)));
         let (off, covered) = (percent(of.mape), covered.unwrap_or_default());

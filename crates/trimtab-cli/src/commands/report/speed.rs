@@ -8,8 +8,8 @@ use crate::output::times;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trimtab::Runtime;
-use trimtab::core::{Basis, Operation, Problem};
-use trimtab::plan::{Decision, least_ns};
+use trimtab::advanced::core::{Basis, Operation, Problem};
+use trimtab::advanced::plan::{Decision, least_ns};
 
 /// Kernels drawn of a device: those that are the fastest most often.
 const KERNELS: usize = 4;
@@ -31,7 +31,7 @@ pub(super) fn of(runtime: &Runtime, problem: &Problem, decision: &Decision) -> V
     let Some(dtype) = problem.dtype().filter(|_| problem.operation() == Operation::Matmul) else {
         return Vec::new();
     };
-    let speed = |rival: &&trimtab::plan::Rival| {
+    let speed = |rival: &&trimtab::advanced::plan::Rival| {
         let time = rival.estimate().filter(|estimate| matches!(estimate.basis, Basis::Measured(_)))?.time;
         let device = runtime.devices().get(rival.device as usize)?;
         let (flops, least) = (problem.flops(), least_ns(&rival.work, dtype.size(), &device.rates()));

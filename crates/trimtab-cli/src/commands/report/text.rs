@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::table::Table;
 use anyhow::Result;
 use std::collections::BTreeMap;
-use trimtab::core::{Bytes, Nanos};
+use trimtab::{Bytes, Nanos};
 
 pub(super) fn show(session: &Session, view: &View) -> Result<()> {
     let out = &session.out;

@@ -11,9 +11,9 @@ use crate::session::Session;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
-use trimtab::core::{DeviceKind, Operation, Problem};
-use trimtab::plan::calibration::Calibration;
-use trimtab::plan::{Class, Decision, Offload, Profile, Rival, Standing};
+use trimtab::advanced::core::{DeviceKind, Operation, Problem};
+use trimtab::advanced::plan::calibration::Calibration;
+use trimtab::advanced::plan::{Class, Decision, Offload, Profile, Rival, Standing};
 use trimtab::{Entry, Runtime};
 
 /// Most problems decided for a report: the typical ones, then those measured last.
@@ -394,11 +394,11 @@ fn size_of_dir(dir: &Path) -> u64 {
 }
 
 fn curves(runtime: &Runtime, calibration: &Calibration, expected: &Calibration, class: Class) -> Curves {
-    let line = |(at, device): (usize, &std::sync::Arc<dyn trimtab::core::Device>)| {
+    let line = |(at, device): (usize, &std::sync::Arc<dyn trimtab::Device>)| {
         let profile = calibration.profile(at, class);
         let steps = calibration.times(at).and_then(|times| times.steps.get(&class));
         let steps = steps.into_iter().flatten();
-        let all = |step: &trimtab::plan::Rung| {
+        let all = |step: &trimtab::advanced::plan::Rung| {
             let size = step.size as f64;
             step.ns.iter().map(|ns| (size, *ns)).collect::<Vec<_>>()
         };

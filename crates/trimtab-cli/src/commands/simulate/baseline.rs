@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use std::path::Path;
-use trimtab::tune::median;
-use trimtab::wisdom::files;
+use trimtab::advanced::tune::median;
+use trimtab::advanced::wisdom::files;
 use trimtab_replay::MAX_TABLE_BYTES;
 
 /// Strategies that learn from other devices are compared with warm searches only.

@@ -4,8 +4,8 @@ use crate::progress::Bar;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use trimtab::tune::Stopwatch;
-use trimtab::tune::search::{Donor, SearchSpace, Seen, Strategy, strategy};
+use trimtab::advanced::tune::Stopwatch;
+use trimtab::advanced::tune::search::{Donor, SearchSpace, Seen, Strategy, strategy};
 use trimtab_replay::{Recording, Run, simulate};
 
 /// What to replay.

@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 use std::io::{BufRead, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use trimtab::study::{
+use trimtab::advanced::study::{
     Asked, Definition, Failed, Fault, Json, LOG_ENDING, Outcome, ParameterSpace, Ran, StudyFile,
 };
-use trimtab::tune::Stopwatch;
+use trimtab::advanced::tune::Stopwatch;
 
 /// The longest line that is read.
 const MAX_LINE_BYTES: u64 = 1 << 20;

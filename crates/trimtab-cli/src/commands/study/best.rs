@@ -9,7 +9,7 @@ use crate::table::Table;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
-use trimtab::study::{Answer, Answers, Chosen, Format, StudyFile, by_batch, written};
+use trimtab::advanced::study::{Answer, Answers, Chosen, Format, StudyFile, by_batch, written};
 
 pub fn run(global: &Global, args: &Best) -> Result<ExitCode> {
     let sizes = sizes(&args.sizes)?;

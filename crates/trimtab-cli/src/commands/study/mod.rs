@@ -19,12 +19,12 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use trimtab::study::{
+use trimtab::advanced::study::{
     Answers, Evaluation, Goals, MAX_SPACE_BYTES, Objective, Outcome, Parameter, ParameterSpace,
     SpaceDefinition, StudyFile, read_space, t4_donor, write_t4,
 };
-use trimtab::tune::search::{Donor, STRATEGIES};
-use trimtab::wisdom::files;
+use trimtab::advanced::tune::search::{Donor, STRATEGIES};
+use trimtab::advanced::wisdom::files;
 
 /// Where studies are kept; nothing where wisdom is off and nobody says.
 fn studies(global: &Global, dir: Option<&Path>) -> Option<PathBuf> {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use trimtab::study::{
+use trimtab::advanced::study::{
     Answers, Effect, FailureCount, Outcome, StudyFile, convergence, effects, failures, random_order,
 };
 
@@ -189,7 +189,7 @@ fn show(out: &Output, found: &Findings, file: &StudyFile) -> Result<()> {
         .column("last words", |kind| kind.output.last().cloned().unwrap_or_default())
         .table();
     out.table_if_any(&table)?;
-    let mut ran: Vec<(f64, &trimtab::study::Evaluation)> = file
+    let mut ran: Vec<(f64, &trimtab::advanced::study::Evaluation)> = file
         .study
         .evaluations()
         .iter()

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use trimtab::core::Nanos;
-use trimtab::study::{
+use trimtab::Nanos;
+use trimtab::advanced::study::{
     Definition, DriveError, Effort, EndedBy, Evaluation, Goals, Json, LOG_ENDING, OUTLIER, Outcome,
     Parameter, ParameterSpace, Runner, Setting, Spending, StudyError, StudyFile, drive, failures,
     fingerprint_of, outliers,
 };
-use trimtab::tune::search::Donor;
+use trimtab::advanced::tune::search::Donor;
 
 /// Points tried where neither a number nor a time is given.
 const USUAL_EVALUATIONS: usize = 100;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
-use trimtab::study::{CommandRunner, Commands, Effort, Metric, ParameterSpace, Template};
+use trimtab::advanced::study::{CommandRunner, Commands, Effort, Metric, ParameterSpace, Template};
 
 pub fn run(global: &Global, args: &TuneCommand) -> Result<ExitCode> {
     let request = Request::read(args)?;

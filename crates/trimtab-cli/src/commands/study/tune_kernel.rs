@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use trimtab::core::Nanos;
-use trimtab::study::{
+use trimtab::Nanos;
+use trimtab::advanced::study::{
     Effort, KERNEL_TABLES, MAX_SPACE_BYTES, Parameter, ParameterSpace, Setting, read_space_beside,
 };
-use trimtab::wisdom::files;
+use trimtab::advanced::wisdom::files;
 use trimtab_kernelfile::{KernelRunner, KernelSpec, Language, Limits, cuda_missing, read_spec};
 
 /// Compiling, and a reference that is written plainly, may take this long also where a run may not.

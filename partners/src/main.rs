@@ -1,0 +1,163 @@
+//! A multilayer perceptron of 784, 256, 128 and 10 units by trimtab, call by call and as one expression, by ndarray and by candle: what a
+//! call takes, in turns, a line for each batch.
+
+use anyhow::{Result, ensure};
+use candle_core::{Device, Tensor as Candle};
+use ndarray::{Array1, Array2};
+use serde_json::json;
+use std::time::Instant;
+use trimtab::prelude::*;
+
+const UNITS: [usize; 4] = [784, 256, 128, 10];
+const BATCHES: [usize; 3] = [1, 32, 256];
+const NAMES: [&str; 4] = ["eager", "lazy", "ndarray", "candle"];
+/// Rounds whose medians are compared.
+const ROUNDS: usize = 41;
+/// Calls of a program before any is timed: races and what is settled in the background.
+const WARM: usize = 300;
+/// A round of a program takes that long.
+const ROUND_NS: f64 = 20e6;
+/// How far results may be apart: sums of hundreds of products in another order.
+const APART: f32 = 1e-3;
+
+/// Small numbers of both signs, the same in every run.
+fn number(index: usize, seed: usize) -> f32 {
+    ((index * 7919 + seed * 104_729) % 2_001) as f32 / 1_000.0 - 1.0
+}
+
+fn numbers(count: usize, seed: usize, scale: f32) -> Vec<f32> {
+    (0..count).map(|index| number(index, seed) * scale).collect()
+}
+
+/// Weights and bias of a layer, as each library holds them.
+struct Layer {
+    ours: (Tensor<f32>, Tensor<f32>),
+    ndarray: (Array2<f32>, Array1<f32>),
+    candle: (Candle, Candle),
+}
+
+impl Layer {
+    fn new(inputs: usize, outputs: usize, seed: usize) -> Result<Layer> {
+        let weights = numbers(inputs * outputs, seed, 1.0 / (inputs as f32).sqrt());
+        let bias = numbers(outputs, seed + 31, 0.1);
+        let cpu = &Device::Cpu;
+        Ok(Layer {
+            ours: (
+                Tensor::from_vec(weights.clone(), &[inputs, outputs])?,
+                Tensor::from_vec(bias.clone(), &[outputs])?,
+            ),
+            ndarray: (
+                Array2::from_shape_vec((inputs, outputs), weights.clone())?,
+                Array1::from_vec(bias.clone()),
+            ),
+            candle: (
+                Candle::from_vec(weights, (inputs, outputs), cpu)?,
+                Candle::from_vec(bias, outputs, cpu)?,
+            ),
+        })
+    }
+}
+
+fn eager(rt: &Runtime, layers: &[Layer], x: &Tensor<f32>) -> Result<Vec<f32>> {
+    let mut y = x.clone();
+    for (depth, Layer { ours: (weights, bias), .. }) in layers.iter().enumerate() {
+        y = rt.add(&rt.matmul(&y, weights)?, bias)?;
+        if depth + 1 < layers.len() {
+            y = rt.relu(&y)?;
+        }
+    }
+    Ok(y.to_vec())
+}
+
+fn lazy(rt: &Runtime, layers: &[Layer], x: &Tensor<f32>) -> Result<Vec<f32>> {
+    let mut y = rt.lazy(x);
+    for (depth, Layer { ours: (weights, bias), .. }) in layers.iter().enumerate() {
+        y = y.matmul(weights) + bias;
+        if depth + 1 < layers.len() {
+            y = y.relu();
+        }
+    }
+    Ok(y.eval()?.to_vec())
+}
+
+fn with_ndarray(layers: &[Layer], x: &Array2<f32>) -> Vec<f32> {
+    let mut y = x.clone();
+    for (depth, Layer { ndarray: (weights, bias), .. }) in layers.iter().enumerate() {
+        y = y.dot(weights);
+        y += bias;
+        if depth + 1 < layers.len() {
+            y.mapv_inplace(|value| value.max(0.0));
+        }
+    }
+    y.into_raw_vec_and_offset().0
+}
+
+fn with_candle(layers: &[Layer], x: &Candle) -> Result<Vec<f32>> {
+    let mut y = x.clone();
+    for (depth, Layer { candle: (weights, bias), .. }) in layers.iter().enumerate() {
+        y = y.matmul(weights)?.broadcast_add(bias)?;
+        if depth + 1 < layers.len() {
+            y = y.relu()?;
+        }
+    }
+    Ok(y.flatten_all()?.to_vec1()?)
+}
+
+fn main() -> Result<()> {
+    let rt = Runtime::builder().wisdom_in_memory().build()?;
+    let layers: Vec<Layer> = UNITS
+        .windows(2)
+        .enumerate()
+        .map(|(seed, units)| Layer::new(units[0], units[1], seed))
+        .collect::<Result<_>>()?;
+    for batch in BATCHES {
+        let inputs = numbers(batch * UNITS[0], 7, 1.0);
+        let ours = Tensor::from_vec(inputs.clone(), &[batch, UNITS[0]])?;
+        let theirs = Array2::from_shape_vec((batch, UNITS[0]), inputs.clone())?;
+        let candle = Candle::from_vec(inputs, (batch, UNITS[0]), &Device::Cpu)?;
+        let call = |which: usize| match which {
+            0 => eager(&rt, &layers, &ours),
+            1 => lazy(&rt, &layers, &ours),
+            2 => Ok(with_ndarray(&layers, &theirs)),
+            _ => with_candle(&layers, &candle),
+        };
+        let expected = call(2)?;
+        let mut repeats = [1usize; NAMES.len()];
+        for (which, repeats) in repeats.iter_mut().enumerate() {
+            let apart = call(which)?.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            ensure!(apart < APART, "{} is {apart} off", NAMES[which]);
+            for _ in 0..WARM {
+                call(which)?;
+            }
+            let started = Instant::now();
+            for _ in 0..10 {
+                call(which)?;
+            }
+            *repeats = (ROUND_NS / (started.elapsed().as_nanos() as f64 / 10.0)).ceil() as usize;
+        }
+        let mut times: [Vec<f64>; NAMES.len()] = Default::default();
+        for _ in 0..ROUNDS {
+            for (which, times) in times.iter_mut().enumerate() {
+                let started = Instant::now();
+                for _ in 0..repeats[which] {
+                    std::hint::black_box(call(which)?);
+                }
+                times.push(started.elapsed().as_nanos() as f64 / repeats[which] as f64);
+            }
+        }
+        let medians = times.map(|mut times| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        });
+        let [eager, lazy, ndarray, candle] = medians;
+        println!(
+            "{}",
+            json!({
+                "batch": batch, "eager_us": eager / 1e3, "lazy_us": lazy / 1e3, "ndarray_us": ndarray / 1e3, "candle_us": candle / 1e3,
+                "eager_vs_ndarray": ndarray / eager, "eager_vs_candle": candle / eager,
+                "lazy_vs_ndarray": ndarray / lazy, "lazy_vs_candle": candle / lazy, "lazy_vs_eager": eager / lazy,
+            })
+        );
+    }
+    Ok(())
+}
