@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import json
 import logging
 import multiprocessing
@@ -171,8 +172,13 @@ def test_a_kernel_in_c_is_tuned_and_checked_with_kernel_tuners_names(capsys: Any
     assert "best performing configuration" in capsys.readouterr().out
     ran = kernel_tuner.run_kernel("add", ADD_C, n, args, {"block_size_x": 64, "WRONG": 0}, lang="C")
     np.testing.assert_allclose(ran[0], args[1] + args[2], rtol=1e-6)
-    with pytest.raises(ValueError, match="CUDA"):
-        kernel_tuner.tune_kernel("k", "__global__ void k() {}", n, [], {"a": [1]})
+
+
+@pytest.mark.skipif(ctypes.util.find_library("cuda") is not None, reason="not run: there is a CUDA driver")
+def test_a_kernel_in_cuda_without_a_driver_says_what_it_takes() -> None:
+    source = "__global__ void add(float *c, const float *a, const float *b, int n) { c[threadIdx.x] = a[0] + b[0]; }"
+    with pytest.raises((RuntimeError, ValueError), match="NVIDIA's driver"):
+        kernel_tuner.tune_kernel("add", source, 64, arguments(64), {"block_size_x": [32, 64]})
 
 
 @pytest.mark.skipif(not list(Path("/etc/OpenCL/vendors").glob("*")), reason="not run: no OpenCL driver on this machine")

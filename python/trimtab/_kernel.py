@@ -1,4 +1,4 @@
-"""Kernels in OpenCL C, C, C++ and WGSL, tuned with Kernel Tuner's argument names. Every point runs in a child process and is checked."""
+"""Kernels in OpenCL C, CUDA C, C, C++ and WGSL, tuned with Kernel Tuner's argument names. Every point runs in a child process and is checked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TYPES = {
     "float32": "f32", "float64": "f64", "float16": "f16", "int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32",
     "uint32": "u32", "int64": "i64", "bool": "bool", "complex64": "complex64", "complex128": "complex128",
 }  # fmt: skip
-_ENDINGS = {"OPENCL": "cl", "C": "c", "C++": "cpp", "CPP": "cpp", "WGSL": "wgsl", "CUDA": "cu", "CUPY": "cu", "NVCUDA": "cu", "HIP": "cu"}
+_ENDINGS = {"OPENCL": "cl", "C": "c", "C++": "cpp", "CPP": "cpp", "WGSL": "wgsl", "CUDA": "cu", "CUPY": "cu", "NVCUDA": "cu"}
 # How many run off in the end, how close they must have come, and how often each runs.
 _FINALISTS, _CLOSE, _ROUNDS = 5, 1.5, 3
 # Kernel Tuner's words for what failed.
@@ -51,7 +51,7 @@ _FAILED = {"compile": "CompilationFailedConfig", "start": "InvalidConfig"}
 
 def _language(lang: str | None, source: str) -> str:
     if lang is not None and lang.upper() not in _ENDINGS:
-        raise ValueError(f"there is no language {lang!r}; there are: OpenCL, C, C++, WGSL")
+        raise ValueError(f"there is no language {lang!r}; there are: OpenCL, CUDA, C, C++, WGSL")
     if lang is None:
         found = [name for mark, name in (("__global__", "CUDA"), ("__kernel", "OpenCL"), ("@compute", "WGSL")) if mark in source]
         lang = found[0] if found else "C"
@@ -108,10 +108,9 @@ class _Described:
     ) -> None:
         source = _text(kernel_source)
         ending = _language(lang, source)
-        if ending == "cu":
-            raise ValueError(
-                "CUDA is not run by trimtab; give the kernel as OpenCL C, or tune a program that runs it (trimtab tune-command)"
-            )
+        if ending == "cu" and 'extern "C"' not in source:
+            # So that it is found by its name, as with Kernel Tuner.
+            source = f'extern "C" {{\n{source}\n}}\n'
         if answer is not None and len(answer) != len(arguments):
             raise ValueError(f"answer has {len(answer)} entries, and there are {len(arguments)} arguments; use None for those not compared")
         self.dir = Path(tempfile.mkdtemp(prefix="trimtab-kernel-"))
@@ -123,10 +122,10 @@ class _Described:
         sizes = [problem_size] if isinstance(problem_size, (int, str, np.integer)) else list(problem_size)
         blocks = [*(block_size_names or ()), *("block_size_x", "block_size_y", "block_size_z")[len(block_size_names or ()) :]]
         groups = [_divided(size, by, block, names) for size, by, block in zip(sizes, grid_div, blocks)]
-        if ending in ("cl", "wgsl"):
+        if ending in ("cl", "cu", "wgsl"):
             lines.append(f"groups = [{', '.join(_quoted(group) for group in groups)}]")
         group = [block if block in names else other for block, other in zip(blocks, ("256", "1", "1"))]
-        if ending == "cl":
+        if ending in ("cl", "cu"):
             lines.append(f"workgroup = [{', '.join(_quoted(one) for one in group)}]")
         # Named here, so that a parameter that only the grid or nobody uses is no mistake, as with Kernel Tuner.
         defines = {f"tuned_{name}": name for name in names} | {"kernel_tuner": "1"}
@@ -266,7 +265,7 @@ def tune_kernel(
     """Finds the fastest settings of a kernel; arguments are Kernel Tuner's. Gives all results, each with ``time`` in milliseconds, and what
     they were measured on.
 
-    The language is OpenCL C, C, C++ or WGSL, by ``lang`` or by the source. Arrays are NumPy's and keep their contents; numbers have a type
+    The language is OpenCL C, CUDA C (which takes NVIDIA's driver and NVRTC), C, C++ or WGSL, by ``lang`` or by the source. Arrays are NumPy's and keep their contents; numbers have a type
     (``numpy.int32(n)``). ``answer`` has what outputs are compared with, ``None`` for others; ``verify`` compares instead, as
     ``verify(answer, results, atol=atol)``. Without ``strategy`` every point is measured, as
     by Kernel Tuner; ``"auto"`` searches, and ``evals`` or ``strategy_options["max_fevals"]`` say how many points are measured at most.
