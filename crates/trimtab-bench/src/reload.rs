@@ -54,7 +54,7 @@ pub(crate) fn run(printer: &Printer) -> Result<()> {
             let stopwatch = Stopwatch::start();
             let plan = rt.plan(&problem);
             pass.plans_us.push(stopwatch.elapsed().0 as f64 / 1e3);
-            drop(plan?);
+            plan?;
             let decision = rt.tune(&problem, &request, &mut |_| ())?;
             pass.runs += decision.runs;
             pass.plans

@@ -25,6 +25,8 @@ const TUNE_BUDGET: Nanos = Nanos::from_millis(30_000);
 const QUIET: Duration = Duration::from_secs(30);
 /// Time for judging one problem.
 const JUDGE_BUDGET: Nanos = Nanos::from_millis(60_000);
+/// How long tries go on that were disturbed.
+const RETRIED: Nanos = Nanos::from_millis(10_000);
 /// Judged beside the picks: the best measured point of each kernel, and so many of the fastest.
 const FASTEST: usize = 4;
 /// A rival measured to be slower than this many times the fastest is not judged: no load hides that much.
@@ -242,19 +244,28 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// What each took, interleaved, once nobody else used the machine meanwhile; the last try if somebody always did. Equal ones are run
-    /// once; without samples for one that fails.
+    /// What each took, interleaved, once nobody else used the machine meanwhile; all tries together if somebody always did. Equal ones are
+    /// run once; without samples for one that fails.
     fn times(&self, problem: &Problem, picks: &[Pick]) -> Result<Vec<Raced>> {
         let distinct = distinct(picks);
-        let mut raced = Vec::new();
+        let mut raced: Vec<Raced> = Vec::new();
         let watch = Stopwatch::start();
         for again in (0..TRIES).rev() {
-            raced = self.race(problem, &distinct)?;
-            let samples: usize = raced.iter().map(|raced| raced.samples.len()).sum();
-            let disturbed: u32 = raced.iter().map(|raced| raced.interfered).sum();
-            let is_clean = DISTURBED * (disturbed as usize) < samples && self.is_quiet();
-            // A launch of 60 ms is nearly always disturbed: what a minute did not show, the next will not.
-            if is_clean || again == 0 || watch.elapsed() > JUDGE_BUDGET {
+            let one = self.race(problem, &distinct)?;
+            let samples: usize = one.iter().map(|raced| raced.samples.len()).sum();
+            let disturbed: u32 = one.iter().map(|raced| raced.interfered).sum();
+            if DISTURBED * (disturbed as usize) < samples && self.is_quiet() {
+                raced = one;
+                break;
+            }
+            for one in one {
+                match raced.iter_mut().find(|raced| raced.candidate == one.candidate) {
+                    Some(raced) => raced.samples.extend(one.samples),
+                    None => raced.push(one),
+                }
+            }
+            // A launch of 60 ms is nearly always disturbed: what that long did not show, longer will not.
+            if again == 0 || watch.elapsed() > RETRIED {
                 break;
             }
             eprintln!("{problem}: disturbed, once more");
