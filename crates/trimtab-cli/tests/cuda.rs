@@ -53,7 +53,7 @@ fn a_file_that_is_no_driver_is_one_line_too() {
 #[test]
 fn devices_tune_explain_and_run_work_as_with_any_device() {
     let machine = with_driver();
-    let shown = run(&machine, &["devices"]).ok();
+    let shown = run(&machine, &["devices", "-v"]).ok();
     for part in ["cuda0: ", "sm_80", "cuda.matmul.blocked"] {
         assert!(shown.contains(part), "{part} in {shown}");
     }

@@ -39,7 +39,7 @@ const RUNS: [(&str, &str); 32] = [
     ("wisdom quarantine lift", ""),
     ("wisdom compact", ""),
     ("wisdom forget", "--problem matmul:f32:8x8x8"),
-    ("tune-command", "true {x} --param x=1,2 --name kept --evals 2"),
+    ("tune-command", "true --env X={x} --param x=1,2 --name kept --evals 2"),
     ("ask-tell", "--param x=1,2 --name asked"),
     ("best", "kept"),
     ("study list", ""),

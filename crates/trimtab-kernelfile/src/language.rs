@@ -122,20 +122,23 @@ pub(crate) fn words_of(text: &str) -> Vec<&str> {
     words
 }
 
-/// What CUDA C takes to run here, and what to do instead.
-pub fn cuda_missing(path: &Path) -> String {
+/// What CUDA C takes to run that is not here, and what to do instead; nothing where all of it is.
+pub fn cuda_missing(path: &Path) -> Option<String> {
     // SAFETY: these are NVIDIA's libraries, whose initialisers only prepare their own state; nothing of them is called.
     let has = |names: &[&str]| names.iter().any(|name| unsafe { libloading::Library::new(*name) }.is_ok());
     let driver = has(&["libcuda.so.1", "nvcuda.dll"]);
     let compiler = has(&["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"]);
+    if cfg!(feature = "cuda") && driver && compiler {
+        return None;
+    }
     let there = |is: bool| if is { "is here" } else { "is missing here" };
-    format!(
+    Some(format!(
         "{} is CUDA C: running it takes a trimtab with its feature `cuda`, NVIDIA's driver (libcuda, {}) and NVRTC (libnvrtc, {}). \
          Tune a program around it, trimtab tune-command '{{out}}' --compile 'nvcc -DBLOCK={{block}} -o {{out}} …', or write it as OpenCL C (.cl) or WGSL (.wgsl)",
         path.display(),
         there(driver),
         there(compiler)
-    )
+    ))
 }
 
 #[cfg(test)]

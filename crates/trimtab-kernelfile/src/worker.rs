@@ -128,11 +128,16 @@ impl Worker {
                 }
                 #[cfg(feature = "cuda")]
                 Language::Cuda => {
-                    let told = |reason| format!("{reason}. {}", crate::language::cuda_missing(&job.source));
+                    let told = |reason| match crate::language::cuda_missing(&job.source) {
+                        Some(missing) => format!("{reason}. {missing}"),
+                        None => reason,
+                    };
                     Box::new(crate::cuda::Cuda::open(device).map_err(told).map_err(Refusal::All)?)
                 }
                 #[cfg(not(feature = "cuda"))]
-                Language::Cuda => return Err(Refusal::All(crate::language::cuda_missing(&job.source))),
+                Language::Cuda => {
+                    return Err(Refusal::All(crate::language::cuda_missing(&job.source).unwrap_or_default()));
+                }
             };
             self.places.insert(key.clone(), Place { target, held: Vec::new() });
         }

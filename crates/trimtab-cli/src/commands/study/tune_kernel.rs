@@ -100,8 +100,10 @@ fn given_here(args: &TuneKernel, name: &str) -> bool {
 
 fn read(args: &TuneKernel) -> Result<(Arc<ParameterSpace>, KernelSpec)> {
     let (file, shown) = (&args.space, args.space.display());
-    if cfg!(not(feature = "cuda")) && Language::of(&args.file) == Some(Language::Cuda) {
-        return Err(bad_input(cuda_missing(&args.file)));
+    if Language::of(&args.file) == Some(Language::Cuda)
+        && let Some(missing) = cuda_missing(&args.file)
+    {
+        return Err(bad_input(missing));
     }
     let bytes = files::read(file, MAX_SPACE_BYTES)
         .map_err(|error| bad_input(format!("{shown} cannot be read: {error}")))?;
