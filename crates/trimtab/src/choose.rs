@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use trials::{Seen, Trials};
 use trimtab_core::{
-    Condition, Custom, Failure, FailureKind, KernelId, KernelInfo, Nanos, Point, Problem, Space, panic_message,
+    Condition, Custom, Failure, FailureKind, KernelId, KernelInfo, Nanos, Point, Problem, Space,
+    panic_message,
 };
 use trimtab_plan::{Decision, Plan, Reason, Standing, TermsId};
 use trimtab_tune::Stopwatch;

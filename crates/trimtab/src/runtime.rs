@@ -119,11 +119,25 @@ impl std::fmt::Debug for Runtime {
 
 impl Runtime {
     /// A runtime set up by the environment alone.
+    ///
+    /// ```no_run
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::new()?; // what it learns is kept in the user's cache directory
+    /// println!("{:?}", rt.wisdom().dir());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new() -> Result<Runtime, Error> {
         Runtime::builder().build()
     }
 
     /// Sets up a runtime.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().threads(1).build()?;
+    /// assert_eq!(rt.sum(&Tensor::from(vec![1.0f32, 2.0]), Axis::All)?.item()?, 3.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -143,6 +157,15 @@ impl Runtime {
     }
 
     /// The same runtime with another objective.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let frugal = rt.minimising(Objective { memory: 0.5, ..Objective::default() })?;
+    /// assert_eq!(frugal.terms().objective.memory, 0.5);
+    /// assert!(rt.minimising(Objective { time: -1.0, ..Objective::default() }).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn minimising(&self, objective: Objective) -> Result<Runtime, Error> {
         self.under(Terms { objective, ..self.given })
     }
@@ -159,6 +182,16 @@ impl Runtime {
     }
 
     /// Runs a problem with one or two inputs, choosing as needed. The warm path: one lookup, then the kernel.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let sum: Problem = "elementwise.add:f32:3".parse()?;
+    /// let mut out = [0.0f32; 3];
+    /// rt.execute(&sum, &[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0], &mut out)?;
+    /// assert_eq!(out, [11.0, 22.0, 33.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn execute<T: Element>(
         &self,
@@ -171,6 +204,17 @@ impl Runtime {
     }
 
     /// Like [`Runtime::execute`], for any number of inputs and types known at run time.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::advanced::operands::Element;
+    /// let sum: Problem = "elementwise.add:f32:2".parse()?;
+    /// let (a, b, mut out) = ([1.0f32, 2.0], [3.0f32, 4.0], [0.0f32; 2]);
+    /// rt.execute_inputs(&sum, &[f32::erase(&a), f32::erase(&b)], &mut out[..])?;
+    /// assert_eq!(out, [4.0, 6.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline(always)]
     pub fn execute_inputs(
         &self,
