@@ -52,6 +52,14 @@ impl std::fmt::Debug for Builder {
 
 impl Builder {
     /// Probes the machine, opens wisdom, freezes the kernels.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let wrong = Runtime::builder().wisdom_in_memory().device("no such device").build();
+    /// assert!(matches!(wrong, Err(Error::NoSuchDevice { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn build(self) -> Result<Runtime, Error> {
         self.terms.check().map_err(PlanError::from)?;
         let asked = self.environment;

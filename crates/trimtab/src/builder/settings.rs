@@ -14,6 +14,13 @@ use trimtab_wisdom::Store;
 
 impl Builder {
     /// Effort for a problem that is not known yet.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().patience(Patience::Estimate).build()?;
+    /// assert_eq!(rt.planner().settings().patience, Patience::Estimate); // nothing is measured
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn patience(mut self, patience: Patience) -> Self {
         self.environment.patience = Some(patience);
         self
@@ -75,6 +82,13 @@ impl Builder {
     }
 
     /// Most threads a kernel may use.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().threads(1).build()?;
+    /// assert_eq!(rt.cpu().pool().threads(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn threads(mut self, threads: u32) -> Self {
         self.environment.threads = Some(threads.max(1));
         self
@@ -86,12 +100,27 @@ impl Builder {
     /// what ran is noted in the directory, then whoever received the signal before gets it, as if we were not there. A program that
     /// sets handlers later replaces ours. They are given back when the last runtime is dropped. A process that runs our own kernels
     /// only keeps its signals to itself.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let dir = tempfile::tempdir()?;
+    /// let rt = Runtime::builder().wisdom_dir(dir.path()).build()?;
+    /// assert_eq!(rt.wisdom().dir().as_deref(), Some(dir.path()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wisdom_dir(mut self, dir: impl AsRef<Path>) -> Self {
         self.environment.wisdom = Some(WisdomPlace::Directory(dir.as_ref().to_path_buf()));
         self
     }
 
     /// Keeps wisdom only while the process runs.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert_eq!(rt.wisdom().dir(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wisdom_in_memory(mut self) -> Self {
         self.environment.wisdom = Some(WisdomPlace::Nowhere);
         self
@@ -112,6 +141,13 @@ impl Builder {
     }
 
     /// Uses only the device of that short name (`cpu`, `gpu0`), only GPUs (`gpu`), or only the device with that in its name.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().device("cpu").build()?;
+    /// assert_eq!(rt.planned().count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn device(mut self, name: &str) -> Self {
         self.environment.device = Some(name.to_ascii_lowercase());
         self
@@ -148,24 +184,54 @@ impl Builder {
 
     /// Forces a kernel by its name, as [`forbid`](Builder::forbid) forbids one: for problems it takes, only it and others that are
     /// forced may run.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().force("cpu.matmul.gemm").build()?;
+    /// let decision = rt.explain(&"matmul:f32:64x64x64".parse()?)?;
+    /// assert!(decision.winner().is_some_and(|winner| &*winner.name == "cpu.matmul.gemm"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn force(mut self, name: &str) -> Self {
         self.environment.kernels.get_or_insert_default().force(name);
         self
     }
 
     /// Says all about kernels at once, as `TRIMTAB_KERNELS` does.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().kernels("-cpu.matmul.gemm".parse()?).build()?;
+    /// assert_eq!(rt.planner().settings().kernels.to_string(), "-cpu.matmul.gemm");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn kernels(mut self, kernels: KernelRules) -> Self {
         self.environment.kernels = Some(kernels);
         self
     }
 
     /// Tries this BLAS library before those in the usual places.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().blas("/opt/openblas/lib/libopenblas.so").build()?;
+    /// println!("{:?}", rt.warnings()); // one that cannot be loaded is told
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn blas(mut self, path: impl AsRef<Path>) -> Self {
         self.blas.push(path.as_ref().to_path_buf());
         self
     }
 
     /// Looks for no BLAS library.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::Device;
+    /// let rt = Runtime::builder().wisdom_in_memory().no_blas().build()?;
+    /// assert!(rt.cpu().kernels().iter().all(|kernel| !kernel.name.contains("blas")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn no_blas(mut self) -> Self {
         self.environment.blas = Some(Blas::None);
         self
@@ -219,24 +285,93 @@ impl Builder {
     /// It is asked on threads that are left behind if it does not answer ([`longest_call`](Builder::longest_call)), on copies of operands;
     /// its facts, state, kernels, spaces and works are asked for directly. `examples/worker-device` in the repository has a whole one;
     /// [`device`](crate::device) measures and checks it for you.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # use trimtab::Device;
+    /// # use trimtab::advanced::core::{Bench, Decline, DeviceFacts, Failure, Fingerprint, Habits, KernelId, KernelInfo};
+    /// # use trimtab::advanced::core::{LaunchError, Nanos, Point, Rates, Space, State, Work};
+    /// # use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
+    /// # use trimtab::advanced::operands::{Batch, Executor};
+    /// /// The processor once more, as if it had memory of its own.
+    /// struct Twin {
+    ///     cpu: CpuDevice,
+    ///     facts: DeviceFacts,
+    /// }
+    /// impl Executor for Twin {
+    ///     fn run(&self, batch: Batch<'_>) -> Result<Option<Nanos>, LaunchError> { self.cpu.run(batch) }
+    /// }
+    /// impl Device for Twin {
+    ///     fn facts(&self) -> &DeviceFacts { &self.facts }
+    ///     fn kernels(&self) -> &[KernelInfo] { self.cpu.kernels() }
+    ///     // And so on: every other method asks the processor too.
+    /// #     fn rates(&self) -> Rates { self.cpu.rates() }
+    /// #     fn state(&self) -> State { self.cpu.state() }
+    /// #     fn declines(&self, kernel: KernelId, problem: &Problem) -> Option<Decline> {
+    /// #         self.cpu.declines(kernel, problem)
+    /// #     }
+    /// #     fn space(&self, kernel: KernelId, problem: &Problem) -> Space { self.cpu.space(kernel, problem) }
+    /// #     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
+    /// #         self.cpu.work(kernel, problem, point)
+    /// #     }
+    /// #     fn verify(&self, kernel: KernelId, problem: &Problem, point: &Point, limit: Nanos) -> Result<(), Failure> {
+    /// #         self.cpu.verify(kernel, problem, point, limit)
+    /// #     }
+    /// #     fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
+    /// #         self.cpu.bench(problem, limit)
+    /// #     }
+    /// }
+    /// let cpu = CpuDevice::new(CpuOptions { threads: Some(1), blas: None, ..CpuOptions::default() });
+    /// let mut facts = cpu.facts().clone();
+    /// facts.id = "twin".to_string();
+    /// facts.fingerprint = Fingerprint(format!("twin of {}", facts.fingerprint));
+    /// facts.habits = Habits { host_memory: false, ..Habits::HOST };
+    /// let rt = Runtime::builder().wisdom_in_memory().add_device(Twin { cpu, facts }).build()?;
+    /// assert!(rt.devices().iter().any(|device| device.facts().id == "twin"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add_device(mut self, device: impl Executor + 'static) -> Self {
         self.devices.push(Arc::new(device));
         self
     }
 
     /// What a plan must keep, for every call that says nothing else.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let single = Constraints { threads_max: Some(1), ..Constraints::default() };
+    /// let rt = Runtime::builder().wisdom_in_memory().constraints(single).build()?;
+    /// assert_eq!(rt.terms().constraints.threads_max, Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn constraints(mut self, constraints: Constraints) -> Self {
         self.terms.constraints = constraints;
         self
     }
 
     /// What a plan should minimise, for every call that says nothing else.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let frugal = Objective { memory: 0.5, ..Objective::default() };
+    /// let rt = Runtime::builder().wisdom_in_memory().objective(frugal).build()?;
+    /// assert_eq!(rt.terms().objective, frugal);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn objective(mut self, objective: Objective) -> Self {
         self.terms.objective = objective;
         self
     }
 
     /// How races are run.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::advanced::tune::Rules;
+    /// let rt = Runtime::builder().wisdom_in_memory().rules(Rules::careful()).build()?;
+    /// assert_eq!(rt.planner().settings().rules, Rules::careful());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = Some(rules);
         self
@@ -244,6 +379,13 @@ impl Builder {
 
     /// Whether plans that rest on no measurement learn the width of their kernel (threads, workgroup) from live calls: they
     /// do unless this says no, and never in mode `off`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().live_resize(false).build()?;
+    /// assert!(!rt.planner().settings().live_resize);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn live_resize(mut self, on: bool) -> Self {
         self.live_resize = Some(on);
         self
@@ -252,6 +394,13 @@ impl Builder {
     /// Whether calls of a problem that no completed race decided now and then run another rival, for at most one per cent of the
     /// time. They do unless this says no; never in modes `off` and `estimate`, nor under a limit on latency. Whatever this says, a
     /// kernel that became slower is measured again in the background, except in those two modes.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().explore(false).build()?;
+    /// assert!(!rt.planner().settings().explore);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn explore(mut self, on: bool) -> Self {
         self.explore = Some(on);
         self
@@ -259,6 +408,13 @@ impl Builder {
 
     /// Whether plans nobody is sure of are checked at their real size and raced again in the background, at idle priority and for a
     /// bounded share of the time. They are unless this says no; in mode `estimate` they are checked only, in mode `off` nothing is.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().settle(false).build()?;
+    /// assert!(!rt.planner().settings().settle);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn settle(mut self, on: bool) -> Self {
         self.environment.settle = Some(on);
         self
@@ -266,6 +422,14 @@ impl Builder {
 
     /// Which kernels of the processor run for the first time in a child process: those you bring, and those that ended a process
     /// before, unless this says otherwise. Linux only.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::advanced::cpu::Isolation;
+    /// let rt = Runtime::builder().wisdom_in_memory().isolate(Isolation::Off).build()?;
+    /// assert_eq!(rt.neg(&Tensor::from(vec![1.0f32]))?.item()?, -1.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn isolate(mut self, isolation: Isolation) -> Self {
         self.environment.isolation = Some(isolation);
         self
@@ -273,6 +437,14 @@ impl Builder {
 
     /// The most memory values may take on each device beside the processor. What was used longest ago and is elsewhere too makes
     /// room; what does not fit is computed by the processor. Without this a device is filled until it says no.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::Bytes;
+    /// let rt = Runtime::builder().wisdom_in_memory().device_memory_max(Bytes(256 << 20)).build()?;
+    /// assert_eq!(rt.activity().evictions, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn device_memory_max(mut self, bytes: Bytes) -> Self {
         self.device_memory_max = Some(bytes);
         self
@@ -285,18 +457,40 @@ impl Builder {
     /// So it is for the first 32 calls of each plan, and for later calls where copying the operands for it costs a twentieth at most. In
     /// other calls your kernel runs on the caller's own thread, which nobody can leave behind: one that hangs there is named on
     /// standard error and gets no more calls.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use std::time::Duration;
+    /// let rt = Runtime::builder().wisdom_in_memory().longest_call(Duration::from_secs(5)).build()?;
+    /// assert_eq!(rt.neg(&Tensor::from(vec![1.0f32]))?.item()?, -1.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn longest_call(mut self, longest: impl Into<Nanos>) -> Self {
         self.longest_call = Some(longest.into());
         self
     }
 
     /// Measures the speeds of GPUs again instead of taking over what an earlier process measured.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().measure_anew().build()?;
+    /// println!("{} devices", rt.devices().len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn measure_anew(mut self) -> Self {
         self.measure_anew = true;
         self
     }
 
     /// Does not look at `TRIMTAB_…` variables.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().ignore_environment().build()?;
+    /// assert_eq!(rt.planner().settings().patience, Patience::default()); // whatever TRIMTAB_TUNE says
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn ignore_environment(mut self) -> Self {
         self.ignore_environment = true;
         self
