@@ -122,6 +122,18 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     /// An option that panics or hangs gets no more calls of these sizes, and the call itself is answered by another. So it is for the
     /// first 32 calls of each size, and later wherever cloning the input and handing it over cost a twentieth of the call at most. Other
     /// calls are made on this thread, without a clone: there a panic goes on, and one that hangs is named on standard error.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let largest = rt
+    ///     .choose::<Vec<u32>, Option<u32>>("largest")
+    ///     .option("max", |numbers| numbers.into_iter().max())
+    ///     .option("fold", |numbers| numbers.into_iter().reduce(u32::max))
+    ///     .build()?;
+    /// assert_eq!(largest.run(&[3], vec![1, 9, 4])?, Some(9));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run(&self, sizes: &[u64], input: T) -> Result<R, Error> {
         let custom = Custom::new(&self.name, sizes)?;
         let planner = self.runtime.planner();
@@ -394,6 +406,16 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     }
 
     /// The name of the option that would run for these sizes, if that is known.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let double = rt.choose::<u64, u64>("double").option("add", |x| x + x).option("shift", |x| x << 1).build()?;
+    /// assert_eq!(double.chosen(&[1])?, None); // nothing has run
+    /// double.run(&[1], 21)?;
+    /// println!("{:?}", double.chosen(&[1])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn chosen(&self, sizes: &[u64]) -> Result<Option<&str>, Error> {
         let problem = Problem::from(Custom::new(&self.name, sizes)?);
         if let Some(trials) = self.device.trials().get(&problem) {
@@ -404,6 +426,15 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     }
 
     /// Every option with its time or why it is out.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let double = rt.choose::<u64, u64>("double").option("add", |x| x + x).option("shift", |x| x << 1).build()?;
+    /// double.run(&[1], 21)?;
+    /// println!("{}", double.explain(&[1])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn explain(&self, sizes: &[u64]) -> Result<Arc<Decision>, Error> {
         let problem = Problem::from(Custom::new(&self.name, sizes)?);
         Ok(self.runtime.planner().explain(&problem, self.terms)?)

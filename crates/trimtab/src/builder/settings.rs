@@ -289,8 +289,8 @@ impl Builder {
     /// ```
     /// # use trimtab::prelude::*;
     /// # use trimtab::Device;
-    /// # use trimtab::advanced::core::{Bench, Decline, DeviceFacts, Failure, Fingerprint, Habits, KernelId, KernelInfo};
-    /// # use trimtab::advanced::core::{LaunchError, Nanos, Point, Rates, Space, State, Work};
+    /// # use trimtab::advanced::core::{Bench, Decline, DeviceFacts, Failure, Fingerprint, Habits, KernelId};
+    /// # use trimtab::advanced::core::{KernelInfo, LaunchError, Nanos, Point, Rates, Space, State, Work};
     /// # use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
     /// # use trimtab::advanced::operands::{Batch, Executor};
     /// /// The processor once more, as if it had memory of its own.
@@ -314,8 +314,8 @@ impl Builder {
     /// #     fn work(&self, kernel: KernelId, problem: &Problem, point: &Point) -> Work {
     /// #         self.cpu.work(kernel, problem, point)
     /// #     }
-    /// #     fn verify(&self, kernel: KernelId, problem: &Problem, point: &Point, limit: Nanos) -> Result<(), Failure> {
-    /// #         self.cpu.verify(kernel, problem, point, limit)
+    /// #     fn verify(&self, kernel: KernelId, problem: &Problem, point: &Point, most: Nanos) -> Result<(), Failure> {
+    /// #         self.cpu.verify(kernel, problem, point, most)
     /// #     }
     /// #     fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
     /// #         self.cpu.bench(problem, limit)

@@ -11,6 +11,14 @@ use trimtab_tune::Leash;
 
 impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
     /// Adds a way to do it. The first is the one used when nothing is known or allowed.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let double = rt.choose::<u64, u64>("double").option("add", |x| x + x).option("shift", |x| x << 1).build()?;
+    /// assert_eq!(double.run(&[1], 21)?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn option(mut self, name: &str, body: impl Fn(T) -> R + Send + Sync + 'static) -> Self {
         self.ways.push(Way { name: name.to_string(), body: Arc::new(body) });
         self
@@ -18,18 +26,47 @@ impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
 
     /// How results are compared; an option that disagrees with the first is never chosen. Where the first gives no answer
     /// in time, those that agree with one another may be.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let double = rt
+    ///     .choose::<u64, u64>("double")
+    ///     .option("add", |x| x + x)
+    ///     .option("wrong", |x| x + 1)
+    ///     .agree(|a, b| a == b)
+    ///     .build()?;
+    /// assert_eq!(double.run(&[1], 21)?, 42); // the wrong one never answers
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn agree(mut self, agree: impl Fn(&R, &R) -> bool + Send + Sync + 'static) -> Self {
         self.agree = Some(Arc::new(agree));
         self
     }
 
     /// The version of the options' code, part of the key in wisdom: change it when a closure changes.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let double = rt.choose::<u64, u64>("double").option("add", |x| x + x).version("2").build()?;
+    /// assert_eq!(double.run(&[1], 21)?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn version(mut self, version: &str) -> Self {
         self.version = version.to_string();
         self
     }
 
     /// Freezes the options.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert!(rt.choose::<u64, u64>("double").option("add", |x| x + x).build().is_ok());
+    /// assert!(rt.choose::<u64, u64>("double").build().is_err()); // there is nothing to choose from
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn build(self) -> Result<Choice<T, R>, Error> {
         // The name must make a problem; better said here than at the first run.
         Custom::new(&self.name, &[])?;
