@@ -24,12 +24,29 @@ struct Ready {
 
 impl Runtime {
     /// The calibration in force: what decisions between devices rest on where nobody measured the problem.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert!(rt.calibration().times(0).is_none()); // nothing was measured yet
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn calibration(&self) -> Arc<Calibration> {
         self.shared.planner.calibration()
     }
 
     /// Measures whole calls of the ladder's classes on every device, transfers included, in turns. Puts nothing in force: see
     /// [`Runtime::commit_calibration`]. `told` hears of every size.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::{Class, advanced::plan::calibration::Ladder};
+    /// let ladder = Ladder { quick: true, rounds: 3, classes: &[Class::Transpose] };
+    /// let times = rt.measure_calibration(ladder, &mut |class, problem| println!("{class}: {problem}"));
+    /// assert_eq!(times.len(), rt.devices().len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn measure_calibration(
         &self,
         ladder: Ladder<'_>,
@@ -50,6 +67,14 @@ impl Runtime {
     }
 
     /// What decisions rest on now, as times of the same ladder: estimates, nothing measured.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let times = rt.expected_calibration(true);
+    /// assert_eq!(times.len(), rt.devices().len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn expected_calibration(&self, quick: bool) -> Vec<DeviceTimes> {
         let of = |(at, device): (usize, &Arc<dyn Device>)| {
             let mut times = DeviceTimes::new(device.as_ref(), Origin::Measured);
@@ -68,6 +93,14 @@ impl Runtime {
     }
 
     /// A calibration of what is in force and these times; where both speak of a class on a device, these count.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let calibration = rt.calibration_with(&rt.expected_calibration(true));
+    /// assert!(calibration.times(0).is_some() && rt.calibration().times(0).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn calibration_with(&self, times: &[DeviceTimes]) -> Calibration {
         let kept = self.calibration();
         let merged = self.devices().iter().enumerate().map(|(at, device)| {
@@ -86,6 +119,14 @@ impl Runtime {
 
     /// Keeps a calibration for later processes and puts it in force from the next call on. An error says why it could not be kept; it is
     /// in force all the same.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// rt.commit_calibration(rt.calibration_with(&rt.expected_calibration(true)))?;
+    /// assert!(rt.calibration().times(0).is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn commit_calibration(&self, calibration: Calibration) -> Result<(), String> {
         let mut outcome = Ok(());
         for (at, device) in self.devices().iter().enumerate() {

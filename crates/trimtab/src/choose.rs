@@ -1,23 +1,24 @@
 //! Choosing among plain Rust closures by the sizes the caller gives: measured, learned and remembered like kernels.
 
 mod closures;
+mod options;
 mod trials;
 
-use crate::apart::{Threads, limit, usual};
+use crate::apart::{limit, usual};
 use crate::error::Error;
 use crate::runtime::{Runtime, Shared};
 use closures::{Agree, Answer, Closures, Way};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use trials::{Seen, Trials};
 use trimtab_core::{
-    Condition, Custom, Device, Failure, FailureKind, KernelId, KernelInfo, KernelVersion, Nanos, Operation,
-    Point, Problem, Space, VariantClass, panic_message,
+    Condition, Custom, Failure, FailureKind, KernelId, KernelInfo, Nanos, Point, Problem, Space,
+    panic_message,
 };
 use trimtab_plan::{Decision, Plan, Reason, Standing, TermsId};
-use trimtab_tune::{Leash, Stopwatch};
+use trimtab_tune::Stopwatch;
 use trimtab_wisdom::{FactKey, Outcome, Stats};
 
 /// How many times as long as expected timed calls take that may have become slower, and how many in a row are looked into.
@@ -115,89 +116,24 @@ impl Runtime {
     }
 }
 
-impl<T: Clone + Send + 'static, R: Send + 'static> ChoiceBuilder<T, R> {
-    /// Adds a way to do it. The first is the one used when nothing is known or allowed.
-    pub fn option(mut self, name: &str, body: impl Fn(T) -> R + Send + Sync + 'static) -> Self {
-        self.ways.push(Way { name: name.to_string(), body: Arc::new(body) });
-        self
-    }
-
-    /// How results are compared; an option that disagrees with the first is never chosen. Where the first gives no answer
-    /// in time, those that agree with one another may be.
-    pub fn agree(mut self, agree: impl Fn(&R, &R) -> bool + Send + Sync + 'static) -> Self {
-        self.agree = Some(Arc::new(agree));
-        self
-    }
-
-    /// The version of the options' code, part of the key in wisdom: change it when a closure changes.
-    pub fn version(mut self, version: &str) -> Self {
-        self.version = version.to_string();
-        self
-    }
-
-    /// Freezes the options.
-    pub fn build(self) -> Result<Choice<T, R>, Error> {
-        // The name must make a problem; better said here than at the first run.
-        Custom::new(&self.name, &[])?;
-        let wrong = |reason: String| Err(Error::Choice { name: self.name.clone(), reason });
-        if self.ways.is_empty() {
-            return wrong("there are no options; add at least one with .option(name, closure)".to_string());
-        }
-        for (index, way) in self.ways.iter().enumerate() {
-            if self.ways[..index].iter().any(|other| other.name == way.name) {
-                return wrong(format!("two options are named `{}`", way.name));
-            }
-        }
-        let infos = self
-            .ways
-            .iter()
-            .map(|way| KernelInfo {
-                name: format!("choose.{}.{}", self.name, way.name),
-                version: KernelVersion::from(self.version.clone()),
-                operation: Operation::Custom,
-                class: VariantClass::Custom,
-            })
-            .collect();
-        let leashes = self.ways.iter().map(|_| Leash::default()).collect();
-        let mut facts = self.runtime.cpu().facts().clone();
-        // Closures see inputs of the caller's; only those of the first call are raced, and none is tried on others.
-        facts.habits.explored_live = false;
-        let device = Arc::new(Closures {
-            facts,
-            infos,
-            name: self.name.clone(),
-            ways: self.ways,
-            agree: self.agree,
-            samples: Mutex::new(Vec::new()),
-            failures: Mutex::new(Vec::new()),
-            trials: Mutex::default(),
-            trying: AtomicUsize::new(0),
-            late: AtomicU32::new(0),
-            abandoned: Arc::new(AtomicU32::new(0)),
-            leashes,
-            comparing: Leash::default(),
-            threads: Threads::default(),
-            cloning: AtomicU64::new(0),
-            cpu: Arc::clone(&self.runtime.shared.cpu),
-        });
-        let planner = self.runtime.planner();
-        let at = planner.join(Arc::clone(&device) as Arc<dyn Device>)?;
-        match planner.terms_on(self.runtime.terms(), at) {
-            Ok(terms) => Ok(Choice { name: self.name, device, runtime: self.runtime, at, terms }),
-            Err(error) => {
-                planner.leave(at);
-                Err(error.into())
-            }
-        }
-    }
-}
-
 impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     /// Runs the best option for these sizes on the input. What takes too long to be raced is tried by calls, each option once.
     ///
     /// An option that panics or hangs gets no more calls of these sizes, and the call itself is answered by another. So it is for the
     /// first 32 calls of each size, and later wherever cloning the input and handing it over cost a twentieth of the call at most. Other
     /// calls are made on this thread, without a clone: there a panic goes on, and one that hangs is named on standard error.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let largest = rt
+    ///     .choose::<Vec<u32>, Option<u32>>("largest")
+    ///     .option("max", |numbers| numbers.into_iter().max())
+    ///     .option("fold", |numbers| numbers.into_iter().reduce(u32::max))
+    ///     .build()?;
+    /// assert_eq!(largest.run(&[3], vec![1, 9, 4])?, Some(9));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run(&self, sizes: &[u64], input: T) -> Result<R, Error> {
         let custom = Custom::new(&self.name, sizes)?;
         let planner = self.runtime.planner();
@@ -470,6 +406,16 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     }
 
     /// The name of the option that would run for these sizes, if that is known.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let double = rt.choose::<u64, u64>("double").option("add", |x| x + x).option("shift", |x| x << 1).build()?;
+    /// assert_eq!(double.chosen(&[1])?, None); // nothing has run
+    /// double.run(&[1], 21)?;
+    /// println!("{:?}", double.chosen(&[1])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn chosen(&self, sizes: &[u64]) -> Result<Option<&str>, Error> {
         let problem = Problem::from(Custom::new(&self.name, sizes)?);
         if let Some(trials) = self.device.trials().get(&problem) {
@@ -480,6 +426,15 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Choice<T, R> {
     }
 
     /// Every option with its time or why it is out.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let double = rt.choose::<u64, u64>("double").option("add", |x| x + x).option("shift", |x| x << 1).build()?;
+    /// double.run(&[1], 21)?;
+    /// println!("{}", double.explain(&[1])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn explain(&self, sizes: &[u64]) -> Result<Arc<Decision>, Error> {
         let problem = Problem::from(Custom::new(&self.name, sizes)?);
         Ok(self.runtime.planner().explain(&problem, self.terms)?)

@@ -23,12 +23,32 @@ const LONGEST_CHECK: Nanos = Nanos::from_millis(1_000);
 const REPEATS: usize = 5;
 
 /// Plain loops of this machine's processor, to compare results with.
+///
+/// ```
+/// # use trimtab::prelude::*;
+/// use trimtab::advanced::operands::Reference;
+/// let plain: std::sync::Arc<dyn Reference> = trimtab::device::reference();
+/// ```
 pub fn reference() -> Arc<dyn Reference> {
     Arc::new(CpuDevice::new(CpuOptions { threads: Some(1), blas: None, ..CpuOptions::default() }))
 }
 
 /// Runs a kernel on a small stand-in for a problem and compares with the reference: what
 /// [`Device::verify`](trimtab_core::Device::verify) is asked for.
+///
+/// ```
+/// # use trimtab::prelude::*;
+/// use trimtab::Device;
+/// use trimtab::advanced::{core::{KernelId, Nanos}, cpu::{CpuDevice, CpuOptions}};
+/// let (device, plain) = (CpuDevice::new(CpuOptions::default()), trimtab::device::reference());
+/// let problem: Problem = "elementwise.neg:f32:100".parse()?;
+/// let at = device.kernels().iter().position(|kernel| kernel.name == "cpu.elementwise.reference");
+/// let kernel = KernelId(at.unwrap_or_default() as u32);
+/// let point = device.space(kernel, &problem).points()[0];
+/// let limit = Nanos::from_millis(1_000);
+/// assert!(trimtab::device::verify(&device, plain.as_ref(), kernel, &problem, &point, limit).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn verify(
     device: &dyn Executor,
     reference: &dyn Reference,
@@ -44,6 +64,15 @@ pub fn verify(
 
 /// Prepares measuring a problem, unless that would take longer than `limit`: what [`Device::bench`](trimtab_core::Device::bench) is asked
 /// for.
+///
+/// ```
+/// # use trimtab::prelude::*;
+/// use trimtab::advanced::{core::Nanos, cpu::{CpuDevice, CpuOptions}};
+/// let (device, plain) = (CpuDevice::new(CpuOptions::default()), trimtab::device::reference());
+/// let problem: Problem = "elementwise.neg:f32:100".parse()?;
+/// assert!(trimtab::device::bench(&device, plain.as_ref(), &problem, Nanos::from_millis(100)).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn bench<'a>(
     device: &'a dyn Executor,
     reference: &'a dyn Reference,
@@ -61,6 +90,14 @@ pub fn bench<'a>(
 }
 
 /// Measures what moving data to a device and back takes; work that does nothing is taken for a small transfer each way.
+///
+/// ```
+/// # use trimtab::prelude::*;
+/// use trimtab::advanced::cpu::{CpuDevice, CpuOptions};
+/// let device = CpuDevice::new(CpuOptions::default());
+/// println!("{} bytes a second", trimtab::device::transfers(&device)?.upload_bytes_per_s);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn transfers(device: &dyn Executor) -> Result<Transfers, LaunchError> {
     let time = |len: usize| -> Result<(Nanos, Nanos), LaunchError> {
         let mut data = Data::F32(vec![1.0; len]);

@@ -92,6 +92,11 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// Where wisdom is kept when nobody says otherwise: the user's cache directory.
+///
+/// ```
+/// # use trimtab::prelude::*;
+/// println!("{:?}", trimtab::default_wisdom_dir());
+/// ```
 pub fn default_wisdom_dir() -> Option<PathBuf> {
     let from = |name: &str, tail: &str| variable(name).map(|dir| PathBuf::from(dir).join(tail));
     from("XDG_CACHE_HOME", "trimtab")
@@ -100,6 +105,11 @@ pub fn default_wisdom_dir() -> Option<PathBuf> {
 }
 
 /// Where wisdom is kept as the environment says, or by default; nothing where it is off. Opens no device.
+///
+/// ```
+/// # use trimtab::prelude::*;
+/// println!("{:?}", trimtab::wisdom_dir()); // as TRIMTAB_WISDOM_DIR says
+/// ```
 pub fn wisdom_dir() -> Option<PathBuf> {
     match variable("TRIMTAB_WISDOM_DIR") {
         Some(value) => (!is_off(&value)).then(|| PathBuf::from(value)),
@@ -216,6 +226,13 @@ fn is_off(value: &str) -> bool {
 }
 
 /// A time written as `30s`, `1.5s`, `40ms`, `500us`, `2m`.
+///
+/// ```
+/// # use trimtab::prelude::*;
+/// use trimtab::{Nanos, parse_duration};
+/// assert_eq!(parse_duration("2s"), Some(Nanos::from_millis(2_000)));
+/// assert_eq!(parse_duration("soon"), None);
+/// ```
 pub fn parse_duration(text: &str) -> Option<Nanos> {
     let text = text.trim();
     let split = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ')?;

@@ -150,6 +150,14 @@ impl Drop for InCalls {
 }
 
 /// Wisdom in a directory as a runtime opens it, with what earlier processes died of; no device is opened.
+///
+/// ```
+/// # use trimtab::prelude::*;
+/// # let dir = tempfile::tempdir()?;
+/// let wisdom = trimtab::open_wisdom(dir.path());
+/// assert!(wisdom.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn open_wisdom(dir: &Path) -> Wisdom {
     let wisdom = Wisdom::open(dir);
     note_the_dead(dir, &wisdom);

@@ -56,12 +56,28 @@ pub struct Entry {
 impl Entry {
     /// Launches since that were timed: some are, so that timing costs nothing; those of single operations are taken in twice a
     /// second.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// rt.plan(&"reduce.sum:f32:1000".parse()?)?;
+    /// assert_eq!(rt.journal().entries()[0].runs(), 0); // planned, and not called yet
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn runs(&self) -> u64 {
         self.happened.runs.load(Ordering::Relaxed)
     }
 
     /// What they took on average; nothing before the first. Of expressions by the processor's clock, moves included; of single
     /// operations the kernel's own time.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// rt.plan(&"reduce.sum:f32:1000".parse()?)?;
+    /// assert_eq!(rt.journal().entries()[0].mean(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn mean(&self) -> Option<Nanos> {
         self.happened.total_ns.load(Ordering::Relaxed).checked_div(self.runs()).map(Nanos)
     }
@@ -93,6 +109,15 @@ impl fmt::Display for Entry {
 impl Entry {
     /// The entry of a decision about one operation: what [`Runtime::explain`](crate::Runtime::explain) knows, in the words of the
     /// journal. Nothing was counted for it.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::Entry;
+    /// let entry = Entry::of(&*rt.explain(&"reduce.sum:f32:1000".parse()?)?);
+    /// assert_eq!((entry.what.as_str(), entry.operations), ("reduce.sum:f32:1000", 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn of(decision: &Decision) -> Entry {
         let is_here = |rival: &&Rival| &*rival.device_id == "cpu";
         let best = |here: bool| {
@@ -206,11 +231,30 @@ impl Journal {
     }
 
     /// The decisions kept, oldest first: at most [`MAX_ENTRIES`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// rt.plan(&"reduce.sum:f32:1000".parse()?)?;
+    /// for entry in rt.journal().entries() {
+    ///     println!("{entry}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn entries(&self) -> Vec<Entry> {
         self.kept().entries.iter().map(|(entry, _)| entry.clone()).collect()
     }
 
     /// Decisions made since the runtime was built, those no longer kept included.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert_eq!(rt.journal().written(), 0);
+    /// rt.plan(&"reduce.sum:f32:1000".parse()?)?;
+    /// assert!(rt.journal().written() >= 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }

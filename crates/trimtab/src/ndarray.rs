@@ -23,6 +23,13 @@ impl<T: Element> Tensor<T> {
     }
 
     /// An array with a copy of the elements.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let tensor = Tensor::from_vec(vec![1.0f32, 2.0], &[1, 2])?;
+    /// assert_eq!(tensor.to_ndarray()?, ndarray::array![[1.0f32, 2.0]].into_dyn());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn to_ndarray(&self) -> Result<ArrayD<T>, Error> {
         ArrayD::from_shape_vec(IxDyn(self.shape()), self.to_vec()).map_err(|_| Error::ElementCount {
             shape: self.shape().to_vec(),

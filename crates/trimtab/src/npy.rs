@@ -35,6 +35,16 @@ impl<T: Element> Tensor<T> {
 
     /// Reads a tensor from a file in NumPy's form. The element type must be the file's: nothing is converted. A file in column-major
     /// order becomes a transposed view.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let dir = tempfile::tempdir()?;
+    /// let path = dir.path().join("numbers.npy");
+    /// Tensor::from(vec![1.0f32, 2.0]).save(&path)?;
+    /// assert_eq!(Tensor::<f32>::load(&path)?.to_vec(), [1.0, 2.0]);
+    /// assert!(Tensor::<f64>::load(&path).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn load(path: impl AsRef<Path>) -> Result<Tensor<T>, Error> {
         load(path.as_ref(), Some(T::DTYPE)).map(Tensor::wrap)
     }
@@ -42,6 +52,16 @@ impl<T: Element> Tensor<T> {
 
 impl AnyTensor {
     /// Writes the tensor to a file, as [`Tensor::save`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let dir = tempfile::tempdir()?;
+    /// use trimtab::AnyTensor;
+    /// let path = dir.path().join("numbers.npy");
+    /// AnyTensor::zeros(DType::F64, &[2, 3])?.save(&path)?;
+    /// assert_eq!(Tensor::<f64>::load(&path)?.shape(), [2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let dense;
@@ -60,6 +80,16 @@ impl AnyTensor {
     }
 
     /// Reads a tensor of whatever element type a file in NumPy's form has, as [`Tensor::load`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let dir = tempfile::tempdir()?;
+    /// use trimtab::AnyTensor;
+    /// let path = dir.path().join("numbers.npy");
+    /// Tensor::from(vec![1i64, 2]).save(&path)?;
+    /// assert_eq!(AnyTensor::load(&path)?.dtype(), DType::I64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn load(path: impl AsRef<Path>) -> Result<AnyTensor, Error> {
         load(path.as_ref(), None)
     }

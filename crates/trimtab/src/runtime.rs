@@ -1,5 +1,8 @@
 //! The runtime: devices, planner and memory together, shared by cheap clones.
 
+mod deciding;
+mod parts;
+
 use crate::apart::{Apart, Watch};
 use crate::audits::Audits;
 use crate::builder::{Builder, cap_threads};
@@ -7,17 +10,12 @@ use crate::error::Error;
 use crate::expression::Schedules;
 use crate::in_calls::InCalls;
 use crate::journal::Journal;
-use crate::memory::{Activity, Counts, DeviceMemory, count};
+use crate::memory::{Counts, DeviceMemory, count};
 use std::sync::Arc;
-use trimtab_core::{
-    Constraints, Device, LaunchError, Lookup, Nanos, Objective, Patience, Problem, ProblemError, Terms,
-};
+use trimtab_core::{Constraints, Device, LaunchError, Lookup, Objective, Problem, Terms};
 use trimtab_cpu::CpuDevice;
 use trimtab_operands::{Element, Executor, HostLaunch, Kept, Lend, Slice, SliceMut, allowed};
-use trimtab_plan::regret::LiveStats;
-use trimtab_plan::{Decision, Event, Plan, Planner, Reason, TermsId, TuneRequest};
-use trimtab_tune::Progress;
-use trimtab_wisdom::{Filter, ImportReport, Wisdom, WisdomError};
+use trimtab_plan::{Decision, Event, Plan, Planner, Reason, TermsId};
 
 /// Chooses the kernel, settings and device for every operation, runs it, learns, remembers, and can say why.
 ///
@@ -121,11 +119,25 @@ impl std::fmt::Debug for Runtime {
 
 impl Runtime {
     /// A runtime set up by the environment alone.
+    ///
+    /// ```no_run
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::new()?; // what it learns is kept in the user's cache directory
+    /// println!("{:?}", rt.wisdom().dir());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new() -> Result<Runtime, Error> {
         Runtime::builder().build()
     }
 
     /// Sets up a runtime.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let rt = Runtime::builder().wisdom_in_memory().threads(1).build()?;
+    /// assert_eq!(rt.sum(&Tensor::from(vec![1.0f32, 2.0]), Axis::All)?.item()?, 3.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -145,6 +157,15 @@ impl Runtime {
     }
 
     /// The same runtime with another objective.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let frugal = rt.minimising(Objective { memory: 0.5, ..Objective::default() })?;
+    /// assert_eq!(frugal.terms().objective.memory, 0.5);
+    /// assert!(rt.minimising(Objective { time: -1.0, ..Objective::default() }).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn minimising(&self, objective: Objective) -> Result<Runtime, Error> {
         self.under(Terms { objective, ..self.given })
     }
@@ -155,149 +176,22 @@ impl Runtime {
         Ok(Runtime { shared: Arc::clone(&self.shared), terms: id, given: terms })
     }
 
-    /// The terms calls through this handle are planned under.
-    pub fn terms(&self) -> &Terms {
-        &self.given
-    }
-
-    /// The planner, for those who bring their own kernels or devices.
-    pub fn planner(&self) -> &Planner {
-        &self.shared.planner
-    }
-
     /// A device's own memory; nothing for the processor, which computes in the caller's.
     pub(crate) fn memory(&self, device: usize) -> Option<&Arc<DeviceMemory>> {
         self.shared.memories.get(device).and_then(Option::as_ref)
     }
 
-    /// The last decisions: one for each plan put in force or replaced, one for each launch of a new expression.
-    pub fn journal(&self) -> &Journal {
-        &self.shared.journal
-    }
-
-    /// The processor.
-    pub fn cpu(&self) -> &CpuDevice {
-        &self.shared.cpu
-    }
-
-    /// Every device by position, the processor first, which is there also where another is pinned: see [`Runtime::planned`].
-    pub fn devices(&self) -> &[Arc<dyn Device>] {
-        self.shared.planner.devices()
-    }
-
-    /// The devices planned for, with their positions: unless some are pinned, all.
-    pub fn planned(&self) -> impl Iterator<Item = (usize, &Arc<dyn Device>)> {
-        let usable = |position: &usize| self.shared.usable.get(*position).copied().unwrap_or(false);
-        self.devices().iter().enumerate().filter(move |(position, _)| usable(position))
-    }
-
-    /// What is remembered.
-    pub fn wisdom(&self) -> &Wisdom {
-        self.shared.planner.wisdom()
-    }
-
-    /// GPUs that could not be used, or why there is none and how to get one. Empty if nobody looked: with the processor pinned.
-    pub fn unusable(&self) -> &[String] {
-        &self.shared.unusable
-    }
-
-    /// What could not be set up, and what to do about it.
-    pub fn warnings(&self) -> &[String] {
-        &self.shared.warnings
-    }
-
-    /// The plan for a problem, made now if need be. Hold it and pass it to [`Runtime::launch`] to pay nothing per call.
-    pub fn plan(&self, problem: &Problem) -> Result<Plan, Error> {
-        let (plan, made) = self.shared.planner.decide(problem, self.terms)?;
-        if let Some(decision) = made {
-            self.shared.decided(&plan, &decision);
-        }
-        Ok(plan)
-    }
-
-    /// How long a call that is made now is expected to take, if its plan is known and runs our own code on the processor: then nobody waits
-    /// for anything but the kernel. For bindings that hold a lock others wait for. One lookup, no lock.
-    #[inline]
-    pub fn expected(&self, problem: &impl Lookup) -> Option<Nanos> {
-        let (_, plan) = self.shared.planner.known(problem, self.terms)?;
-        (plan.device as usize == HOST && !plan.is_users()).then_some(plan.expected)
-    }
-
-    /// Measures a problem and puts the winner in force.
-    pub fn tune(
-        &self,
-        problem: &Problem,
-        request: &TuneRequest,
-        progress: &mut dyn FnMut(&Progress),
-    ) -> Result<Arc<Decision>, Error> {
-        let planner = &self.shared.planner;
-        let decision = planner.tune(problem, self.terms, request, progress)?;
-        if let Some((_, plan)) = planner.known(problem, self.terms) {
-            self.shared.decided(plan, &decision);
-        }
-        self.shared.keep_built();
-        self.shared.schedules.clear();
-        Ok(decision)
-    }
-
-    /// Tunes what this program is going to ask before it asks: one problem for each size, each within the time `each`. What an
-    /// earlier run found is not measured again.
+    /// Runs a problem with one or two inputs, choosing as needed. The warm path: one lookup, then the kernel.
     ///
     /// ```
-    /// use std::time::Duration;
-    /// use trimtab::Runtime;
-    /// use trimtab::{DType, Matmul};
-    /// let rt = Runtime::builder().wisdom_in_memory().build()?;
-    /// let tuned = rt.warm([1, 32], Duration::from_millis(200), |batch| Matmul::new(DType::F32, batch, 128, 784))?;
-    /// println!("{}", tuned[0]);
-    /// # Ok::<(), trimtab::Error>(())
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let sum: Problem = "elementwise.add:f32:3".parse()?;
+    /// let mut out = [0.0f32; 3];
+    /// rt.execute(&sum, &[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0], &mut out)?;
+    /// assert_eq!(out, [11.0, 22.0, 33.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn warm<S, P: Into<Problem>>(
-        &self,
-        sizes: impl IntoIterator<Item = S>,
-        each: impl Into<Nanos>,
-        problem: impl Fn(S) -> Result<P, ProblemError>,
-    ) -> Result<Vec<Arc<Decision>>, Error> {
-        let request = TuneRequest::new(Patience::Measure, each);
-        let tune = |size| self.tune(&problem(size)?.into(), &request, &mut |_| ());
-        sizes.into_iter().map(tune).collect()
-    }
-
-    /// The record of the plan in force, or without one of what a call would begin with: why, what else there is, and how each was
-    /// judged. Measures nothing.
-    pub fn explain(&self, problem: &Problem) -> Result<Arc<Decision>, Error> {
-        Ok(self.shared.planner.explain(problem, self.terms)?)
-    }
-
-    /// What live calls of this process showed: how many were timed, what trying others cost, how near expected times were.
-    /// What outlives the process is in wisdom: see [`plan::regret`](trimtab_plan::regret).
-    pub fn stats(&self) -> LiveStats {
-        let (audits, wrong) = self.shared.audits.counts();
-        LiveStats { audits, wrong, ..self.shared.planner.stats() }
-    }
-
-    /// What was moved to devices and back, and what had to make room there, since this runtime was built.
-    pub fn activity(&self) -> Activity {
-        self.shared.counts.activity()
-    }
-
-    /// Takes in facts from elsewhere; with `commit` they count from the next call on.
-    pub fn import(&self, text: &str, commit: bool) -> Result<ImportReport, WisdomError> {
-        let report = self.shared.planner.import(text, commit)?;
-        if commit {
-            self.shared.schedules.clear();
-        }
-        Ok(report)
-    }
-
-    /// Forgets facts; what rested on them is planned anew.
-    pub fn forget(&self, filter: &Filter) -> usize {
-        let count = self.shared.planner.forget(filter);
-        self.shared.schedules.clear();
-        count
-    }
-
-    /// Runs a problem with one or two inputs, choosing as needed. The warm path: one lookup, then the kernel.
     #[inline]
     pub fn execute<T: Element>(
         &self,
@@ -310,6 +204,17 @@ impl Runtime {
     }
 
     /// Like [`Runtime::execute`], for any number of inputs and types known at run time.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::advanced::operands::Element;
+    /// let sum: Problem = "elementwise.add:f32:2".parse()?;
+    /// let (a, b, mut out) = ([1.0f32, 2.0], [3.0f32, 4.0], [0.0f32; 2]);
+    /// rt.execute_inputs(&sum, &[f32::erase(&a), f32::erase(&b)], &mut out[..])?;
+    /// assert_eq!(out, [4.0, 6.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline(always)]
     pub fn execute_inputs(
         &self,

@@ -43,6 +43,15 @@ pub struct Comparison {
 
 impl Runtime {
     /// Computes a problem on generated operands, checks the result against the reference, and times it.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let trial = rt.try_problem(&"matmul:f32:16x16x16".parse()?)?;
+    /// assert_eq!(trial.check, Ok(()));
+    /// println!("first {}, then {}", trial.first, trial.warm);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_problem(&self, problem: &Problem) -> Result<Trial, Error> {
         if matches!(problem, Problem::Custom(_)) {
             let message = "a custom problem runs through the choice that owns it";
@@ -78,6 +87,18 @@ impl Runtime {
 
     /// Measures every kernel that takes the problem, each at its best known point, interleaved in one run a device. With
     /// `points` every point of every kernel. Times are of the kernels: moving operands to a device is not in them.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::{Nanos, advanced::tune::Rules};
+    /// let problem: Problem = "transpose:f32:32x32".parse()?;
+    /// let compared = rt.compare(&problem, &Rules::default(), Nanos::from_millis(50), false, &mut |_| ())?;
+    /// for (rival, raced) in &compared.rows {
+    ///     println!("{}: {:?} ns", rival.name, raced.min());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn compare(
         &self,
         problem: &Problem,

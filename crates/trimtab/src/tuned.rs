@@ -100,6 +100,15 @@ impl Runtime {
 
 impl TunedBuilder {
     /// Adds a parameter: `tile=8,16,32`, `threads=1..8`, `chunk=64..4096:*2`, `way=rows,columns`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let sum = rt.tuned("sum").parameter("chunk=64..1024:*2").parameter("way=rows,columns").build()?;
+    /// sum.run(&[1000], |settings| assert!(settings.get("chunk").is_some() && settings.get("way").is_some()));
+    /// assert!(rt.tuned("sum").parameter("chunk=8..1").build().is_err()); // the wrong way round
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn parameter(mut self, text: &str) -> TunedBuilder {
         match Parameter::parse(text) {
             Ok(parameter) => self.space.parameters.push(parameter),
@@ -109,24 +118,65 @@ impl TunedBuilder {
     }
 
     /// Adds what must hold: `tile * threads <= 256`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let product = rt
+    ///     .tuned("product")
+    ///     .parameter("tile=8,16,32")
+    ///     .parameter("threads=1..4")
+    ///     .constraint("tile * threads <= 64")
+    ///     .build()?;
+    /// product.run(&[1000], |settings| println!("{}", settings.words()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn constraint(mut self, text: &str) -> TunedBuilder {
         self.space.constraints.push(text.to_string());
         self
     }
 
     /// How many settings are tried for each sizes; 40 without.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let sum = rt.tuned("sum").parameter("chunk=1..100").evaluations(2).build()?;
+    /// (0..10).for_each(|_| sum.run(&[1000], |_| ()));
+    /// assert_eq!(sum.tried(&[1000]), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn evaluations(mut self, evaluations: usize) -> TunedBuilder {
         self.evaluations = evaluations.max(1);
         self
     }
 
     /// The same seed tries the same settings, given the same times.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let first = |seed: u64| -> Result<String, Error> {
+    ///     let sum = rt.tuned("sum").parameter("chunk=1..100").seed(seed).build()?;
+    ///     Ok(sum.run(&[1000], |settings| settings.words()))
+    /// };
+    /// assert_eq!(first(7)?, first(7)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn seed(mut self, seed: u64) -> TunedBuilder {
         self.seed = seed;
         self
     }
 
     /// Ready to run.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert!(rt.tuned("sum").parameter("chunk=1,2,4").build().is_ok());
+    /// assert!(rt.tuned("sum").build().is_err()); // there is no parameter
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn build(self) -> Result<Tuned, Error> {
         let wrong = |reason: String| Error::Tuned { name: self.name.clone(), reason };
         let named = !self.name.is_empty()
@@ -156,6 +206,18 @@ impl Tuned {
     /// Runs a closure with settings for these sizes: ones to try while there are calls left for that, else the best known.
     ///
     /// What the closure panics with reaches the caller, and the settings are not tried again.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let sum = rt.tuned("sum").parameter("chunk=2,3").build()?;
+    /// let total = sum.run(&[5], |settings| {
+    ///     let chunk = settings.get("chunk").and_then(|value| value.number()).unwrap_or(2.0) as usize;
+    ///     [1, 2, 3, 4, 5].chunks(chunk).map(|part| part.iter().sum::<i32>()).sum::<i32>()
+    /// });
+    /// assert_eq!(total, 15);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run<R>(&self, sizes: &[u64], call: impl FnOnce(&NamedPoint) -> R) -> R {
         let Some(search) = self.search(sizes) else { return call(&self.first()) };
         let turn = {
@@ -181,6 +243,15 @@ impl Tuned {
     }
 
     /// The best settings known for these sizes, or for the nearest.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let sum = rt.tuned("sum").parameter("chunk=2,3").build()?;
+    /// sum.run(&[5], |_| ());
+    /// assert!(sum.best(&[5]).is_some_and(|best| best.get("chunk").is_some()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn best(&self, sizes: &[u64]) -> Option<NamedPoint> {
         let search = self.search(sizes)?;
         let search = held(&search);
@@ -188,6 +259,16 @@ impl Tuned {
     }
 
     /// How many settings were tried for these sizes.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let sum = rt.tuned("sum").parameter("chunk=2,3").build()?;
+    /// assert_eq!(sum.tried(&[5]), 0);
+    /// sum.run(&[5], |_| ());
+    /// assert_eq!(sum.tried(&[5]), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tried(&self, sizes: &[u64]) -> usize {
         self.search(sizes).map_or(0, |search| held(&search).file.study.evaluations().len())
     }

@@ -36,6 +36,16 @@ pub struct AnyExpression {
 
 impl Runtime {
     /// Begins an expression with a tensor whose type is known at run time, as [`Runtime::lazy`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let x = AnyTensor::from(Tensor::from(vec![1.0f32, 2.0]));
+    /// let y = rt.lazy_any(&x) + 1.0; // nothing has run
+    /// assert_eq!(y.eval()?.typed::<f32>()?.to_vec(), [2.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn lazy_any(&self, tensor: &AnyTensor) -> AnyExpression {
         AnyExpression { rt: self.clone(), node: Node::given(tensor) }
     }
@@ -57,11 +67,31 @@ impl AnyExpression {
     }
 
     /// The element type.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let x = AnyTensor::zeros(DType::F64, &[2])?;
+    /// assert_eq!(rt.lazy_any(&x).dtype(), DType::F64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn dtype(&self) -> DType {
         self.node.dtype
     }
 
     /// The same expression, its type known to the compiler; an error if it is another.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let x = AnyTensor::from(Tensor::from(vec![1.0f32, 2.0]));
+    /// let y: Expression<f32> = (rt.lazy_any(&x) * 2.0).typed()?;
+    /// assert_eq!(y.to_vec()?, [2.0, 4.0]);
+    /// assert!(rt.lazy_any(&x).typed::<f64>().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn typed<T: Element>(&self) -> Result<Expression<T>, Error> {
         match self.dtype() == T::DTYPE {
             true => Ok(Expression::wrap(self.clone())),
@@ -70,16 +100,43 @@ impl AnyExpression {
     }
 
     /// Any function of one value by name.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::{AnyTensor, advanced::core::UnaryOp};
+    /// let x = AnyTensor::from(Tensor::from(vec![1.0f32, -2.0]));
+    /// assert_eq!(rt.lazy_any(&x).unary(UnaryOp::Abs).eval()?.get(&[1]), Some(2.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn unary(&self, op: UnaryOp) -> AnyExpression {
         self.with(Node::unary(op, &self.node))
     }
 
     /// Any function of two values by name; shapes are aligned at the last axis, sizes equal or one.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::{AnyTensor, advanced::core::BinaryOp};
+    /// let x = AnyTensor::from(Tensor::from(vec![1.0f32, -2.0]));
+    /// assert_eq!(rt.lazy_any(&x).binary(BinaryOp::Max, 0.0).eval()?.get(&[1]), Some(0.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn binary(&self, op: BinaryOp, other: impl AnyTerm) -> AnyExpression {
         self.with(Node::binary(op, &self.node, &other.node(self.dtype())))
     }
 
     /// Any reduction by name.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::{AnyTensor, advanced::core::ReduceOp};
+    /// let x = AnyTensor::from(Tensor::from(vec![1.0f32, 2.0, 3.0]));
+    /// assert_eq!(rt.lazy_any(&x).reduce(ReduceOp::Sum, Axis::All).eval()?.get(&[]), Some(6.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reduce(&self, op: ReduceOp, axis: impl Into<Axis>) -> AnyExpression {
         let axis = axis.into();
         let made = Node::reduce(op, axis.number(), &self.node);
@@ -92,37 +149,102 @@ impl AnyExpression {
     }
 
     /// The matrix product, as [`Runtime::matmul`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let x = AnyTensor::from(Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], &[2, 2])?);
+    /// assert_eq!(rt.lazy_any(&x).matmul(&x).eval()?.typed::<f32>()?.to_vec(), [7.0, 10.0, 15.0, 22.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn matmul(&self, other: impl AnyTerm) -> AnyExpression {
         self.with(Node::matmul(&self.node, &other.node(self.dtype())))
     }
 
     /// The order of axes reversed.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let x = AnyTensor::zeros(DType::F32, &[2, 3])?;
+    /// assert_eq!(rt.lazy_any(&x).transpose().shape(), [3, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn transpose(&self) -> AnyExpression {
         let axes: Vec<usize> = (0..self.shape().len()).rev().collect();
         self.permute(&axes)
     }
 
     /// The axes in another order: axis `i` of the result is axis `axes[i]`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let x = AnyTensor::zeros(DType::F32, &[2, 3, 4])?;
+    /// assert_eq!(rt.lazy_any(&x).permute(&[2, 0, 1]).shape(), [4, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn permute(&self, axes: &[usize]) -> AnyExpression {
         self.with(Node::permute(axes, &self.node))
     }
 
     /// The same elements in another shape, as [`Expression::reshape`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let x = AnyTensor::zeros(DType::F32, &[2, 3])?;
+    /// assert_eq!(rt.lazy_any(&x).reshape(&[6]).eval()?.shape(), [6]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reshape(&self, shape: &[usize]) -> AnyExpression {
         self.with(Node::reshape(shape, &self.node))
     }
 
     /// The size along each dimension; nothing if something is wrong with it: see [`AnyExpression::error`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::{AnyTensor, advanced::core::ReduceOp};
+    /// let x = AnyTensor::zeros(DType::F32, &[2, 3])?;
+    /// assert_eq!(rt.lazy_any(&x).reduce(ReduceOp::Sum, 1).shape(), [2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn shape(&self) -> &[usize] {
         self.node.shape.as_slice()
     }
 
     /// What is wrong with it, known before anything is computed: shapes or types that do not fit, an axis that is not there.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let (x, y) = (AnyTensor::zeros(DType::F32, &[2])?, AnyTensor::zeros(DType::F64, &[2])?);
+    /// let wrong = rt.lazy_any(&x) + &y;
+    /// println!("{:?}", wrong.error());
+    /// assert!(wrong.error().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn error(&self) -> Option<&Error> {
         self.node.error()
     }
 
     /// Computes it. The value is kept, so that a second time costs nothing, and stays where it was computed until it is read.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let x = AnyTensor::from(Tensor::from(vec![1.0f32, 2.0]));
+    /// assert_eq!((rt.lazy_any(&x) * 3.0).eval()?.get(&[1]), Some(6.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn eval(&self) -> Result<AnyTensor, Error> {
         if let Some(value) = self.node.value.get() {
             return Ok(AnyTensor::clone(value));
@@ -141,6 +263,15 @@ impl AnyExpression {
     }
 
     /// How it will be computed, and why, as [`Expression::explain`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let x = AnyTensor::zeros(DType::F32, &[1000])?;
+    /// println!("{}", (rt.lazy_any(&x) * 3.0 + 1.0).explain()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn explain(&self) -> Result<Explanation, Error> {
         let flattened = flatten(&self.node)?;
         if let flat::Op::Input(_) = flattened.flat.value(flattened.flat.root()).op {

@@ -17,6 +17,7 @@ mod run;
 mod said;
 mod schedule;
 mod strips;
+mod transforms;
 
 pub use any::AnyExpression;
 pub use explanation::Explanation;
@@ -64,6 +65,15 @@ pub struct Expression<T: Element> {
 
 impl Runtime {
     /// Begins an expression with a tensor. Nothing is copied; writing to the tensor later does not change the expression.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![1.0f32, 2.0, 3.0]);
+    /// let y = rt.lazy(&x) * 2.0 + 1.0; // nothing has run
+    /// assert_eq!(y.to_vec()?, [3.0, 5.0, 7.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn lazy<T: Element>(&self, tensor: &Tensor<T>) -> Expression<T> {
         Expression::wrap(self.lazy_any(&tensor.any))
     }
@@ -82,22 +92,83 @@ macro_rules! unary {
 
 unary! { Element:
     /// `|x|`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert_eq!(rt.lazy(&Tensor::from(vec![-1.5f32, 2.0])).abs().to_vec()?, [1.5, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     abs = Abs;
     /// `max(x, 0)`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert_eq!(rt.lazy(&Tensor::from(vec![-1.5f32, 2.0])).relu().to_vec()?, [0.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     relu = Relu;
 }
 unary! { Float:
     /// e to the power of x.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let y = rt.lazy(&Tensor::from(vec![1.0f32])).exp().item()?;
+    /// assert!((y - std::f32::consts::E).abs() < 1e-5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     exp = Exp;
     /// Natural logarithm.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let y = rt.lazy(&Tensor::from(vec![2.0f32])).log().item()?;
+    /// assert!((y - std::f32::consts::LN_2).abs() < 1e-5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     log = Log;
     /// Square root.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert_eq!(rt.lazy(&Tensor::from(vec![4.0f32, 9.0])).sqrt().to_vec()?, [2.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     sqrt = Sqrt;
     /// Hyperbolic tangent.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let y = rt.lazy(&Tensor::from(vec![0.5f32])).tanh().item()?;
+    /// assert!((y - 0.5f32.tanh()).abs() < 1e-5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     tanh = Tanh;
     /// `1 / (1 + exp(-x))`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let y = rt.lazy(&Tensor::from(vec![0.0f32])).sigmoid().item()?;
+    /// assert!((y - 0.5).abs() < 1e-5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     sigmoid = Sigmoid;
     /// The Gaussian error linear unit, in its tanh form.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let y = rt.lazy(&Tensor::from(vec![0.0f32, 9.0])).gelu().to_vec()?;
+    /// assert!(y[0].abs() < 1e-5 && (y[1] - 9.0).abs() < 1e-5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     gelu = Gelu;
 }
 
@@ -112,36 +183,95 @@ impl<T: Element> Expression<T> {
     }
 
     /// The same expression, its type known at run time.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![1.0f32, 2.0]);
+    /// assert_eq!(rt.lazy(&x).any().dtype(), DType::F32);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn any(&self) -> &AnyExpression {
         &self.any
     }
 
     /// Any function of one value by name.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::advanced::core::UnaryOp;
+    /// let x = Tensor::from(vec![1.0f32, -2.0]);
+    /// assert_eq!(rt.lazy(&x).unary(UnaryOp::Neg).to_vec()?, [-1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn unary(&self, op: UnaryOp) -> Expression<T> {
         Expression::wrap(self.any.unary(op))
     }
 
     /// Any function of two values by name; shapes are aligned at the last axis, sizes equal or one.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::advanced::core::BinaryOp;
+    /// let x = Tensor::from(vec![1.0f32, -2.0]);
+    /// assert_eq!(rt.lazy(&x).binary(BinaryOp::Sub, 1.0).to_vec()?, [0.0, -3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn binary(&self, op: BinaryOp, other: impl Term<T>) -> Expression<T> {
         self.with(Node::binary(op, &self.any.node, &other.node()))
     }
 
     /// The smaller of each pair; a NaN wins. See [`Expression::min`] for the smallest of one value.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![1.0f32, -2.0]);
+    /// assert_eq!(rt.lazy(&x).minimum(0.0).to_vec()?, [0.0, -2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn minimum(&self, other: impl Term<T>) -> Expression<T> {
         self.binary(BinaryOp::Min, other)
     }
 
     /// The larger of each pair; a NaN wins. See [`Expression::max`] for the largest of one value.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![1.0f32, -2.0]);
+    /// assert_eq!(rt.lazy(&x).maximum(0.0).to_vec()?, [1.0, 0.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn maximum(&self, other: impl Term<T>) -> Expression<T> {
         self.binary(BinaryOp::Max, other)
     }
 
     /// To the power of `other`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![2i32, 3]);
+    /// assert_eq!(rt.lazy(&x).pow(2).to_vec()?, [4, 9]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn pow(&self, other: impl Term<T>) -> Expression<T> {
         self.binary(BinaryOp::Pow, other)
     }
 
     /// Any reduction by name.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::advanced::core::ReduceOp;
+    /// let x = Tensor::from_vec(vec![1.0f32, 5.0, 4.0, 2.0], &[2, 2])?;
+    /// assert_eq!(rt.lazy(&x).reduce(ReduceOp::Max, 1).to_vec()?, [5.0, 4.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reduce(&self, op: ReduceOp, axis: impl Into<Axis>) -> Expression<T> {
         self.reduce_to(op, axis)
     }
@@ -154,31 +284,79 @@ impl<T: Element> Expression<T> {
     }
 
     /// The sum, as [`Runtime::sum`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// assert_eq!(rt.lazy(&x).sum(0).to_vec()?, [4.0, 6.0]);
+    /// assert_eq!(rt.lazy(&x).sum(Axis::All).item()?, 10.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sum(&self, axis: impl Into<Axis>) -> Expression<T::Total> {
         self.reduce_to(ReduceOp::Sum, axis)
     }
 
     /// The smallest element; a NaN wins. See [`Expression::minimum`] for the smaller of two values.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f32, 5.0, 4.0, 2.0], &[2, 2])?;
+    /// assert_eq!(rt.lazy(&x).min(1).to_vec()?, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn min(&self, axis: impl Into<Axis>) -> Expression<T> {
         self.reduce(ReduceOp::Min, axis)
     }
 
     /// The largest element; a NaN wins. See [`Expression::maximum`] for the larger of two values.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f32, 5.0, 4.0, 2.0], &[2, 2])?;
+    /// assert_eq!(rt.lazy(&x).max(Axis::All).item()?, 5.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max(&self, axis: impl Into<Axis>) -> Expression<T> {
         self.reduce(ReduceOp::Max, axis)
     }
 
     /// The product of elements, as [`Runtime::prod`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert_eq!(rt.lazy(&Tensor::from(vec![2.0f32, 3.0, 4.0])).prod(Axis::All).item()?, 24.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn prod(&self, axis: impl Into<Axis>) -> Expression<T::Total> {
         self.reduce_to(ReduceOp::Prod, axis)
     }
 
     /// The order of axes reversed.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// assert_eq!(rt.lazy(&x).transpose().to_vec()?, [1, 4, 2, 5, 3, 6]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn transpose(&self) -> Expression<T> {
         Expression::wrap(self.any.transpose())
     }
 
     /// The axes in another order: axis `i` of the result is axis `axes[i]`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::<f32>::zeros(&[2, 3, 4])?;
+    /// assert_eq!(rt.lazy(&x).permute(&[2, 0, 1]).shape(), [4, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn permute(&self, axes: &[usize]) -> Expression<T> {
         Expression::wrap(self.any.permute(axes))
     }
@@ -199,16 +377,41 @@ impl<T: Element> Expression<T> {
     }
 
     /// The size along each dimension; nothing if something is wrong with it: see [`Expression::error`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::<f32>::zeros(&[2, 3])?;
+    /// assert_eq!(rt.lazy(&x).sum(1).shape(), [2]); // known before anything is computed
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn shape(&self) -> &[usize] {
         self.any.shape()
     }
 
     /// What is wrong with it, known before anything is computed: shapes that do not fit, an axis that is not there.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::<f32>::zeros(&[2, 3])?;
+    /// let wrong = rt.lazy(&x).matmul(&x);
+    /// assert!(wrong.error().is_some_and(|error| error.to_string().contains("columns")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn error(&self) -> Option<&Error> {
         self.any.error()
     }
 
     /// Computes it. The value is kept, so that a second time costs nothing, and stays where it was computed until it is read.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let y = (rt.lazy(&Tensor::from(vec![1.0f32, 2.0])) + 1.0).eval()?;
+    /// assert_eq!(y.to_vec(), [2.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn eval(&self) -> Result<Tensor<T>, Error> {
         self.any.eval()?.try_into()
     }
@@ -218,16 +421,40 @@ impl<T: Element> Expression<T> {
     }
 
     /// Computes it; the elements in row-major order.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert_eq!((rt.lazy(&Tensor::from(vec![1.0f32, 2.0])) / 2.0).to_vec()?, [0.5, 1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         Ok(self.read()?.to_vec())
     }
 
     /// Computes it; the only element.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert_eq!(rt.lazy(&Tensor::from(vec![1.0f32, 2.0])).sum(Axis::All).item()?, 3.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn item(&self) -> Result<T, Error> {
         self.read()?.item()
     }
 
     /// Computes it and writes it to a file, as [`Tensor::save`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// # let dir = tempfile::tempdir()?;
+    /// let path = dir.path().join("doubled.npy");
+    /// (rt.lazy(&Tensor::from(vec![1.0f32, 2.0])) * 2.0).save(&path)?;
+    /// assert_eq!(Tensor::<f32>::load(&path)?.to_vec(), [2.0, 4.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         self.read()?.save(path)
     }
@@ -248,11 +475,27 @@ impl<T: Element> Expression<T> {
 
 impl<T: Float> Expression<T> {
     /// The matrix product, as [`Runtime::matmul`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// assert_eq!(rt.lazy(&x).matmul(&x).to_vec()?, [7.0, 10.0, 15.0, 22.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn matmul(&self, other: impl Term<T>) -> Expression<T> {
         self.with(Node::matmul(&self.any.node, &other.node()))
     }
 
     /// The arithmetic mean.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f32, 3.0, 4.0, 6.0], &[2, 2])?;
+    /// assert_eq!(rt.lazy(&x).mean(1).to_vec()?, [2.0, 5.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn mean(&self, axis: impl Into<Axis>) -> Expression<T> {
         self.reduce(ReduceOp::Mean, axis)
     }

@@ -33,12 +33,52 @@ macro_rules! by_index {
 
 by_index! {
     /// The elements along an axis that a list of indices names, as [`Runtime::take`](crate::Runtime::take).
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let (x, rows) = (Tensor::from_vec(vec![1, 2, 3, 4], &[2, 2])?, Tensor::from(vec![1i64, 0]));
+    /// assert_eq!(rt.lazy(&x).take(&rows, 0).to_vec()?, [3, 4, 1, 2]);
+    /// assert_eq!(rt.lazy(&x).any().take(rt.lazy(&rows).any(), 0).shape(), [2, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     take();
     /// The elements along an axis, each by an index of its own, as [`Runtime::take_along`](crate::Runtime::take_along).
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = rt.lazy(&Tensor::from(vec![3.0f32, 1.0, 2.0]));
+    /// assert_eq!(x.take_along(x.argsort(0, false), 0).to_vec()?, [1.0, 2.0, 3.0]);
+    /// assert_eq!(x.any().take_along(x.argsort(0, false).any(), 0).shape(), [3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     take_along();
     /// With rows added along an axis where a list of indices says, as [`Runtime::scatter_add`](crate::Runtime::scatter_add).
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let (counts, bins) = (Tensor::<i32>::zeros(&[3])?, Tensor::from(vec![0i64, 2, 2]));
+    /// let ones = Tensor::full(&[3], 1i32)?;
+    /// assert_eq!(rt.lazy(&counts).scatter_add(&bins, &ones, 0).to_vec()?, [1, 0, 2]);
+    /// let (any_bins, any_ones) = (rt.lazy(&bins), rt.lazy(&ones));
+    /// assert_eq!(rt.lazy(&counts).any().scatter_add(any_bins.any(), any_ones.any(), 0).shape(), [3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     scatter_add(added);
     /// With elements added along an axis, each where an index of its own says, as
     /// [`Runtime::scatter_add_along`](crate::Runtime::scatter_add_along).
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let (x, at) = (Tensor::<i32>::zeros(&[1, 3])?, Tensor::from_vec(vec![2i64, 0], &[1, 2])?);
+    /// let added = Tensor::from_vec(vec![5i32, 7], &[1, 2])?;
+    /// assert_eq!(rt.lazy(&x).scatter_add_along(&at, &added, 1).to_vec()?, [7, 0, 5]);
+    /// let (any_at, any_added) = (rt.lazy(&at), rt.lazy(&added));
+    /// assert_eq!(rt.lazy(&x).any().scatter_add_along(any_at.any(), any_added.any(), 1).shape(), [1, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     scatter_add_along(added);
 }

@@ -28,6 +28,15 @@ impl Runtime {
     }
 
     /// What has that spectrum, `1/n·Σ x·e^(2πi·jk/n)` along the last axis, as NumPy's `ifft`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::Complex;
+    /// let spectrum = Tensor::from(vec![Complex::new(6.0f32, 0.0), Complex::new(-2.0, 0.0)]);
+    /// assert_eq!(rt.ifft(&spectrum)?.to_vec(), [Complex::new(2.0, 0.0), Complex::new(4.0, 0.0)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn ifft<T: Element>(&self, tensor: &Tensor<Complex<T>>) -> Result<Tensor<Complex<T>>, Error>
     where
         Complex<T>: Element,
@@ -58,6 +67,15 @@ impl Runtime {
 
     /// The `len` real numbers that have that spectrum along the last axis, as NumPy's `irfft`. Imaginary parts that such a
     /// spectrum cannot have are not read.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::Complex;
+    /// let spectrum = Tensor::from(vec![Complex::new(6.0f32, 0.0), Complex::new(-2.0, 0.0)]);
+    /// assert_eq!(rt.irfft(&spectrum, 2)?.to_vec(), [2.0, 4.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn irfft<T: Element>(&self, tensor: &Tensor<Complex<T>>, len: usize) -> Result<Tensor<T>, Error>
     where
         Complex<T>: Element,
@@ -66,6 +84,15 @@ impl Runtime {
     }
 
     /// The spectrum of the last one to three axes together, as NumPy's `fftn`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::Complex;
+    /// let x = Tensor::from_fn(&[2, 2], |i| Complex::new(i as f32, 0.0))?;
+    /// assert_eq!(rt.fftn(&x, 2)?.to_vec()[0], Complex::new(6.0, 0.0)); // the sum
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn fftn<T: Element>(
         &self,
         tensor: &Tensor<Complex<T>>,
@@ -78,6 +105,15 @@ impl Runtime {
     }
 
     /// What has that spectrum along the last one to three axes, as NumPy's `ifftn`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::Complex;
+    /// let x = Tensor::from_fn(&[2, 2], |i| Complex::new(i as f32, 0.0))?;
+    /// assert_eq!(rt.ifftn(&rt.fftn(&x, 2)?, 2)?.to_vec()[3], Complex::new(3.0, 0.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn ifftn<T: Element>(
         &self,
         tensor: &Tensor<Complex<T>>,
@@ -90,6 +126,16 @@ impl Runtime {
     }
 
     /// The spectrum of real numbers along the last one to three axes, the first half of it along the last, as NumPy's `rfftn`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::Complex;
+    /// let x = Tensor::from_fn(&[4, 4], |i| i as f32)?;
+    /// let spectrum = rt.rfftn(&x, 2)?;
+    /// assert_eq!((spectrum.shape(), spectrum.to_vec()[0]), (&[4, 3][..], Complex::new(120.0, 0.0)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn rfftn<T: Element>(&self, tensor: &Tensor<T>, axes: usize) -> Result<Tensor<Complex<T>>, Error>
     where
         Complex<T>: Element,
@@ -98,6 +144,14 @@ impl Runtime {
     }
 
     /// The real numbers that have that spectrum along the last one to three axes, `len` of them along the last, as NumPy's `irfftn`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_fn(&[2, 2], |i| i as f32)?;
+    /// assert_eq!(rt.irfftn(&rt.rfftn(&x, 2)?, 2, 2)?.to_vec(), [0.0, 1.0, 2.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn irfftn<T: Element>(
         &self,
         tensor: &Tensor<Complex<T>>,

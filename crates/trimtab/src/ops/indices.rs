@@ -24,6 +24,14 @@ impl Runtime {
     }
 
     /// The index of the largest element along an axis, as [`Runtime::argmin`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![3.0f32, 1.0, 2.0, 4.0, 9.0, 4.0], &[2, 3])?;
+    /// assert_eq!(rt.argmax(&x, 1)?.to_vec(), [0, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn argmax<T: Element>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<i64>, Error> {
         self.arg(ArgOp::Max, tensor, axis, false, 1)
     }
@@ -48,6 +56,14 @@ impl Runtime {
     }
 
     /// The indices of so many of the largest elements along an axis, the largest first.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![3.0f32, 1.0, 2.0, 4.0]);
+    /// assert_eq!(rt.top_k(&x, 0, 2)?.to_vec(), [3, 0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn top_k<T: Element>(
         &self,
         tensor: &Tensor<T>,
@@ -85,6 +101,15 @@ impl Runtime {
     }
 
     /// The same with types known at run time.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let x = AnyTensor::from(Tensor::from(vec![1.9f32, -0.5]));
+    /// assert_eq!(rt.cast_any(&x, DType::I32)?.typed::<i32>()?.to_vec(), [1, 0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cast_any(&self, tensor: &AnyTensor, to: DType) -> Result<AnyTensor, Error> {
         if tensor.dtype() == to {
             return Ok(tensor.clone());

@@ -23,16 +23,40 @@ impl Runtime {
     }
 
     /// The logarithm of the softmax, along an axis.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let y = rt.log_softmax(&Tensor::from(vec![7.0f32, 7.0]), 0)?;
+    /// assert!(y.to_vec().iter().all(|y| (y + std::f32::consts::LN_2).abs() < 1e-5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn log_softmax<T: Float>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
         self.rows(RowsOp::LogSoftmax, tensor, axis)
     }
 
     /// `log Σ exp(x)` along an axis, without overflow; the result does not have the axis.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let y = rt.logsumexp(&Tensor::from(vec![1000.0f32, 1000.0]), 0)?.item()?;
+    /// assert!((y - 1000.0 - std::f32::consts::LN_2).abs() < 1e-3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn logsumexp<T: Float>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
         self.rows(RowsOp::LogSumExp, tensor, axis)
     }
 
     /// The mean of squared distances from the mean, along an axis; the result does not have the axis.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f32, 3.0, 2.0, 6.0], &[2, 2])?;
+    /// assert_eq!(rt.variance(&x, 1)?.to_vec(), [1.0, 4.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn variance<T: Float>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
         self.rows(RowsOp::Variance, tensor, axis)
     }
@@ -65,6 +89,14 @@ impl Runtime {
     }
 
     /// `x / √(mean of x² + ε)` along an axis, times a scale for each element along it.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![2.0f64, -2.0, 4.0, 4.0], &[2, 2])?;
+    /// assert_eq!(rt.rms_norm(&x, 1, None, 0.0)?.to_vec(), [1.0, -1.0, 1.0, 1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn rms_norm<T: Float>(
         &self,
         tensor: &Tensor<T>,
@@ -127,6 +159,16 @@ impl Runtime {
     }
 
     /// Any scan by name; `exclusive` leaves each element out of its own result.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::advanced::core::ScanOp;
+    /// let x = Tensor::from(vec![1, 2, 3, 4]);
+    /// assert_eq!(rt.scan(ScanOp::Prod, &x, 0, false)?.to_vec(), [1, 2, 6, 24]);
+    /// assert_eq!(rt.scan(ScanOp::Sum, &x, 0, true)?.to_vec(), [0, 1, 3, 6]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn scan<T: Element>(
         &self,
         op: ScanOp,
@@ -152,6 +194,14 @@ impl Runtime {
     }
 
     /// The same, the largest first; what is not a number comes last all the same.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![3.0f32, -1.0, 2.0]);
+    /// assert_eq!(rt.sort_descending(&x, 0)?.to_vec(), [3.0, 2.0, -1.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sort_descending<T: Element>(&self, tensor: &Tensor<T>, axis: usize) -> Result<Tensor<T>, Error> {
         self.sort_by(tensor, axis, true)
     }

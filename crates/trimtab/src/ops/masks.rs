@@ -21,8 +21,24 @@ macro_rules! comparisons {
 
 comparisons! {
     /// Whether `a = b`, element by element. What is not a number is equal to nothing; zeros are equal.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![-1.0f32, 0.0, 2.0]);
+    /// assert_eq!(rt.eq(&x, 0.0)?.to_vec(), [false, true, false]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     eq = Eq;
     /// Whether `a ≠ b`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![-1.0f32, 0.0, 2.0]);
+    /// assert_eq!(rt.ne(&x, 0.0)?.to_vec(), [true, false, true]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ne = Ne;
     /// Whether `a < b`.
     ///
@@ -37,15 +53,48 @@ comparisons! {
     /// ```
     lt = Lt;
     /// Whether `a ≤ b`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![-1.0f32, 0.0, 2.0]);
+    /// assert_eq!(rt.le(&x, 0.0)?.to_vec(), [true, true, false]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     le = Le;
     /// Whether `a > b`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![-1.0f32, 0.0, 2.0]);
+    /// assert_eq!(rt.gt(&x, 0.0)?.to_vec(), [false, false, true]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     gt = Gt;
     /// Whether `a ≥ b`.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![-1.0f32, 0.0, 2.0]);
+    /// assert_eq!(rt.ge(&x, 0.0)?.to_vec(), [false, true, true]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ge = Ge;
 }
 
 impl Runtime {
     /// Any comparison by name; shapes are aligned at the last axis, sizes equal or one.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::advanced::core::MaskOp;
+    /// let x = Tensor::from(vec![1.0f32, 3.0]);
+    /// assert_eq!(rt.mask(MaskOp::Gt, &x, 2.0)?.to_vec(), [false, true]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn mask<T: Element>(
         &self,
         op: MaskOp,
@@ -58,6 +107,14 @@ impl Runtime {
     }
 
     /// The element of `yes` where the mask is true, of `no` elsewhere: NumPy's `where`. Shapes are aligned at the last axis, sizes equal or one.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from(vec![-1.0f32, 3.0]);
+    /// assert_eq!(rt.select(&rt.gt(&x, 0.0)?, &x, 7.0)?.to_vec(), [7.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn select<T: Element>(
         &self,
         mask: &Tensor<bool>,

@@ -44,6 +44,16 @@ impl Runtime {
     }
 
     /// The matrix product written into a tensor that exists; allocates nothing when the operands are dense matrices.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let a = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// let mut out = Tensor::zeros(&[2, 2])?;
+    /// rt.matmul_into(&a, &a, &mut out)?;
+    /// assert_eq!(out.to_vec(), [7.0, 10.0, 15.0, 22.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn matmul_into<T: Float>(
         &self,
         a: &Tensor<T>,

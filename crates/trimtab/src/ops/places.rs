@@ -51,6 +51,15 @@ impl Runtime {
     }
 
     /// The rows of a table that indices name: [`Runtime::take`] along the first axis.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let table = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[3, 2])?;
+    /// let words = Tensor::from(vec![2i64, 0]);
+    /// assert_eq!(rt.embedding(&table, &words)?.to_vec(), [5.0, 6.0, 1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn embedding<T: Element, I: Element>(
         &self,
         table: &Tensor<T>,
@@ -83,6 +92,15 @@ impl Runtime {
     }
 
     /// A copy with elements added along an axis, each where an index of its own says.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let (x, at) = (Tensor::<i32>::zeros(&[2, 2])?, Tensor::from_vec(vec![1i64, 1, 0, 1], &[2, 2])?);
+    /// let added = Tensor::from_vec(vec![1, 2, 3, 4], &[2, 2])?;
+    /// assert_eq!(rt.scatter_add_along(&x, &at, &added, 1)?.to_vec(), [0, 3, 3, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn scatter_add_along<T: Element, I: Element>(
         &self,
         tensor: &Tensor<T>,

@@ -73,21 +73,53 @@ impl Runtime {
     }
 
     /// The arithmetic mean.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f32, 5.0, 4.0, 2.0], &[2, 2])?;
+    /// assert_eq!(rt.mean(&x, 1)?.to_vec(), [3.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn mean<T: Float>(&self, tensor: &Tensor<T>, axis: impl Into<Axis>) -> Result<Tensor<T>, Error> {
         self.reduce(ReduceOp::Mean, tensor, axis)
     }
 
     /// The smallest element; a NaN wins. See [`Runtime::minimum`] for the smaller of two tensors.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f32, 5.0, 4.0, 2.0], &[2, 2])?;
+    /// assert_eq!(rt.min(&x, 1)?.to_vec(), [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn min<T: Element>(&self, tensor: &Tensor<T>, axis: impl Into<Axis>) -> Result<Tensor<T>, Error> {
         self.reduce(ReduceOp::Min, tensor, axis)
     }
 
     /// The largest element; a NaN wins. See [`Runtime::maximum`] for the larger of two tensors.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f32, 5.0, 4.0, 2.0], &[2, 2])?;
+    /// assert_eq!(rt.max(&x, Axis::All)?.item()?, 5.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max<T: Element>(&self, tensor: &Tensor<T>, axis: impl Into<Axis>) -> Result<Tensor<T>, Error> {
         self.reduce(ReduceOp::Max, tensor, axis)
     }
 
     /// The product. Of integers: exact, or an error if it does not fit.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let x = Tensor::from_vec(vec![1.0f32, 5.0, 4.0, 2.0], &[2, 2])?;
+    /// assert_eq!(rt.prod(&x, 1)?.to_vec(), [5.0, 8.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn prod<T: Element>(
         &self,
         tensor: &Tensor<T>,
@@ -97,6 +129,15 @@ impl Runtime {
     }
 
     /// Any reduction by name whose result is of the same type; sums and products of small integers are not.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::advanced::core::ReduceOp;
+    /// let x = Tensor::from_vec(vec![1.0f32, 5.0, 4.0, 2.0], &[2, 2])?;
+    /// assert_eq!(rt.reduce(ReduceOp::Min, &x, 0)?.to_vec(), [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reduce<T: Element>(
         &self,
         op: ReduceOp,

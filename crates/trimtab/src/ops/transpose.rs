@@ -22,11 +22,27 @@ impl Runtime {
     }
 
     /// A copy with the order of axes reversed.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let a = Tensor::from_vec(vec![1, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// assert_eq!(rt.transpose(&a)?.as_slice(), Some(&[1, 4, 2, 5, 3, 6][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn transpose<T: Element>(&self, tensor: &Tensor<T>) -> Result<Tensor<T>, Error> {
         self.contiguous(&tensor.transposed())
     }
 
     /// The same tensor in row-major order; shares the data if it lies so already.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let a = Tensor::from_vec(vec![1, 2, 3, 4], &[2, 2])?;
+    /// assert!(rt.contiguous(&a.transposed())?.is_contiguous());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn contiguous<T: Element>(&self, tensor: &Tensor<T>) -> Result<Tensor<T>, Error> {
         self.contiguous_any(&tensor.any).map(Tensor::wrap)
     }

@@ -58,6 +58,17 @@ impl Runtime {
     }
 
     /// The same with a bias for each channel of the result, and a function of each element at the end: relu, tanh, sigmoid or gelu.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::{Windows, advanced::core::UnaryOp};
+    /// let image = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], &[1, 1, 2, 2])?;
+    /// let (weights, bias) = (Tensor::full(&[1, 1, 1, 1], 2.0f32)?, Tensor::from(vec![-5.0f32]));
+    /// let y = rt.conv_ending(&image, &weights, &Windows::default(), Some(&bias), Some(UnaryOp::Relu))?;
+    /// assert_eq!(y.to_vec(), [0.0, 0.0, 1.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn conv_ending<T: Float>(
         &self,
         operand: &Tensor<T>,
@@ -91,6 +102,16 @@ impl Runtime {
     }
 
     /// Of every window the mean of the elements that are not padding.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::Windows;
+    /// let image = Tensor::from_fn(&[1, 1, 4, 4], |i| i as f32)?;
+    /// let windows = Windows { stride: &[2], ..Windows::default() };
+    /// assert_eq!(rt.mean_pool(&image, &[2, 2], &windows)?.to_vec(), [2.5, 4.5, 10.5, 12.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn mean_pool<T: Float>(
         &self,
         operand: &Tensor<T>,
@@ -101,6 +122,15 @@ impl Runtime {
     }
 
     /// Any pooling by name. Groups play no part: every channel is pooled by itself.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::{Windows, advanced::core::PoolOp};
+    /// let image = Tensor::from_fn(&[1, 1, 2, 2], |i| i as f32)?;
+    /// assert_eq!(rt.pool(PoolOp::Max, &image, &[2, 2], &Windows::default())?.to_vec(), [3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn pool<T: Float>(
         &self,
         op: PoolOp,

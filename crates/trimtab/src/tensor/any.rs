@@ -110,52 +110,124 @@ impl AnyTensor {
     }
 
     /// Whether the elements lie in somebody else's memory: see [`AnyTensor::foreign`].
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// assert!(!AnyTensor::from(Tensor::from(vec![1, 2])).is_foreign());
+    /// ```
     pub fn is_foreign(&self) -> bool {
         self.data.is_foreign()
     }
 
     /// All zeros.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// let a = AnyTensor::zeros(DType::F64, &[2, 2])?;
+    /// assert_eq!((a.len(), a.get(&[1, 1])), (4, Some(0.0)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<AnyTensor, Error> {
         AnyTensor::from_data(allocate(dtype, element_count(dtype, shape)?)?, dtype, shape)
     }
 
     /// The element type.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// assert_eq!(AnyTensor::from(Tensor::from(vec![1.0f32])).dtype(), DType::F32);
+    /// ```
     pub fn dtype(&self) -> DType {
         self.data.dtype()
     }
 
     /// The same tensor, its type known to the compiler; an error if it is another.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// let any = AnyTensor::from(Tensor::from(vec![1.0f64, 2.0]));
+    /// assert_eq!(any.typed::<f64>()?.to_vec(), [1.0, 2.0]);
+    /// assert!(any.typed::<f32>().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn typed<T: Element>(&self) -> Result<Tensor<T>, Error> {
         self.clone().try_into()
     }
 
     /// The size along each dimension.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// assert_eq!(AnyTensor::zeros(DType::I64, &[2, 3])?.shape(), [2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn shape(&self) -> &[usize] {
         self.shape.as_slice()
     }
 
     /// How many elements of the data lie between neighbours along each dimension.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// assert_eq!(AnyTensor::zeros(DType::I64, &[2, 3])?.strides(), [3, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn strides(&self) -> &[isize] {
         self.strides.as_slice()
     }
 
     /// Number of elements.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// assert_eq!(AnyTensor::zeros(DType::F16, &[2, 3])?.len(), 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn len(&self) -> usize {
         // Where one size is zero, the others may be anything.
         if self.is_empty() { 0 } else { self.shape().iter().product() }
     }
 
     /// Whether there are no elements.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// assert!(AnyTensor::zeros(DType::F32, &[0, 3])?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.shape().contains(&0)
     }
 
     /// Whether the elements lie in row-major order without gaps.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// let a = AnyTensor::zeros(DType::F32, &[2, 3])?;
+    /// assert!(a.is_contiguous() && !a.transposed().is_contiguous());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_contiguous(&self) -> bool {
         is_dense(self.shape().iter().copied().zip(self.strides().iter().copied()))
     }
 
     /// The elements in row-major order, if they lie so in memory. They are fetched from a device if need be.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::{AnyTensor, advanced::operands::Element};
+    /// let any = AnyTensor::from(Tensor::from(vec![1.0f32, 2.0]));
+    /// assert_eq!(any.as_slice().and_then(f32::slice), Some(&[1.0, 2.0][..]));
+    /// ```
     #[inline]
     pub fn as_slice(&self) -> Option<Slice<'_>> {
         let data = self.is_contiguous().then(|| self.data.elements().ok()).flatten()?;
@@ -192,6 +264,16 @@ impl AnyTensor {
     }
 
     /// Makes sure that the elements are in the processor's memory; they may be on a device.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// use trimtab::AnyTensor;
+    /// let any = AnyTensor::from(Tensor::from(vec![1.0f32, 4.0]));
+    /// let doubled = (rt.lazy_any(&any) * 2.0).eval()?; // perhaps on a GPU
+    /// assert_eq!(doubled.fetched()?.get(&[1]), Some(8.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn fetched(&self) -> Result<&AnyTensor, Error> {
         self.data.elements()?;
         Ok(self)
@@ -215,6 +297,13 @@ impl AnyTensor {
     }
 
     /// The element at a position as a double, exact for every type; `None` outside the shape.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// let any = AnyTensor::from(Tensor::from(vec![1u8, 200]));
+    /// assert_eq!((any.get(&[1]), any.get(&[2])), (Some(200.0), None));
+    /// ```
     pub fn get(&self, index: &[usize]) -> Option<f64> {
         let at = self.place(index)?;
         let data = self.data.elements().ok()?;
@@ -231,6 +320,13 @@ impl AnyTensor {
     }
 
     /// The same data with the order of axes reversed; copies nothing.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// assert_eq!(AnyTensor::zeros(DType::F32, &[2, 3])?.transposed().shape(), [3, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn transposed(&self) -> AnyTensor {
         let mut view = self.clone();
         view.shape.reverse();
@@ -239,6 +335,14 @@ impl AnyTensor {
     }
 
     /// The same data with axes in another order: axis `i` of the result is axis `axes[i]`; copies nothing.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// let a = AnyTensor::zeros(DType::F32, &[2, 3, 4])?;
+    /// assert_eq!(a.permuted(&[2, 0, 1])?.shape(), [4, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn permuted(&self, axes: &[usize]) -> Result<AnyTensor, Error> {
         if !names_each_once(axes, self.shape().len()) {
             return Err(Error::Permutation { axes: axes.to_vec(), shape: self.shape().to_vec() });
@@ -252,6 +356,14 @@ impl AnyTensor {
     }
 
     /// The part `range` along an axis; copies nothing.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// let any = AnyTensor::from(Tensor::from(vec![1, 2, 3, 4]));
+    /// assert_eq!(any.slice(0, 1..3)?.typed::<i32>()?.to_vec(), [2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn slice(&self, axis: usize, range: Range<usize>) -> Result<AnyTensor, Error> {
         let size = self.shape().get(axis).copied();
         match size {
@@ -270,6 +382,14 @@ impl AnyTensor {
     }
 
     /// The same elements in another shape; copies only if they are not contiguous.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// let any = AnyTensor::from(Tensor::from(vec![1, 2, 3, 4]));
+    /// assert_eq!(any.reshaped(&[2, 2])?.get(&[1, 0]), Some(3.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reshaped(&self, shape: &[usize]) -> Result<AnyTensor, Error> {
         let needed = element_count(self.dtype(), shape)?;
         if needed != self.len() {
@@ -283,6 +403,14 @@ impl AnyTensor {
     }
 
     /// The same data repeated along axes of size one to fit `shape`; copies nothing.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use trimtab::AnyTensor;
+    /// let any = AnyTensor::from(Tensor::from(vec![1, 2]));
+    /// assert_eq!(any.broadcast_to(&[2, 2])?.typed::<i32>()?.to_vec(), [1, 2, 1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<AnyTensor, Error> {
         let wrong = || Error::Broadcast { from: self.shape().to_vec(), to: shape.to_vec() };
         element_count(self.dtype(), shape)?;

@@ -45,11 +45,25 @@ impl<T: Element> Tensor<T> {
     }
 
     /// A tensor of that shape over these elements, row-major.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::from_vec(vec![1, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// assert_eq!(a.get(&[1, 0]), Some(4));
+    /// assert!(Tensor::from_vec(vec![1, 2, 3], &[2, 2]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn from_vec(data: Vec<T>, shape: &[usize]) -> Result<Tensor<T>, Error> {
         AnyTensor::from_data(T::own(data), T::DTYPE, shape).map(Tensor::wrap)
     }
 
     /// A tensor without dimensions: one element.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let two = Tensor::scalar(2.0f32);
+    /// assert_eq!((two.shape().len(), two.len()), (0, 1));
+    /// ```
     pub fn scalar(value: T) -> Tensor<T> {
         Tensor::stored(vec![value], Dims::default(), Dims::default())
     }
@@ -60,11 +74,23 @@ impl<T: Element> Tensor<T> {
     }
 
     /// All zeros.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// assert_eq!(Tensor::<f32>::zeros(&[2, 2])?.to_vec(), [0.0; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn zeros(shape: &[usize]) -> Result<Tensor<T>, Error> {
         AnyTensor::zeros(T::DTYPE, shape).map(Tensor::wrap)
     }
 
     /// The same value everywhere.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// assert_eq!(Tensor::full(&[3], 0.5f32)?.to_vec(), [0.5, 0.5, 0.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn full(shape: &[usize], value: T) -> Result<Tensor<T>, Error> {
         let mut tensor = Tensor::zeros(shape)?;
         tensor.as_mut_slice().fill(value);
@@ -72,48 +98,113 @@ impl<T: Element> Tensor<T> {
     }
 
     /// Each element from its position in row-major order.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::from_fn(&[2, 3], |i| i as f32)?;
+    /// assert_eq!(a.get(&[1, 2]), Some(5.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn from_fn(shape: &[usize], value: impl FnMut(usize) -> T) -> Result<Tensor<T>, Error> {
         let count = element_count(T::DTYPE, shape)?;
         Tensor::from_vec((0..count).map(value).collect(), shape)
     }
 
     /// The size along each dimension.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// assert_eq!(Tensor::<f32>::zeros(&[2, 3])?.shape(), [2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn shape(&self) -> &[usize] {
         self.any.shape()
     }
 
     /// How many elements of the data lie between neighbours along each dimension.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::<f32>::zeros(&[2, 3])?;
+    /// assert_eq!(a.strides(), [3, 1]);
+    /// assert_eq!(a.transposed().strides(), [1, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn strides(&self) -> &[isize] {
         self.any.strides()
     }
 
     /// Number of elements.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// assert_eq!(Tensor::<f32>::zeros(&[2, 3])?.len(), 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.any.len()
     }
 
     /// Whether there are no elements.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// assert!(Tensor::<f32>::zeros(&[2, 0])?.is_empty());
+    /// assert!(!Tensor::scalar(1).is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.any.is_empty()
     }
 
     /// Whether the elements lie in row-major order without gaps.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::<f32>::zeros(&[2, 3])?;
+    /// assert!(a.is_contiguous() && !a.transposed().is_contiguous());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_contiguous(&self) -> bool {
         self.any.is_contiguous()
     }
 
     /// The elements in row-major order, if they lie so in memory; see [`Tensor::to_vec`] for any layout.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::from_vec(vec![1, 2, 3, 4], &[2, 2])?;
+    /// assert_eq!(a.as_slice(), Some(&[1, 2, 3, 4][..]));
+    /// assert_eq!(a.transposed().as_slice(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn as_slice(&self) -> Option<&[T]> {
         self.any.as_slice().and_then(T::slice)
     }
 
     /// Makes sure that the elements are in the processor's memory; they may be on a device.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let doubled = (rt.lazy(&Tensor::from(vec![1.0f32, 2.0])) * 2.0).eval()?; // perhaps on a GPU
+    /// assert_eq!(doubled.fetched()?.as_slice(), Some(&[2.0, 4.0][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn fetched(&self) -> Result<&Tensor<T>, Error> {
         self.any.fetched()?;
         Ok(self)
     }
 
     /// The elements for writing. Data that is shared or not contiguous is copied first; copies on devices are given up.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let mut a = Tensor::from(vec![1, 2, 3]);
+    /// let before = a.clone();
+    /// a.as_mut_slice()[0] = 9;
+    /// assert_eq!((a.to_vec(), before.to_vec()), (vec![9, 2, 3], vec![1, 2, 3]));
+    /// ```
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         let any = &mut self.any;
         let exact = any.is_contiguous() && any.offset == 0 && any.data.len() == any.len();
@@ -127,17 +218,39 @@ impl<T: Element> Tensor<T> {
     }
 
     /// A copy of the elements in row-major order.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::from_vec(vec![1, 2, 3, 4], &[2, 2])?;
+    /// assert_eq!(a.transposed().to_vec(), [1, 3, 2, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn to_vec(&self) -> Vec<T> {
         self.any.gathered().ok().and_then(T::owned).unwrap_or_default()
     }
 
     /// The element at a position, or `None` outside the shape.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::from_vec(vec![1, 2, 3, 4], &[2, 2])?;
+    /// assert_eq!((a.get(&[0, 1]), a.get(&[2, 0])), (Some(2), None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn get(&self, index: &[usize]) -> Option<T> {
         let place = self.any.place(index)?;
         T::slice(self.any.data.elements().ok()?)?.get(place).copied()
     }
 
     /// The only element.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// assert_eq!(rt.sum(&Tensor::from(vec![1.0f32, 2.0, 3.0]), Axis::All)?.item()?, 6.0);
+    /// assert!(Tensor::from(vec![1, 2]).item().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn item(&self) -> Result<T, Error> {
         let wrong = || Error::ElementCount { shape: self.shape().to_vec(), needed: 1, found: self.len() };
         if self.len() != 1 {
@@ -148,26 +261,62 @@ impl<T: Element> Tensor<T> {
     }
 
     /// The same data with the order of axes reversed; copies nothing.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::from_vec(vec![1, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// assert_eq!(a.transposed().get(&[2, 0]), Some(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn transposed(&self) -> Tensor<T> {
         Tensor::wrap(self.any.transposed())
     }
 
     /// The same data with axes in another order: axis `i` of the result is axis `axes[i]`; copies nothing.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::<f32>::zeros(&[2, 3, 4])?;
+    /// assert_eq!(a.permuted(&[2, 0, 1])?.shape(), [4, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn permuted(&self, axes: &[usize]) -> Result<Tensor<T>, Error> {
         self.any.permuted(axes).map(Tensor::wrap)
     }
 
     /// The part `range` along an axis; copies nothing.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::from_vec(vec![1, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// assert_eq!(a.slice(1, 1..3)?.to_vec(), [2, 3, 5, 6]);
+    /// assert!(a.slice(1, 2..4).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn slice(&self, axis: usize, range: Range<usize>) -> Result<Tensor<T>, Error> {
         self.any.slice(axis, range).map(Tensor::wrap)
     }
 
     /// The same elements in another shape; copies only if they are not contiguous.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let a = Tensor::from_vec(vec![1, 2, 3, 4, 5, 6], &[2, 3])?;
+    /// assert_eq!(a.reshaped(&[3, 2])?.get(&[2, 1]), Some(6));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reshaped(&self, shape: &[usize]) -> Result<Tensor<T>, Error> {
         self.any.reshaped(shape).map(Tensor::wrap)
     }
 
     /// The same data repeated along axes of size one to fit `shape`; copies nothing.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// let row = Tensor::from(vec![1, 2]);
+    /// assert_eq!(row.broadcast_to(&[3, 2])?.to_vec(), [1, 2, 1, 2, 1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Tensor<T>, Error> {
         self.any.broadcast_to(shape).map(Tensor::wrap)
     }
