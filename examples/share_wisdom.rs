@@ -5,9 +5,9 @@
 //!
 //! `cargo run --release -p trimtab-examples --bin share_wisdom`
 
-use trimtab::{Nanos, Patience, Problem};
 use trimtab::TuneRequest;
 use trimtab::advanced::wisdom::Filter;
+use trimtab::{Nanos, Patience, Problem};
 use trimtab::{Runtime, Tensor};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -99,7 +99,13 @@ fn archive(root: &Path, place: &Path, program: &Path, time: &str) -> Result<Path
     }
     let (tar, packed) = (place.join(format!("{name}.tar")), place.join(format!("{name}.tar.gz")));
     let mut pack = Command::new("tar");
-    pack.current_dir(place).args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=go=rX,u+rw"]);
+    pack.current_dir(place).args([
+        "--sort=name",
+        "--owner=0",
+        "--group=0",
+        "--numeric-owner",
+        "--mode=go=rX,u+rw",
+    ]);
     pack.arg(format!("--mtime=@{time}")).arg("-cf").arg(&tar).arg(&name);
     ran(&mut pack, "packing")?;
     ran(Command::new("gzip").args(["-9", "--no-name", "--force"]).arg(&tar), "compressing")?;

@@ -91,7 +91,9 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     if quick {
         step("unit tests", &mut || cargo(root, &QUICK))?;
         println!("{}", told(&times));
-        println!("quick checks passed; `cargo xtask test` has lints, integration tests, documents and fuzzing, too");
+        println!(
+            "quick checks passed; `cargo xtask test` has lints, integration tests, documents and fuzzing, too"
+        );
         return Ok(());
     }
     step("dependencies", &mut || dependencies::check(root))?;

@@ -4,10 +4,10 @@ use crate::Printer;
 use anyhow::Result;
 use serde_json::json;
 use trimtab::Runtime;
-use trimtab::{Nanos, Patience, Problem};
-use trimtab::advanced::cpu::Pool;
 use trimtab::TuneRequest;
+use trimtab::advanced::cpu::Pool;
 use trimtab::advanced::tune::{Rules, Stopwatch};
+use trimtab::{Nanos, Patience, Problem};
 
 /// Elements of each operand.
 const LEN: usize = 64 << 20;

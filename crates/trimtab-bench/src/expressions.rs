@@ -5,10 +5,10 @@ use crate::Printer;
 use crate::turns::turns;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use trimtab::{Nanos, Patience};
 use trimtab::advanced::tune::Stopwatch;
 use trimtab::advanced::wisdom::Filter;
 use trimtab::{Axis, Builder, Error, Expression, Runtime, Tensor};
+use trimtab::{Nanos, Patience};
 
 /// Interleaved rounds; the minimum counts.
 const ROUNDS: u32 = 60;

@@ -7,11 +7,11 @@ use crate::{Printer, fusion_gpu};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, json};
 use trimtab::Runtime;
+use trimtab::TuneRequest;
 use trimtab::advanced::core::{
     Elementwise, Fused, Matmul, Nanos, Operand, Over, Patience, Problem, Reduce, Step, Varies,
 };
 use trimtab::advanced::cpu::{Element, Slice};
-use trimtab::TuneRequest;
 use trimtab::advanced::tune::Rules;
 
 /// Elements of the chain that is promised, and of those beside it.

@@ -126,6 +126,7 @@ fn run_off(
     let candidates: Vec<Candidate> =
         finalists.iter().map(|&(kernel, point)| Candidate { kernel, point, expected: None }).collect();
     let report = race(bench.as_mut(), &candidates, None, &judging(), &budget, &mut |_| ());
-    let time = |raced: &trimtab::advanced::tune::Raced| raced.min().ok_or_else(|| anyhow!("{problem}: {raced:?}"));
+    let time =
+        |raced: &trimtab::advanced::tune::Raced| raced.min().ok_or_else(|| anyhow!("{problem}: {raced:?}"));
     report.rivals.iter().map(time).collect()
 }

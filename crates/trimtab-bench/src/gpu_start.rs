@@ -5,9 +5,9 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
-use trimtab::{Nanos, Patience};
 use trimtab::TuneRequest;
 use trimtab::advanced::tune::{Stopwatch, median};
+use trimtab::{Nanos, Patience};
 use trimtab::{Runtime, Tensor};
 
 /// Starts of each, interleaved.

@@ -3,9 +3,9 @@
 use anyhow::Result;
 use std::collections::BTreeMap;
 use trimtab::Runtime;
-use trimtab::{Nanos, Problem};
 use trimtab::advanced::plan::{Rival, TuneRequest};
 use trimtab::advanced::tune::{Raced, Rules};
+use trimtab::{Nanos, Problem};
 
 /// What was found of a problem.
 pub(crate) struct Verdict {

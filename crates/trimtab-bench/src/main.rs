@@ -101,7 +101,11 @@ const BENCHES: [(&str, &str, Bench); 19] = [
         expressions::run,
     ),
     ("cold", "the first call of a new problem, nothing remembered", cold::run),
-    ("reload", "opening 100,000 facts, and using what is remembered for the first time  [--shapes N]", reload::run),
+    (
+        "reload",
+        "opening 100,000 facts, and using what is remembered for the first time  [--shapes N]",
+        reload::run,
+    ),
     ("search", "deciding the next setting among 10,000, and what a million take", search::run),
     ("gpu", "tuned against default and exhaustive on gpu0, and a launch against one by hand", gpu::run),
     ("gpu-start", "a process's first product on gpu0 against a program by hand", gpu_start::run),

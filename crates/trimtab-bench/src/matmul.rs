@@ -6,9 +6,9 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use trimtab::Runtime;
-use trimtab::{Nanos, Patience, Problem};
 use trimtab::TuneRequest;
 use trimtab::advanced::tune::{Rules, geomean};
+use trimtab::{Nanos, Patience, Problem};
 
 pub(crate) const SIZES: [(u64, u64, u64); 34] = [
     (1, 1, 1),

@@ -5,10 +5,10 @@ use crate::Printer;
 use anyhow::Result;
 use serde_json::{Map, json};
 use trimtab::Runtime;
-use trimtab::{Constraints, DType, Nanos, Patience, Problem, Tolerance};
-use trimtab::advanced::cpu::{Operands, Slice};
 use trimtab::TuneRequest;
+use trimtab::advanced::cpu::{Operands, Slice};
 use trimtab::advanced::tune::{Stopwatch, geomean};
+use trimtab::{Constraints, DType, Nanos, Patience, Problem, Tolerance};
 
 const SIZES: [&str; 9] = [
     "32x32x32",

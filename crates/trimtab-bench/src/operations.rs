@@ -9,8 +9,8 @@ use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use trimtab::Runtime;
-use trimtab::advanced::core::{Nanos, Operation, Patience, Problem, VariantClass};
 use trimtab::TuneRequest;
+use trimtab::advanced::core::{Nanos, Operation, Patience, Problem, VariantClass};
 use trimtab::advanced::tune::{Rules, geomean};
 
 /// The problems, one a line.

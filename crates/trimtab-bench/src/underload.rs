@@ -9,7 +9,9 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use trimtab::advanced::core::{Basis, Condition, Device, Estimate, KernelId, Nanos, Patience, Point, Problem};
+use trimtab::advanced::core::{
+    Basis, Condition, Device, Estimate, KernelId, Nanos, Patience, Point, Problem,
+};
 use trimtab::advanced::plan::{Decision, Rival, TuneRequest};
 use trimtab::advanced::tune::{Budget, Candidate, Raced, Rules, Stopwatch, geomean, race};
 use trimtab::{Error, Runtime};

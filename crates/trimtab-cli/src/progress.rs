@@ -4,8 +4,8 @@ use crate::output::{printable, time};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use trimtab::{Nanos, Problem};
 use trimtab::advanced::tune::{Progress, Stopwatch};
+use trimtab::{Nanos, Problem};
 
 /// What may take longer says so beforehand, wherever standard error goes.
 const LONG: Nanos = Nanos(60_000_000_000);

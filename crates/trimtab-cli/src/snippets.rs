@@ -5,8 +5,8 @@ use clap::Parser;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use trimtab::VARIABLES;
-use trimtab::{DType, Problem};
 use trimtab::advanced::study::{KERNEL_TABLES, read_space_beside};
+use trimtab::{DType, Problem};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

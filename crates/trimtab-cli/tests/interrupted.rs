@@ -57,8 +57,9 @@ fn what_ran_when_the_command_was_killed_is_tried_again() {
     machine.ok(&["tune", "matmul:f32:512x512x512", "--exhaustive", "--budget", "60s"]);
     let wisdom = Wisdom::open(machine.path());
     let facts = wisdom.facts(&suspect.device, "matmul:f32:512x512x512");
-    let its =
-        |fact: &&trimtab::advanced::wisdom::Fact| fact.key.kernel == suspect.kernel && fact.key.point == suspect.point;
+    let its = |fact: &&trimtab::advanced::wisdom::Fact| {
+        fact.key.kernel == suspect.kernel && fact.key.point == suspect.point
+    };
     assert!(facts.iter().find(its).is_some_and(|fact| fact.outcome.stats().is_some()), "{suspect:?}");
 }
 

@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn cuda_is_told_what_is_missing_and_what_to_do() {
-        let told = cuda_missing(Path::new("k.cu"));
+        // A machine that has both lacks nothing.
+        let Some(told) = cuda_missing(Path::new("k.cu")) else { return };
         assert!(told.contains("NVRTC") && told.contains("tune-command"), "{told}");
     }
 }

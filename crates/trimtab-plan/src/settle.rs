@@ -1,7 +1,7 @@
 //! Settling: plans nobody is sure of are checked at their real size and raced again in the background.
 //!
 //! One thread, at idle priority where the system has that, works through what decisions left open: a bounded share of the time, a
-//! larger one while the process makes no calls, and nothing while somebody decides or, for a while, others use the machine. It makes way within
+//! larger one while the process makes no calls, and nothing while somebody decides or others use the machine. It makes way within
 //! one run when a call has to decide.
 
 use crate::decide::{Ask, fact_key};
@@ -39,13 +39,8 @@ const MEMORY_SHARE: u64 = 8;
 const QUIET: Duration = Duration::from_millis(250);
 /// How long a decision that is being made is waited for.
 const STEP: Duration = Duration::from_millis(20);
-/// How long nothing is tried while others use the machine, before it is looked at again.
-const WHILE_BUSY: Duration = Duration::from_millis(500);
-/// A machine that is busy for longer may always be, such as a virtual one beside others: then races go on beside them, half of the time.
-const BUSY_FOR_GOOD: Nanos = Nanos::from_millis(5_000);
-const BUSY_REST: f64 = 1.0;
-/// Races of a plan beside others, so that some are left for when it is quiet.
-const BUSY_RACES: u32 = 2;
+/// How long nothing is tried while others use the machine.
+const WHILE_BUSY: Duration = Duration::from_millis(200);
 /// A rest after work, in shares of what it took: a twentieth of the time is used while the process makes calls, nine tenths while it makes none.
 const REST: f64 = 19.0;
 const IDLE_REST: f64 = 0.1;
@@ -72,15 +67,13 @@ pub(crate) struct Settling {
     /// When somebody decided last, and when a call was reported, in nanoseconds since birth.
     decided: AtomicU64,
     called: AtomicU64,
-    /// Since when others use the machine, likewise; zero while they do not.
-    busy: AtomicU64,
     settled: AtomicU64,
 }
 
 impl Default for Settling {
     fn default() -> Settling {
-        let (waiting, thread, first, decided, called, busy, settled) = Default::default();
-        Settling { waiting, thread, first, born: Stopwatch::start(), decided, called, busy, settled }
+        let (waiting, thread, first, decided, called, settled) = Default::default();
+        Settling { waiting, thread, first, born: Stopwatch::start(), decided, called, settled }
     }
 }
 
@@ -128,17 +121,6 @@ impl Settling {
 
     fn makes_calls(&self) -> bool {
         self.called.load(Ordering::Relaxed) > 0 && self.since(&self.called) < CALLS
-    }
-
-    /// Notes whether others use the machine now; whether that is to be waited for.
-    fn waits_for_others(&self, are_busy: bool) -> bool {
-        if !are_busy {
-            self.busy.store(0, Ordering::Relaxed);
-            return false;
-        }
-        let now = self.born.elapsed().0.max(1);
-        let _ = self.busy.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
-        self.since(&self.busy) < BUSY_FOR_GOOD
     }
 
     fn wait(&self, one: Waiting) {
@@ -392,19 +374,12 @@ fn step(inner: &Arc<Inner>) -> Duration {
         // Building is not measuring: a machine that is always busy must not keep a service from what is faster.
         None => match settling.next(|one| inner.awaits_build(one)) {
             Some(one) => one,
-            None if settling.waits_for_others(inner.is_busy_around()) => return WHILE_BUSY,
-            None => {
-                let is_beside = settling.busy.load(Ordering::Relaxed) > 0;
-                let may = |one: &Waiting| !is_beside || one.races < BUSY_RACES;
-                // What a race speaks against comes first: it is probably wrong.
-                let doubted = settling.next(|one| one.doubted && may(one));
-                match doubted.or_else(|| settling.next(may)) {
-                    Some(one) => one,
-                    None if is_beside => return WHILE_BUSY,
-                    // Whoever leaves something to be done wakes this thread.
-                    None => return Duration::MAX,
-                }
-            }
+            None if inner.is_busy_around() => return WHILE_BUSY,
+            // What a race speaks against comes first: it is probably wrong. Whoever leaves something to be done wakes this thread.
+            None => match settling.next(|one| one.doubted).or_else(|| settling.next(|_| true)) {
+                Some(one) => one,
+                None => return Duration::MAX,
+            },
         },
     };
     let watch = Stopwatch::start();
@@ -419,11 +394,7 @@ fn step(inner: &Arc<Inner>) -> Duration {
         }
         Came::Doubted => settling.wait(Waiting { races: one.races + 1, doubted: true, ..one }),
     }
-    let rest = match (settling.makes_calls(), settling.busy.load(Ordering::Relaxed)) {
-        (true, _) => REST,
-        (false, 0) => IDLE_REST,
-        (false, _) => BUSY_REST,
-    };
+    let rest = if settling.makes_calls() { REST } else { IDLE_REST };
     watch.elapsed().duration().mul_f64(rest)
 }
 

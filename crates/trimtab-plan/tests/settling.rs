@@ -166,20 +166,6 @@ fn a_pick_made_while_the_machine_was_busy_is_told_as_such_and_put_right_once_it_
 }
 
 #[test]
-fn on_a_machine_that_is_always_busy_a_wrong_pick_is_put_right_too_and_stays_provisional() {
-    let wisdom = Arc::new(Wisdom::in_memory());
-    let kernels = vec![kernel("good", &[(1, 20_000)]), kernel("bad", &[(1, 25_000)]), reference(900_000)];
-    let machine = Arc::new(Machine::new(kernels));
-    machine.busy.store(true, Ordering::Relaxed);
-    machine.scripted.slow_down("good", 1.4);
-    let planner = planner(&machine, &wisdom, Settings::default());
-    assert_eq!(name(&decided(&planner)), "bad");
-    machine.scripted.slow_down("good", 1.0);
-    let now = later(&planner, |now| name(now) == "good");
-    assert_eq!((name(&now), now.trust()), ("good", Trust::Measured));
-}
-
-#[test]
 fn a_race_that_is_cut_short_in_the_background_does_not_replace_what_a_whole_one_found() {
     let wisdom = Arc::new(Wisdom::in_memory());
     let kernels = vec![kernel("found", &[(1, 20_000)]), kernel("lucky", &[(1, 25_000)]), reference(900_000)];

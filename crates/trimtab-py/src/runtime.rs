@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use trimtab::Runtime;
-use trimtab::{Bytes, Constraints, Nanos, Patience, Problem, Tolerance};
-use trimtab::parse_duration;
 use trimtab::TuneRequest;
+use trimtab::parse_duration;
+use trimtab::{Bytes, Constraints, Nanos, Patience, Problem, Tolerance};
 use trimtab_cli::{Form, Question, answer};
 
 /// A runtime, perhaps under terms of its own. The class of Python around it says what the keywords are.

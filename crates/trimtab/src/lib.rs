@@ -63,9 +63,9 @@ pub use runtime::Runtime;
 pub use storage::Foreign;
 pub use tensor::{AnyTensor, MAX_TENSOR_RANK, Tensor};
 pub use trial::{Comparison, Trial};
-pub use trimtab_operands::{Complex, bf16, f16};
 pub use trimtab_core::{
     Bytes, Constraints, DType, Device, Matmul, Nanos, Objective, Patience, Problem, Tolerance,
 };
+pub use trimtab_operands::{Complex, bf16, f16};
 pub use trimtab_plan::{Class, Decision, KernelRules, Offload, TuneRequest, Why};
 pub use tuned::{Tuned, TunedBuilder};

@@ -8,10 +8,10 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use support::{fresh, kept_in};
-use trimtab::{Nanos, Patience};
 use trimtab::advanced::plan::Reason;
 use trimtab::advanced::tune::Stopwatch;
 use trimtab::{Choice, Runtime};
+use trimtab::{Nanos, Patience};
 
 /// Time for a race: a run may take a quarter of it, which only a run that really hangs does even on a loaded machine.
 const BUDGET: Nanos = Nanos::from_millis(2_000);

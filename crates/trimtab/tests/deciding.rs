@@ -7,9 +7,9 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use support::builder;
-use trimtab::{Bytes, Patience, Problem};
 use trimtab::advanced::wisdom::Filter;
 use trimtab::{Axis, Runtime, Tensor};
+use trimtab::{Bytes, Patience, Problem};
 
 thread_local! {
     /// Bytes this thread asked for; without a destructor, so that the allocator may use it at any time.

@@ -63,7 +63,8 @@ fn sums_of_small_integers_and_of_truth_values_are_counted_in_i64() {
     // By name the result must be of the operand's type, which it is not.
     let by_name = rt.reduce(trimtab::advanced::core::ReduceOp::Sum, &bytes, 1).unwrap_err().to_string();
     assert!(by_name.contains("i64") && by_name.contains("u8"), "{by_name}");
-    let lazily = rt.lazy(&bytes).reduce(trimtab::advanced::core::ReduceOp::Sum, 1).eval().unwrap_err().to_string();
+    let lazily =
+        rt.lazy(&bytes).reduce(trimtab::advanced::core::ReduceOp::Sum, 1).eval().unwrap_err().to_string();
     assert_eq!(lazily, by_name);
 }
 

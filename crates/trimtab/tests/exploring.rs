@@ -4,9 +4,9 @@ mod support;
 
 use support::fresh;
 use trimtab::Tensor;
-use trimtab::{Nanos, Problem};
 use trimtab::advanced::plan::TermsId;
 use trimtab::advanced::plan::learn::PROCESS_SHARE;
+use trimtab::{Nanos, Problem};
 
 const CALLS: usize = 4_000;
 

@@ -5,9 +5,9 @@ mod support;
 
 use std::ops::Range;
 use support::{builder, fresh, message, numbers};
+use trimtab::TuneRequest;
 use trimtab::advanced::core::{Basis, Channels, Nanos, Patience, PoolOp, ScanOp, UnaryOp};
 use trimtab::advanced::operands::f16;
-use trimtab::TuneRequest;
 use trimtab::advanced::tune::Rules;
 use trimtab::{AnyTensor, Axis, Error, Expression, Runtime, Tensor, Windows};
 

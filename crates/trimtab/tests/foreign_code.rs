@@ -194,7 +194,9 @@ fn survives(role: &str, dir: &Path) -> bool {
 fn out(rt: &Runtime, problem: &str, device: &str) -> Vec<String> {
     let decision = rt.planner().survey(&rt.explain(&problem.parse().unwrap()).unwrap());
     let its = decision.rivals.iter().filter(|rival| &*rival.device_id == device);
-    its.filter_map(trimtab::advanced::plan::Rival::out_because).filter(|why| why.contains("ended a")).collect()
+    its.filter_map(trimtab::advanced::plan::Rival::out_because)
+        .filter(|why| why.contains("ended a"))
+        .collect()
 }
 
 #[test]

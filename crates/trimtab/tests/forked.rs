@@ -8,8 +8,8 @@ mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use support::{Negates, kept_in, numbers};
-use trimtab::{Bytes, Device, Problem};
 use trimtab::advanced::wisdom::Wisdom;
+use trimtab::{Bytes, Device, Problem};
 use trimtab::{Runtime, Tensor};
 
 /// What only the child computes.

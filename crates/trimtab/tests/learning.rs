@@ -388,8 +388,9 @@ fn a_new_version_of_a_kernel_forgets_only_that_kernel() {
                 "user.mended" => assert!(!measured(rival.estimate().unwrap().basis)),
                 "cpu.elementwise.reference" => {
                     let points = before.rivals.iter().filter(|other| other.name == rival.name);
-                    let known =
-                        |other: &trimtab::advanced::plan::Rival| other.estimate().is_some_and(|e| measured(e.basis));
+                    let known = |other: &trimtab::advanced::plan::Rival| {
+                        other.estimate().is_some_and(|e| measured(e.basis))
+                    };
                     assert!(points.clone().any(known), "{}", rival.name);
                 }
                 _ => (),

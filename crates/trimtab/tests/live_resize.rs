@@ -4,8 +4,8 @@
 mod support;
 
 use support::fresh;
-use trimtab::{Patience, Problem};
 use trimtab::{Builder, Runtime, Tensor};
+use trimtab::{Patience, Problem};
 
 fn builder(patience: Patience) -> Builder {
     fresh().device("cpu").patience(patience)

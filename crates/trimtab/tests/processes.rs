@@ -9,11 +9,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use support::{Negates, kept_in};
-use trimtab::{Bytes, Nanos, Patience, Problem};
 use trimtab::advanced::cpu::Isolation;
 use trimtab::advanced::plan::{Reason, TuneRequest};
 use trimtab::advanced::tune::Rules;
 use trimtab::advanced::wisdom::Wisdom;
+use trimtab::{Bytes, Nanos, Patience, Problem};
 use trimtab::{Runtime, Tensor};
 use trimtab_testing::variable;
 
@@ -273,7 +273,9 @@ fn a_kernel_that_ends_a_process_in_an_expression_is_out_in_the_next() {
 fn a_process_that_is_stopped_for_a_while_bars_nobody() {
     let dir = tempfile::tempdir().unwrap();
     assert!(succeeds(child("is stopped while it measures", dir.path()).spawn().unwrap()));
-    let late = |fact: &trimtab::advanced::wisdom::Fact| matches!(fact.outcome, trimtab::advanced::wisdom::Outcome::Failed { .. });
+    let late = |fact: &trimtab::advanced::wisdom::Fact| {
+        matches!(fact.outcome, trimtab::advanced::wisdom::Outcome::Failed { .. })
+    };
     let facts = Wisdom::open(dir.path()).all_facts();
     assert!(!facts.iter().any(late), "{facts:?}");
 }

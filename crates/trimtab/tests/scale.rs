@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 use support::{builder, fresh, kept_in};
-use trimtab::{Nanos, Patience, Problem};
 use trimtab::TuneRequest;
 use trimtab::advanced::tune::{Rules, Stopwatch};
 use trimtab::{Axis, Expression, Tensor};
+use trimtab::{Nanos, Patience, Problem};
 use trimtab_testing::{NOT_RUN, variable};
 
 /// A stack on which nothing can go a million calls deep, and on which everything else runs.

@@ -3,8 +3,8 @@
 mod support;
 
 use support::fresh;
-use trimtab::{Bytes, Constraints, Device, Nanos, Objective, Problem};
 use trimtab::advanced::plan::Standing;
+use trimtab::{Bytes, Constraints, Device, Nanos, Objective, Problem};
 use trimtab::{Runtime, Tensor};
 
 const PARALLEL: [&str; 5] = [

@@ -138,14 +138,15 @@ fn answers_of_a_rough_kernel_are_looked_at_by_what_it_states() {
 fn winograds_larger_tiles_need_a_tolerance_and_keep_what_they_state() {
     let rt = fresh().build().unwrap();
     let problem: Problem = "conv:f32:1x16x20x20,16x16x3x3:pad1".parse().unwrap();
-    let large = |rt: &Runtime| -> Vec<(trimtab::advanced::core::KernelId, trimtab::advanced::core::Point, bool)> {
-        let decision = rt.explain(&problem).unwrap();
-        let is_large = |name: &str, point: &str| name == "cpu.conv.winograd" && point.contains("tile=4");
-        let rivals = decision.rivals.iter().filter(|rival| is_large(&rival.name, &rival.point_name));
-        rivals
-            .map(|rival| (rival.kernel, rival.point, matches!(rival.standing, Standing::Excluded(_))))
-            .collect()
-    };
+    let large =
+        |rt: &Runtime| -> Vec<(trimtab::advanced::core::KernelId, trimtab::advanced::core::Point, bool)> {
+            let decision = rt.explain(&problem).unwrap();
+            let is_large = |name: &str, point: &str| name == "cpu.conv.winograd" && point.contains("tile=4");
+            let rivals = decision.rivals.iter().filter(|rival| is_large(&rival.name, &rival.point_name));
+            rivals
+                .map(|rival| (rival.kernel, rival.point, matches!(rival.standing, Standing::Excluded(_))))
+                .collect()
+        };
     let (closed, open) = (large(&rt), large(&within(&rt, 1e-4)));
     assert!(!closed.is_empty() && closed.len() == open.len());
     assert!(closed.iter().all(|rival| rival.2) && open.iter().all(|rival| !rival.2));

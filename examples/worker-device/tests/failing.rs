@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use trimtab::advanced::core::*;
 use trimtab::advanced::cpu::{Args, Cpu};
-use trimtab::advanced::operands::{Batch, Buffer, Executor, HostLaunch, Keeps, Pending, Reference, Slice, SliceMut};
+use trimtab::advanced::operands::{
+    Batch, Buffer, Executor, HostLaunch, Keeps, Pending, Reference, Slice, SliceMut,
+};
 use trimtab::{Axis, Expression, Offload, Runtime, Tensor};
 use worker_device::Worker;
 
@@ -207,7 +209,8 @@ fn draw(rt: &Runtime, tensors: &[Tensor<f32>], draws: &[u64]) -> Expression<f32>
 fn five_hundred_random_expressions_are_right_while_every_device_fails_at_random_moments() {
     let plain =
         Runtime::builder().ignore_environment().wisdom_in_memory().no_blas().device("cpu").build().unwrap();
-    let options = trimtab::advanced::wgpu::GpuOptions { reference: trimtab::device::reference(), kernels: Vec::new() };
+    let options =
+        trimtab::advanced::wgpu::GpuOptions { reference: trimtab::device::reference(), kernels: Vec::new() };
     let (gpus, problems) = trimtab::advanced::wgpu::GpuDevice::all(options);
     let gpu = gpus
         .into_iter()

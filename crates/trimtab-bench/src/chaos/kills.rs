@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trimtab::Runtime;
-use trimtab::advanced::core::{Condition, Nanos, Patience, RandomNumbers};
 use trimtab::TuneRequest;
+use trimtab::advanced::core::{Condition, Nanos, Patience, RandomNumbers};
 use trimtab::advanced::wisdom::{CRASHES, FactKey, Outcome, Stats, WarningKind, Wisdom};
 
 /// The latest moment after a process began to work, in microseconds.

@@ -270,8 +270,10 @@ fn with_device(
             builder.add_device(Faulty::new(device, "faulty", spells, TOLD, salt, log))
         }
         Role::Gpu => {
-            let options =
-                trimtab::advanced::wgpu::GpuOptions { reference: trimtab::device::reference(), kernels: Vec::new() };
+            let options = trimtab::advanced::wgpu::GpuOptions {
+                reference: trimtab::device::reference(),
+                kernels: Vec::new(),
+            };
             let (gpus, problems) = trimtab::advanced::wgpu::GpuDevice::all(options);
             let gpu = gpus.into_iter().next().with_context(|| problems.join("; "))?;
             builder.add_device(Faulty::new(gpu, "faulty-gpu", spells, TOLD / 100.0, salt, log))

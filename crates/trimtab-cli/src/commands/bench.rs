@@ -12,9 +12,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use trimtab::Comparison;
-use trimtab::{Nanos, Problem};
 use trimtab::advanced::plan::Rival;
 use trimtab::advanced::tune::{Budget, Raced, Rules};
+use trimtab::{Nanos, Problem};
 
 pub fn run(session: &Session, problems: &[Problem], args: &Bench) -> Result<ExitCode> {
     let rules = Rules { min_samples: args.rounds, max_samples: args.rounds, ..Rules::thorough() };

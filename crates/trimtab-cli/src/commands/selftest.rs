@@ -86,7 +86,8 @@ fn test(device: &dyn Device, budget: Nanos) -> Tested {
     let (mut outcome, watch) = (Tested::default(), Stopwatch::start());
     // Half of the time is for checks.
     let late = |share: u64| watch.elapsed() > Nanos(budget.0 / 2 * share);
-    let (checked, timed): (Vec<_>, Vec<_>) = (pairs(device, &CHECKED).collect(), pairs(device, &TIMED).collect());
+    let (checked, timed): (Vec<_>, Vec<_>) =
+        (pairs(device, &CHECKED).collect(), pairs(device, &TIMED).collect());
     let what = format!("checking and timing the kernels of {}", device.facts().name);
     let bar = Bar::announced(checked.len() + timed.len(), &what, budget, "nothing is remembered");
     let tell = |problem: &Problem, kernel: KernelId| {

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use trimtab::{Bytes, Problem};
 use trimtab::advanced::wisdom::{
     Best, BestChange, Fact, Filter, ImportReport, MAX_IMPORT_BYTES, Outcome, Rejected, Stats, files,
 };
+use trimtab::{Bytes, Problem};
 
 /// Rejected lines told one by one; the count is always told.
 const REJECTED_SHOWN: usize = 10;

@@ -17,7 +17,11 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-fn compute(device: &trimtab::advanced::cpu::CpuDevice, asked: &str, inputs: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+fn compute(
+    device: &trimtab::advanced::cpu::CpuDevice,
+    asked: &str,
+    inputs: &[Vec<u8>],
+) -> Result<Vec<u8>, String> {
     let mut lines = asked.lines();
     let (kernel, problem) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let kernel = KernelId(kernel.parse().map_err(|_| format!("no kernel `{kernel}`"))?);

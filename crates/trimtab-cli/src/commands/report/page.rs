@@ -7,8 +7,8 @@ use crate::commands::calibrate::{CrossoverView, count, unit_time, words};
 use crate::commands::devices::DeviceView;
 use crate::markup::{Attributes, Markup};
 use crate::output::{percent, time, times};
-use trimtab::{Bytes, Nanos};
 use trimtab::advanced::plan::regret::COVERED_SPREADS;
+use trimtab::{Bytes, Nanos};
 
 /// Sections and their anchors, in order.
 const SECTIONS: [(&str, &str); 9] = [
