@@ -1,7 +1,7 @@
 //! Verifies the kernels without a GPU, with NVIDIA's own compilers: `cargo xtask cuda` installs them and runs this.
 //!
-//! Every kernel × point is compiled and assembled by NVRTC for seven architectures, one of each kernel and type by ptxas, too, and what NVRTC emitted is run by trimtab-ptx on
-//! ragged shapes against a reference. Our occupancy is compared with NVIDIA's calculator.
+//! Every kernel × point is compiled and assembled by NVRTC for seven architectures, one of each kernel and type by ptxas, too, and what
+//! NVRTC emitted is run by trimtab-ptx on ragged shapes against a reference. Our occupancy is compared with NVIDIA's calculator.
 
 mod cases;
 mod compilers;
