@@ -46,6 +46,9 @@ const SETTLING_LADDER: [f64; 6] = [4.0, 1.6, 1.35, 1.2, 1.13, 1.08];
 const UNSURE_SAMPLES: u32 = 3;
 /// … and on a GPU in batches that a software GPU computes within a time slice (3 ms), each after a rest: it wakes up with a whole one.
 const NOISY_BUSY_BATCH: Nanos = Nanos::from_millis(1);
+/// In the background each runs so often in a race, warm-up included, and at least so many race.
+const SETTLING_RUNS: usize = 6;
+const SETTLING_RIVALS: usize = 3;
 /// What a whole race found stays in the background unless it takes more than this many times as long as another: whoever tuned had more time, and of 108
 /// picks made beside busy processes 33 were exchanged, four of them for others that were faster by more than 5 %, eight for slower ones.
 const STAYS_WITHIN: f64 = 1.05;
@@ -218,7 +221,13 @@ impl Deciding<'_> {
     ) -> Option<usize> {
         let (settles, busy) = (self.ask.behind.is_some(), self.record.busy);
         let unsure = settles || busy;
-        let last = self.run_off(device, if unsure { Close::unsure(noisy) } else { Close::tuning(noisy) });
+        let close = if unsure { Close::unsure(noisy) } else { Close::tuning(noisy) };
+        let mut last = self.run_off(device, close);
+        if settles && !noisy {
+            // A race of more than there is time for is cut short, and such a one changes nothing.
+            let most = self.runs_left(&last) / SETTLING_RUNS;
+            last = self.run_off(device, Close { most: close.most.min(most.max(SETTLING_RIVALS)), ..close });
+        }
         if last.len() < 2 && !settles {
             return leader;
         }
@@ -238,6 +247,13 @@ impl Deciding<'_> {
             false => rules.batch_time_min.max(RUN_OFF_BATCH),
         };
         self.race(bench, &last, leader).or(leader)
+    }
+
+    /// How often the fastest of these could run in the time that is left.
+    fn runs_left(&self, rivals: &[usize]) -> usize {
+        let times = rivals.iter().filter_map(|&index| self.record.rivals[index].estimate());
+        let least = times.map(|estimate| estimate.time.0).min().unwrap_or(1).max(1);
+        usize::try_from(self.budget.left().0 / least).unwrap_or(usize::MAX)
     }
 
     /// The rivals with which kernels are compared: the best estimates and the default of each.

@@ -28,7 +28,7 @@ const MAX_RACES: u32 = 6;
 const FIRST_RACE: Nanos = Nanos::from_millis(400);
 const FIRST_NOISY_RACE: Nanos = Nanos::from_millis(1_000);
 /// … or so many runs of the plan in force, …
-const RUNS: u64 = 32;
+const RUNS: u64 = 48;
 /// … but never more than this.
 const LONGEST_RACE: Nanos = Nanos::from_millis(6_000);
 /// A plan whose runs take longer is checked, not raced.
