@@ -73,6 +73,7 @@ fn make(root: &Path, place: &Path) -> Result<String> {
 }
 
 /// Options of the compiler that take the places of this machine out of messages.
+#[expect(clippy::disallowed_methods, reason = "where cargo keeps sources is said by its environment alone")]
 fn without_paths(root: &Path) -> Result<Vec<String>> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));

@@ -168,7 +168,12 @@ mod tests {
             }
             // Of n texts in 2³² places fewer than one pair is expected to meet.
             let texts = (length + 1) * 94;
-            assert!(low.len() + 2 > texts && high.len() + 2 > texts, "{length}: {} {}", low.len(), high.len());
+            assert!(
+                low.len() + 2 > texts && high.len() + 2 > texts,
+                "{length}: {} {}",
+                low.len(),
+                high.len()
+            );
         }
     }
 

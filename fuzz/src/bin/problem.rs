@@ -9,7 +9,11 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let written = problem.to_string();
     assert_eq!(Problem::parse(&written), Ok(problem), "{text} was written as {written}");
     // Whatever may be asked of a problem can be asked of every problem.
-    let _ =
-        (problem.operand_bytes(), problem.flops(), problem.operation(), trimtab::advanced::plan::family_of(&problem));
+    let _ = (
+        problem.operand_bytes(),
+        problem.flops(),
+        problem.operation(),
+        trimtab::advanced::plan::family_of(&problem),
+    );
     let _ = trimtab::Class::calibrated(&problem);
 });
