@@ -178,7 +178,7 @@ def test_a_kernel_in_c_is_tuned_and_checked_with_kernel_tuners_names(capsys: Any
 def test_a_kernel_in_cuda_without_a_driver_says_what_it_takes() -> None:
     source = "__global__ void add(float *c, const float *a, const float *b, int n) { c[threadIdx.x] = a[0] + b[0]; }"
     with pytest.raises((RuntimeError, ValueError), match="NVIDIA's driver"):
-        kernel_tuner.tune_kernel("add", source, 64, arguments(64), {"block_size_x": [32, 64]})
+        tt.tune_kernel("add", source, 64, arguments(64), {"block_size_x": [32, 64]})
 
 
 @pytest.mark.skipif(not list(Path("/etc/OpenCL/vendors").glob("*")), reason="not run: no OpenCL driver on this machine")
