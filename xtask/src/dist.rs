@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: what is published for machines like this one, the same bytes from the same commit.
+//! `cargo xtask dist`: what is published for machines like this one, and whether a second build gives the same bytes.
 
 use crate::{python, ran};
 use anyhow::{Context, Result, bail};
@@ -9,8 +9,8 @@ const HELP: &str = "\
 usage: cargo xtask dist [--twice]
 
 Builds into target/dist what is published for machines like this one: an archive of the command with its manual pages, completions, README and
-licences; the wheel; and SHA256SUMS of both. The same commit and compiler give the same bytes wherever the checkout is: paths are taken out, and
-times are the commit's. Needs git, tar, gzip and sha256sum; maturin is installed from PyPI into target/python.
+licences; the wheel; and SHA256SUMS of both. Paths are taken out and times are the commit's, so that the same commit and
+compiler can give the same bytes wherever the checkout is; --twice shows whether they do. Needs git, tar, gzip and sha256sum; maturin is installed from PyPI into target/python.
 
   --twice         builds everything a second time, from a copy of the commit elsewhere, and compares
 ";

@@ -18,8 +18,8 @@ Some tests need what is not part of the project. Where it is missing, Debian's p
 installed with apt-get: Mesa's Vulkan driver for GPU kernels, OpenBLAS for the kernels around a CBLAS, FFTW for the one around it,
 PoCL for users' kernels in OpenCL C, g++ for libFuzzer.
 
-  --quick         for while you work: format, tidy rules and the unit tests of all crates but the GPU's; under three minutes where
-                  things were built before. Not what a change must pass
+  --quick         for while you work: format, tidy rules and the unit tests of most crates. The first time it builds for minutes: with some
+                  packages left out, others have other features. Not what a change must pass
   --no-install    installs nothing: what cannot run is left out and listed at the end in lines that start with `not run:`
   --require-all   fails where a driver or library is missing in the end, installed or not
 
@@ -43,7 +43,7 @@ const WITHOUT_GPUS: [&[&str]; 2] = [
     &["test", "--package", "trimtab-wgpu", "--lib", "--test", "translations"],
 ];
 
-/// Unit tests of libraries, with the features that `cargo xtask test` builds them with.
+/// Unit tests of libraries.
 const QUICK: [&str; 13] = [
     "test",
     "--quiet",

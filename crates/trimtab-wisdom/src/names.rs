@@ -22,7 +22,7 @@ pub(crate) struct Names {
     free: Vec<Name>,
 }
 
-/// Makes hashers that take a third of the time of the standard library's for short texts. Each begins with a secret of its own: whoever
+/// Makes hashers with less to do for a short text than the standard library's. Each begins with a secret of its own: whoever
 /// writes lines cannot know which texts would collide.
 #[derive(Clone, Debug)]
 struct Seeded(u64);
