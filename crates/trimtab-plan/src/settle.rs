@@ -142,6 +142,15 @@ impl Settling {
         waiting.remove(at)
     }
 
+    /// Whoever was raced least often, and of those the one that is ahead by least.
+    fn next_by_lead(&self, lead: impl Fn(&Waiting) -> f64) -> Option<Waiting> {
+        let all: VecDeque<Waiting> = self.waiting.lock().ok()?.clone();
+        let by = |one: &Waiting| (one.races, lead(one));
+        let order = |a: &(u32, f64), b: &(u32, f64)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
+        let (first, _) = (all.iter().map(|one| (one, by(one)))).min_by(|a, b| order(&a.1, &b.1))?;
+        self.next(|one| (one.problem, one.terms) == (first.problem, first.terms))
+    }
+
     /// Makes way for good, and gives the thread to be waited for.
     pub(crate) fn end(&self) -> Option<JoinHandle<()>> {
         self.first.fetch_add(1, Ordering::Relaxed);
@@ -196,6 +205,11 @@ impl Inner {
     fn is_unchecked(&self, one: &Waiting) -> bool {
         let kept = self.kept(&one.problem, one.terms);
         kept.is_some_and(|record| record.trust() == Trust::Provisional)
+    }
+
+    /// How far a plan that waits is ahead of other kernels.
+    fn lead(&self, one: &Waiting) -> f64 {
+        self.kept(&one.problem, one.terms).map_or(f64::INFINITY, |record| record.lead())
     }
 
     /// Whether others use the machine.
@@ -375,8 +389,12 @@ fn step(inner: &Arc<Inner>) -> Duration {
         None => match settling.next(|one| inner.awaits_build(one)) {
             Some(one) => one,
             None if inner.is_busy_around() => return WHILE_BUSY,
-            // What a race speaks against comes first: it is probably wrong. Whoever leaves something to be done wakes this thread.
-            None => match settling.next(|one| one.doubted).or_else(|| settling.next(|_| true)) {
+            // What a race speaks against comes first: it is probably wrong. Then where another kernel came close: quiet time may be short.
+            // Whoever leaves something to be done wakes this thread.
+            None => match settling
+                .next(|one| one.doubted)
+                .or_else(|| settling.next_by_lead(|one| inner.lead(one)))
+            {
                 Some(one) => one,
                 None => return Duration::MAX,
             },
@@ -401,4 +419,26 @@ fn step(inner: &Arc<Inner>) -> Duration {
 /// The current thread, for a planner that ends on it.
 pub(crate) fn is_current(thread: &Thread) -> bool {
     thread.id() == std::thread::current().id()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trimtab_core::{DType, Elementwise, UnaryOp};
+
+    #[test]
+    fn whoever_is_ahead_by_least_comes_first_and_whoever_was_raced_comes_later() {
+        let settling = Settling::default();
+        let problem = |length: u64| Elementwise::unary(UnaryOp::Neg, DType::F32, &[length]).ok();
+        let lead = |one: &Waiting| one.problem.out_len() as f64;
+        for (length, races) in [(5, 0), (3, 1), (9, 0), (4, 0), (2, 1)] {
+            let Some(problem) = problem(length).map(Problem::from) else { panic!("{length} elements") };
+            settling.wait(Waiting { problem, terms: TermsId::default(), races, doubted: false });
+        }
+        let mut order = Vec::new();
+        while let Some(next) = settling.next_by_lead(lead) {
+            order.push((next.problem.out_len(), next.races));
+        }
+        assert_eq!(order, [(4, 0), (5, 0), (9, 0), (2, 1), (3, 1)]);
+    }
 }

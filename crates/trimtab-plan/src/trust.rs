@@ -1,6 +1,7 @@
 //! How far a decision is to be trusted: the ladder a plan climbs.
 
 use crate::event::Event;
+use crate::plan::Rival;
 use crate::record::Decision;
 use trimtab_core::Basis;
 
@@ -37,6 +38,18 @@ impl Decision {
             Basis::Measured(samples) => Some(samples),
             _ => None,
         }
+    }
+
+    /// How many times as long the fastest of the other kernels takes as the choice, by what is known; infinite where it has no rival. The
+    /// settings of one kernel do well and badly together: who is the fastest kernel, a busy machine may hide.
+    pub(crate) fn lead(&self) -> f64 {
+        let time = |rival: &Rival| rival.estimate().map(|estimate| estimate.time.0 as f64);
+        let Some((winner, own)) = self.winner().and_then(|winner| Some((winner, time(winner)?))) else {
+            return f64::INFINITY;
+        };
+        let others =
+            self.rivals.iter().filter(|rival| (rival.device, rival.kernel) != (winner.device, winner.kernel));
+        others.filter_map(time).fold(f64::INFINITY, f64::min) / own.max(1.0)
     }
 
     /// Why it is not settled, where something was measured.

@@ -20,8 +20,9 @@ pub struct Readings {
 
 /// Reads a line's JSON in every way there is.
 pub fn readings(json: &str) -> Readings {
-    let quick = Quick::read(json, 0..json.len()).map(|quick| {
-        let [own, device, kernel, version, problem, point, condition] = quick.texts(json).map(str::to_string);
+    let quick = Quick::read(json, 0..json.len(), &Default::default()).map(|quick| {
+        let texts = quick.texts.map(|told| told.in_text(json).to_string());
+        let [own, device, kernel, version, problem, point, condition] = texts;
         let key = FactKey { device, kernel, version, problem, point, condition: condition.as_str().into() };
         let origin = if own.is_empty() { ORIGIN.to_string() } else { own };
         let outcome = Outcome::Timed(quick.stats);

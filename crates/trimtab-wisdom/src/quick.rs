@@ -3,16 +3,38 @@
 
 use crate::fact::Stats;
 use crate::line::MAX_ORIGIN_BYTES;
+use crate::names::hash;
 use crate::wall::MAX_MS;
 use std::ops::Range;
 
 /// A timed fact whose texts are places in the text it was read from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Quick {
-    /// Where the texts are, in the order of [`FIELDS`]: start and end. Empty ones are at 0.
-    texts: [(u32, u32); FIELDS.len()],
+    /// The texts, in the order of [`FIELDS`].
+    pub texts: [Told; FIELDS.len()],
     pub stats: Stats,
     pub at_ms: u64,
+}
+
+/// Where a text is in what was read, and its hash. What the line before says too is where that line says it: then it is the same name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Told {
+    from: u32,
+    to: u32,
+    pub hash: u32,
+}
+
+impl Default for Told {
+    /// Nothing.
+    fn default() -> Told {
+        Told { from: 0, to: 0, hash: hash("") }
+    }
+}
+
+impl Told {
+    pub fn in_text(self, text: &str) -> &str {
+        text.get(self.from as usize..self.to as usize).unwrap_or_default()
+    }
 }
 
 /// The fields of text, in the order they are written.
@@ -27,20 +49,18 @@ const FIELDS: [&[u8]; 7] = [
 ];
 
 impl Quick {
-    /// The texts: origin, device, kernel, version, problem, point, condition.
-    pub fn texts<'a>(&self, text: &'a str) -> [&'a str; FIELDS.len()] {
-        self.texts.map(|(from, to)| text.get(from as usize..to as usize).unwrap_or_default())
-    }
-
-    /// Reads the JSON at that place of a text.
-    pub fn read(text: &str, json: Range<usize>) -> Option<Quick> {
+    /// Reads the JSON at that place of a text; `last` are the texts of the fact before it in the same text.
+    pub fn read(text: &str, json: Range<usize>, last: &[Told; FIELDS.len()]) -> Option<Quick> {
         let end = json.end;
         let mut at = Cursor { text: text.get(..end)?, at: json.start };
         at.skip(b"{\"kind\":\"fact\",")?;
-        let mut texts = [(0, 0); FIELDS.len()];
-        for (place, field) in texts.iter_mut().zip(FIELDS) {
+        let mut texts = [Told::default(); FIELDS.len()];
+        for ((told, field), last) in texts.iter_mut().zip(FIELDS).zip(last) {
             if at.skip(field).is_some() {
-                *place = at.string()?;
+                *told = match at.same(last.in_text(text)) {
+                    Some(()) => *last,
+                    None => at.string()?,
+                };
                 at.skip(b",")?;
             }
         }
@@ -60,10 +80,9 @@ impl Quick {
         let at_ms = at.whole()?;
         at.skip(b"}")?;
         let stats = Stats { n, sum_ns, sum_sq_ns, min_ns, energy_uj };
-        let (from, to) = texts[0];
         let possible = at_ms > 0
             && at_ms <= MAX_MS
-            && (to - from) as usize <= MAX_ORIGIN_BYTES
+            && texts[0].in_text(text).len() <= MAX_ORIGIN_BYTES
             && stats.impossible().is_none();
         (at.at == end && possible).then_some(Quick { texts, stats, at_ms })
     }
@@ -83,14 +102,22 @@ impl Cursor<'_> {
         self.rest().starts_with(what).then(|| self.at += what.len())
     }
 
+    /// That string and its quote. It was read before, so nothing in it is escaped.
+    fn same(&mut self, string: &str) -> Option<()> {
+        let rest = self.rest();
+        let is_same = rest.starts_with(string.as_bytes()) && rest.get(string.len()) == Some(&b'"');
+        is_same.then(|| self.at += string.len() + 1)
+    }
+
     /// A string up to its quote, if nothing in it is escaped.
-    fn string(&mut self) -> Option<(u32, u32)> {
+    fn string(&mut self) -> Option<Told> {
         let length = self.rest().iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < b' ')?;
         let from = self.at;
         self.at += length;
         let to = self.at;
         self.skip(b"\"")?;
-        Some((u32::try_from(from).ok()?, u32::try_from(to).ok()?))
+        let hash = hash(self.text.get(from..to)?);
+        Some(Told { from: u32::try_from(from).ok()?, to: u32::try_from(to).ok()?, hash })
     }
 
     /// The digits from here on; as JSON writes them, without a zero in front.
@@ -156,7 +183,8 @@ mod tests {
 
     /// What the quick way reads, as the long way would say it.
     fn line_of(text: &str, quick: &Quick, origin: &str) -> Line {
-        let [own, device, kernel, version, problem, point, condition] = quick.texts(text).map(str::to_string);
+        let texts = quick.texts.map(|told| told.in_text(text).to_string());
+        let [own, device, kernel, version, problem, point, condition] = texts;
         let key = FactKey { device, kernel, version, problem, point, condition: condition.as_str().into() };
         let origin = if own.is_empty() { origin.to_string() } else { own };
         Line::Fact(Fact { key, origin, outcome: Outcome::Timed(quick.stats), last_seen_ms: quick.at_ms })
@@ -168,11 +196,36 @@ mod tests {
             let text = encode(&Line::Fact(fact.clone()), "own").unwrap();
             let json = 9..text.len() - 1;
             let long = decode_json(&text.as_bytes()[json.clone()], "own").unwrap();
-            if let Some(quick) = Quick::read(&text, json) {
+            if let Some(quick) = Quick::read(&text, json, &Default::default()) {
                 prop_assert_eq!(line_of(&text, &quick, "own"), long);
             } else {
                 // Only what is escaped, or cannot have been measured, goes the long way.
                 prop_assert!(text.contains('\\'), "{text}");
+            }
+        }
+
+        #[test]
+        fn what_the_line_before_says_too_is_read_the_same(facts in proptest::collection::vec(facts(), 2..5), copied in any::<[u8; 4]>()) {
+            // Some of the texts are those of the fact before, or begin like them.
+            let (mut all, mut last) = (String::new(), <[Told; FIELDS.len()]>::default());
+            let mut facts = facts;
+            for at in 1..facts.len() {
+                let before = facts[at - 1].key.clone();
+                let key = &mut facts[at].key;
+                if copied[at - 1] & 1 > 0 { key.device = before.device; }
+                if copied[at - 1] & 2 > 0 { key.kernel = before.kernel + if copied[at - 1] & 4 > 0 { "x" } else { "" }; }
+                if copied[at - 1] & 8 > 0 { key.problem = before.problem; }
+            }
+            for fact in facts {
+                let start = all.len() + 9;
+                all += &encode(&Line::Fact(fact), "own").unwrap();
+                let json = start..all.len() - 1;
+                if let Some(quick) = Quick::read(&all, json.clone(), &last) {
+                    let long = decode_json(&all.as_bytes()[json], "own").unwrap();
+                    prop_assert_eq!(line_of(&all, &quick, "own"), long);
+                    for told in quick.texts { prop_assert_eq!(told.hash, hash(told.in_text(&all))); }
+                    last = quick.texts;
+                }
             }
         }
 
@@ -186,7 +239,7 @@ mod tests {
             let at = at.index(json.len());
             if cut { json.remove(at); } else { json[at] = byte; }
             let Ok(json) = String::from_utf8(json) else { return Ok(()) };
-            if let Some(quick) = Quick::read(&json, 0..json.len()) {
+            if let Some(quick) = Quick::read(&json, 0..json.len(), &Default::default()) {
                 prop_assert_eq!(Ok(line_of(&json, &quick, "own")), decode_json(json.as_bytes(), "own"));
             }
         }

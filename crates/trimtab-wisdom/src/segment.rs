@@ -1,10 +1,8 @@
 //! One segment as text: its name, its header, its lines read on from where the last look ended. Decides nothing about
 //! what the lines mean.
 
-use crate::fact::{DAY_MS, Outcome};
-use crate::line::{
-    FORMAT_VERSION, FactLine, Header, Line, decode_header, decode_json, encode_header, opened,
-};
+use crate::fact::DAY_MS;
+use crate::line::{FORMAT_VERSION, Header, Line, decode_header, decode_json, encode_header, opened};
 use crate::quick::Quick;
 use crate::store::{MAX_SEGMENT_BYTES, Store};
 use crate::union::{Change, Union};
@@ -105,17 +103,14 @@ impl Reading {
     /// Takes the lines in and says how many were news.
     pub fn take_in(self, union: &mut Union) -> usize {
         let Reading { text, lines, origin, .. } = self;
-        let mut news = 0;
+        let (mut news, mut last) = (0, None);
         for line in lines {
             let change = match line {
-                Read::Line(line) => union.insert(*line),
-                Read::Quick(quick) => {
-                    let [own, device, kernel, version, problem, point, condition] = quick.texts(&text);
-                    let origin = if own.is_empty() { &origin } else { own };
-                    let at_ms = quick.at_ms;
-                    let line = FactLine { device, kernel, version, problem, point, condition, origin, at_ms };
-                    union.insert_fact(line, Outcome::Timed(quick.stats))
+                Read::Line(line) => {
+                    last = None;
+                    union.insert(*line)
                 }
+                Read::Quick(quick) => union.insert_quick(&text, &origin, &quick, &mut last),
             };
             news += usize::from(change != Change::Unchanged);
         }
@@ -138,7 +133,7 @@ pub(crate) fn read_on(store: &dyn Store, name: &str, progress: &mut Progress) ->
         Err(error) => (String::new(), error.into_bytes()),
     };
     let bytes = if bytes.is_empty() { text.as_bytes() } else { bytes.as_slice() };
-    let mut at = 0;
+    let (mut at, mut last) = (0, Default::default());
     loop {
         let length = (&bytes[at..]).skip_until(b'\n')?;
         let Some((b'\n', line)) = bytes[at..at + length].split_last() else { break };
@@ -165,8 +160,11 @@ pub(crate) fn read_on(store: &dyn Store, name: &str, progress: &mut Progress) ->
         } else if !line.is_empty() {
             let said = opened(line).and_then(|json| {
                 let end = start + line.len();
-                match Quick::read(&text, end - json.len()..end) {
-                    Some(quick) => Ok((quick.at_ms, Read::Quick(quick))),
+                match Quick::read(&text, end - json.len()..end, &last) {
+                    Some(quick) => {
+                        last = quick.texts;
+                        Ok((quick.at_ms, Read::Quick(quick)))
+                    }
                     None => {
                         let line = decode_json(json, &progress.origin)?;
                         Ok((line.at_ms(), Read::Line(Box::new(line))))

@@ -7,6 +7,7 @@
 use crate::fact::{DAY_MS, Fact, FactKey, Filter, MERGED, MeasuredOn, Outcome, Stats, Verdict, is_live};
 use crate::line::{FactLine, Forget, Intent, Line};
 use crate::names::{Name, Names};
+use crate::quick::{Quick, Told};
 use crate::seen::{Seen, SeenBy};
 use crate::verdicts::{Verdicts, WonRace};
 use crate::wall::MAX_MS;
@@ -67,8 +68,6 @@ pub(crate) struct Union {
     entries: usize,
     /// Those of them that come from live calls.
     live: usize,
-    /// The names of the fact that came last: the next has most of them, and comparing a text is faster than finding its name.
-    last: [Name; 7],
     verdicts: Verdicts,
     /// By origin, device, kernel, version, point: when, and whether it is discharged.
     intents: BTreeMap<IntentKey, (u64, bool)>,
@@ -93,24 +92,52 @@ impl Union {
             return Change::Unchanged;
         }
         let texts = [device, problem, kernel, version, point, condition, origin];
-        for (last, text) in self.last.iter_mut().zip(texts) {
-            if !self.names.is(*last, text) {
-                *last = self.names.name(text);
-            }
+        let [device, problem, kernel, version, point, condition, origin] =
+            texts.map(|text| self.names.name(text));
+        let key = NamedKey { device, problem, kernel, version, point, condition };
+        self.insert_named(key, Seen { origin, at_ms, outcome })
+    }
+
+    /// Takes a fact in that was just read from that text, in a segment of that origin. `last` are the names of the one before.
+    pub fn insert_quick(
+        &mut self,
+        text: &str,
+        origin: &str,
+        quick: &Quick,
+        last: &mut Option<([Told; 7], [Name; 7])>,
+    ) -> Change {
+        let told = quick.texts;
+        let [own, device, kernel, version, problem, point, condition] = told.map(|told| told.in_text(text));
+        if !self.forgets.is_empty() && quick.at_ms <= self.forgotten_until(device, kernel, Some(problem)) {
+            return Change::Unchanged;
         }
-        let [device, problem, kernel, version, point, condition, origin] = self.last;
-        let seen = Seen { origin, at_ms, outcome };
-        let names = &self.names;
-        let mut place =
-            match self.facts.entry(NamedKey { device, problem, kernel, version, point, condition }) {
-                Entry::Occupied(place) => place,
-                Entry::Vacant(place) => {
-                    place.insert(SeenBy::One(seen));
-                    self.entries += 1;
-                    self.live += usize::from(is_live(names.text(condition)));
-                    return Change::New;
-                }
+        let texts = [own, device, kernel, version, problem, point, condition];
+        let mut names = [Name::default(); 7];
+        for (at, name) in names.iter_mut().enumerate() {
+            *name = match last {
+                Some((before, names)) if before[at] == told[at] => names[at],
+                // A line without an origin is its segment's.
+                _ if at == 0 && own.is_empty() => self.names.name(origin),
+                _ => self.names.name_hashed(texts[at], told[at].hash),
             };
+        }
+        *last = Some((told, names));
+        let [origin, device, kernel, version, problem, point, condition] = names;
+        let key = NamedKey { device, problem, kernel, version, point, condition };
+        self.insert_named(key, Seen { origin, at_ms: quick.at_ms, outcome: Outcome::Timed(quick.stats) })
+    }
+
+    fn insert_named(&mut self, key: NamedKey, seen: Seen) -> Change {
+        let (names, condition, origin) = (&self.names, key.condition, seen.origin);
+        let mut place = match self.facts.entry(key) {
+            Entry::Occupied(place) => place,
+            Entry::Vacant(place) => {
+                place.insert(SeenBy::One(seen));
+                self.entries += 1;
+                self.live += usize::from(is_live(names.text(condition)));
+                return Change::New;
+            }
+        };
         let seen_by = place.get_mut();
         let has_room = seen_by.as_slice().len() < MAX_ORIGINS;
         match seen_by.as_mut_slice().iter_mut().find(|old| old.origin == origin) {

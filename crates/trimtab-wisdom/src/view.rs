@@ -9,9 +9,11 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-/// With so many segments to look at, a second thread reads and parses while this one takes in what is there.
-const READ_AHEAD_FROM: usize = 8;
-/// Segments read ahead: each is at most 32 MiB of text, and as much again for what its lines say.
+/// With so many segments to look at, others read and parse while this thread takes in what is there.
+const READ_AHEAD_FROM: usize = 3;
+/// Threads that read, in turns.
+const READERS: usize = 2;
+/// Segments each has ready: each is at most 32 MiB of text, and as much again for what its lines say.
 const READ_AHEAD: usize = 1;
 /// How often the store is listed again because a segment went away while it was read.
 const MAX_RELISTS: usize = 16;
@@ -233,8 +235,8 @@ impl View {
     }
 }
 
-/// Reads segments in order and hands each over, until it is told to stop; whether it was not. Many are read by a second thread while this one
-/// takes in what is there: parsing takes about twice as long.
+/// Reads segments in order and hands each over, until it is told to stop; whether it was not. Many are read by further threads while this one
+/// takes in what is there: parsing takes about half as long again, so that one reader would keep it waiting.
 fn each_read(
     store: &dyn Store,
     todo: Vec<(String, Progress)>,
@@ -249,14 +251,18 @@ fn each_read(
         return todo.into_iter().map(read).all(take);
     }
     thread::scope(|scope| {
-        let (ahead, reads) = mpsc::sync_channel(READ_AHEAD);
-        let segments = todo.clone();
-        // Whoever takes them may stop early: then sending fails and nothing more is read.
-        let reader =
-            move || segments.into_iter().map(read).try_for_each(|read| ahead.send(read).map_err(drop));
-        match thread::Builder::new().name("trimtab-reads".to_string()).spawn_scoped(scope, reader) {
-            Ok(_) => reads.into_iter().all(&mut take),
-            Err(_) => todo.into_iter().map(read).all(&mut take),
+        let reader = |nth: usize| {
+            let (ahead, reads) = mpsc::sync_channel(READ_AHEAD);
+            let its: Vec<_> = todo.iter().skip(nth).step_by(READERS).cloned().collect();
+            // Whoever takes them may stop early: then sending fails and nothing more is read.
+            let work = move || its.into_iter().map(read).try_for_each(|read| ahead.send(read).map_err(drop));
+            let thread = thread::Builder::new().name("trimtab-reads".to_string());
+            thread.spawn_scoped(scope, work).ok().map(|_| reads)
+        };
+        let readers: Option<Vec<_>> = (0..READERS).map(reader).collect();
+        match readers {
+            Some(readers) => (0..todo.len()).map_while(|at| readers[at % READERS].recv().ok()).all(&mut take),
+            None => todo.iter().cloned().map(read).all(&mut take),
         }
     })
 }
