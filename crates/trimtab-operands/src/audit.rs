@@ -88,22 +88,36 @@ type Axes<'a> = Vec<(&'a Taken, u64)>;
 fn gathered<T: Element>(from: &[T], axes: &Axes<'_>) -> Option<Vec<T>> {
     let count: usize = axes.iter().map(|(taken, _)| taken.len()).product();
     let mut all = Vec::with_capacity(count);
-    let mut nth = vec![0; axes.len()];
-    for _ in 0..count {
-        let index = axes
-            .iter()
-            .zip(&nth)
-            .fold(0, |index, ((taken, size), &nth)| index * *size as usize + taken.at(nth));
-        all.push(*from.get(index)?);
-        for ((taken, _), nth) in axes.iter().zip(&mut nth).rev() {
-            *nth += 1;
-            if *nth < taken.len() {
-                break;
-            }
-            *nth = 0;
-        }
-    }
+    // Last axes that are taken whole lie in one piece.
+    let is_whole = |(taken, size): &&(&Taken, u64)| matches!(taken, Taken::All(len) if *len as u64 == *size);
+    let whole = axes.iter().rev().take_while(is_whole).count();
+    let (outer, inner) = axes.split_at(axes.len() - whole);
+    let run = inner.iter().map(|(_, size)| *size as usize).product();
+    gather(from, outer, 0, run, &mut all)?;
     Some(all)
+}
+
+/// Takes what lies at one index of the axes before these, in pieces of that length.
+fn gather<T: Element>(
+    from: &[T],
+    axes: &[(&Taken, u64)],
+    at: usize,
+    run: usize,
+    all: &mut Vec<T>,
+) -> Option<()> {
+    let Some(((taken, size), rest)) = axes.split_first() else {
+        let start = at.checked_mul(run)?;
+        all.extend_from_slice(from.get(start..start.checked_add(run)?)?);
+        return Some(());
+    };
+    let at = at.checked_mul(*size as usize)?;
+    if let ([], 1, Taken::Some(indices)) = (rest, run, taken) {
+        for index in indices {
+            all.push(*from.get(at + index)?);
+        }
+        return Some(());
+    }
+    (0..taken.len()).try_for_each(|nth| gather(from, rest, at + taken.at(nth), run, all))
 }
 
 /// A part of a call: its own operands and the result it got.

@@ -396,12 +396,16 @@ impl Products {
         // Rows of `lhs` and of `rhs`, however they are stored.
         let rows = |input: usize, rows: usize, columns: usize, transposed: bool| -> Vec<f64> {
             let all = operands.inputs.get(input).and_then(|data| T::slice(data.slice())).unwrap_or_default();
-            let batches = all.chunks((rows * columns).max(1));
-            let turned = |batch: &[T]| -> Vec<f64> {
-                let place = |at: usize| if transposed { at % columns * rows + at / columns } else { at };
-                (0..batch.len()).map(|at| batch[place(at)].to_f64()).collect()
-            };
-            batches.flat_map(turned).collect()
+            if !transposed {
+                return all.iter().map(|number| number.to_f64()).collect();
+            }
+            let mut turned = Vec::with_capacity(all.len());
+            for batch in all.chunks((rows * columns).max(1)) {
+                for row in 0..rows {
+                    turned.extend(batch.iter().skip(row).step_by(rows).map(|number| number.to_f64()));
+                }
+            }
+            turned
         };
         let (lhs, rhs) = (rows(0, m, k, p.lhs.transposed), rows(1, k, n, p.rhs.transposed));
         let mut out = vec![0.0; p.out_len() as usize];
