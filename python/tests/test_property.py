@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -161,13 +162,53 @@ def moved(rng: np.random.Generator) -> Case | None:
     return *calls[which], lambda found, theirs: close(found, theirs)
 
 
-KINDS = [elementwise, pair, pair, with_number, reduction, reduction, product, moved, moved]
+def lines(rng: np.random.Generator) -> Case | None:
+    """Along an axis, in double precision on NumPy's side: softmax and its like, running sums, borders, spectra, elements by index."""
+    shape = shapes(rng)
+    if not shape or 0 in shape:
+        return None
+    dtype, axis = str(rng.choice(FLOATS)), int(rng.integers(-len(shape) - 1, len(shape) + 1))
+    x = strided(rng, made(rng, dtype, shape))
+    wide = x.astype(np.float64)
+    z = strided(rng, made(rng, str(rng.choice(["complex64", "complex128"])), shape))
+    real = strided(rng, made(rng, str(rng.choice(["float32", "float64"])), shape))
+    anything = strided(rng, made(rng, str(rng.choice(DTYPES)), shape))
+    by = [(int(before), int(behind)) for before, behind in rng.integers(0, 3, (len(shape), 2))]
+    places = rng.integers(-min(shape), min(shape), shape)
+    some: Any = None if rng.random() < 0.3 else axis
+    count = int(rng.integers(1, min(len(shape), 3) + 1))
+    last = tuple(range(-count, 0))
+
+    def exponents() -> Any:
+        return np.exp(wide - wide.max(axis, keepdims=True))
+
+    calls: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
+        (lambda: tt.softmax(x, axis), lambda: (exponents() / exponents().sum(axis, keepdims=True)).astype(dtype)),
+        (lambda: tt.log_softmax(x, axis), lambda: np.log(exponents() / exponents().sum(axis, keepdims=True)).astype(dtype)),
+        (lambda: tt.logsumexp(x, axis), lambda: np.log(np.exp(wide).sum(axis)).astype(dtype)),
+        (lambda: tt.variance(x, axis), lambda: wide.var(axis).astype(dtype)),
+        (lambda: tt.cumsum(x, some), lambda: np.cumsum(wide, some).astype(dtype)),
+        (lambda: tt.scan("max", x, axis), lambda: np.maximum.accumulate(x, axis)),
+        (lambda: tt.pad(anything, by, 1), lambda: np.pad(anything, by, constant_values=1)),
+        (lambda: tt.take_along(x, places, axis), lambda: np.take_along_axis(x, places, axis)),
+        (lambda: tt.fft(z, count), lambda: np.fft.fftn(z, axes=last)),
+        (lambda: tt.ifft(z, count), lambda: np.fft.ifftn(z, axes=last)),
+        (lambda: tt.rfft(real, count), lambda: np.fft.rfftn(real, axes=last)),
+    ]
+    size = float(x.size)
+    ours, theirs = calls[rng.integers(len(calls))]
+    return ours, theirs, lambda found, right: close(found, right, 4.0 * size)
+
+
+KINDS = [elementwise, pair, pair, with_number, reduction, reduction, product, moved, moved, lines]
 
 
 def test_two_thousand_random_calls_agree_with_numpy_errors_included() -> None:
-    rng = np.random.default_rng(18)
+    # Another seed, other calls: TRIMTAB_SEED.
+    rng = np.random.default_rng(int(os.environ.get("TRIMTAB_SEED", "18")))
     counts: Counter[str] = Counter()
-    while counts.total() < 2000:
+    # What is refused for a documented reason is counted apart.
+    while counts["agreed"] + counts["raised"] < 2000:
         state = rng.bit_generator.state
         kind = pick(rng, KINDS)
         case = kind(rng)
@@ -181,7 +222,7 @@ def test_two_thousand_random_calls_agree_with_numpy_errors_included() -> None:
             print(f"after {counts.total()} calls, {kind.__name__}: {state}")
             raise
     print(counts)
-    assert counts["agreed"] > 1200 and counts["raised"] > 100, counts
+    assert counts["agreed"] > 1500 and counts["raised"] > 100 and counts["refused"] < 1000, counts
 
 
 STRICT = [
@@ -230,7 +271,7 @@ def test_random_expressions_agree_with_numpy(seed: int) -> None:
         x = strided(rng, made(rng, "float64", (rows, columns)))
         lazy, right = tt.lazy(x), x
         for _ in range(int(rng.integers(1, 6))):
-            step = rng.integers(0, 7)
+            step = rng.integers(0, 10)
             if step == 0:
                 other = strided(rng, made(rng, "float64", (right.shape[-1], 4)))
                 lazy, right = lazy @ other, right @ other
@@ -244,6 +285,12 @@ def test_random_expressions_agree_with_numpy(seed: int) -> None:
                 lazy, right = lazy.relu(), np.maximum(right, 0)
             elif step == 5:
                 lazy, right = lazy * lazy, right * right
+            elif step == 6:
+                lazy, right = lazy - lazy.mean(1, keepdims=True), right - right.mean(1, keepdims=True)
+            elif step == 7:
+                lazy, right = lazy.reshape(-1, right.shape[0]), right.reshape(-1, right.shape[0])
+            elif step == 8:
+                lazy, right = (lazy < 0).select(-lazy, lazy), np.where(right < 0, -right, right)
             else:
                 lazy, right = lazy.maximum(right[:1]), np.maximum(right, right[:1])
         close(lazy.numpy(), right, float(np.max(np.abs(right), initial=1.0)))

@@ -45,7 +45,15 @@ class _Search:
 
 
 class Tuned(Generic[_R]):
-    """A callable whose settings are found while it is called. See `trimtab.tune`."""
+    """A callable whose settings are found while it is called. See `trimtab.tune`.
+
+    >>> import trimtab as tt
+    >>> @tt.tune(space={"by": [1, 2]}, evals=2, name="docs-tuned")
+    ... def tripled(x, *, by):
+    ...     return 3 * x
+    >>> isinstance(tripled, tt.Tuned), tripled(2)
+    (True, 6)
+    """
 
     def __init__(
         self,
