@@ -82,7 +82,8 @@ pub fn tell(py: Python<'_>, runtime: &Runtime) -> PyResult<()> {
 }
 
 /// A value that is let go of without the interpreter's lock: a runtime waits for its threads then, and one of them may be waiting for the
-/// lock to call an option of `choose`. A forked child has none of these threads and would wait for ever: there it is never let go of.
+/// lock to call an option of `choose`. A forked child has none of these threads, and what they had locked stays locked: there it is never let
+/// go of.
 pub struct Unlocked<T: Send> {
     value: ManuallyDrop<T>,
     process: u32,
