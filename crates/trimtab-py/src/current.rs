@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use trimtab::Runtime;
 
@@ -14,13 +15,14 @@ static DEFAULT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 thread_local! {
     /// How many runtimes this thread entered: looked at by every call, so apart from them.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    static ENTERED: RefCell<Vec<Unlocked<Runtime>>> = const { RefCell::new(Vec::new()) };
+    /// Counted without atomics: threads that call at once inside a runtime would wait for each other's counts.
+    static ENTERED: RefCell<Vec<Rc<Unlocked<Runtime>>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The runtime of a call.
 pub enum Current {
     Default(&'static Runtime),
-    Entered(Runtime),
+    Entered(Rc<Unlocked<Runtime>>),
 }
 
 impl Deref for Current {
@@ -39,7 +41,7 @@ impl Deref for Current {
 #[inline]
 pub fn runtime(py: Python<'_>) -> PyResult<Current> {
     if DEPTH.get() > 0
-        && let Some(entered) = ENTERED.with_borrow(|entered| entered.last().map(|last| Runtime::clone(last)))
+        && let Some(entered) = ENTERED.with_borrow(|entered| entered.last().map(Rc::clone))
     {
         return Ok(Current::Entered(entered));
     }
@@ -117,7 +119,7 @@ impl<T: Send> Drop for Unlocked<T> {
 
 /// From now on calls of this thread use that runtime, until [`leave`].
 pub fn enter(runtime: Runtime) {
-    ENTERED.with_borrow_mut(|entered| entered.push(Unlocked::new(runtime)));
+    ENTERED.with_borrow_mut(|entered| entered.push(Rc::new(Unlocked::new(runtime))));
     DEPTH.set(DEPTH.get() + 1);
 }
 
