@@ -39,7 +39,8 @@ def test_nothing_of_rust_is_needed_and_the_lock_stays_off_where_there_is_none() 
 
 
 def examples(what: str, of: object) -> doctest.DocTest:
-    return doctest.DocTestParser().get_doctest(str(getattr(of, "__doc__", None) or ""), {}, what, None, 0)
+    # Helpers that are not public are known by their own name alone.
+    return doctest.DocTestParser().get_doctest(str(getattr(of, "__doc__", None) or ""), {what: of}, what, None, 0)
 
 
 def held(test: doctest.DocTest) -> None:
