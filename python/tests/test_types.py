@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -79,8 +80,11 @@ def test_pyright(tmp_path: Path) -> None:
 
 def test_pyright_knows_the_type_of_everything_public(tmp_path: Path) -> None:
     pytest.importorskip("pyright", reason="types are checked once, with the first interpreter")
-    words = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--verifytypes", "trimtab", "--ignoreexternal", "--outputjson"]
-    checked = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    words = [sys.executable, "-m", "pyright", "--verifytypes", "trimtab", "--ignoreexternal", "--outputjson"]
+    # It looks for the package where the first interpreter on the path has its own.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    environment = os.environ | {"PATH": path, "VIRTUAL_ENV": sys.prefix}
+    checked = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=environment)
     known = json.loads(checked.stdout)["typeCompleteness"]
     unknown = [symbol["name"] for symbol in known["symbols"] if symbol["isExported"] and not symbol["isTypeKnown"]]
     assert not unknown and known["completenessScore"] == 1, (unknown, known["completenessScore"])

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +159,7 @@ def _forked() -> None: ...
 def _flush() -> None: ...
 def _command(words: Sequence[str], program: Sequence[str]) -> int: ...
 
+@final
 class Expression:
     __array_ufunc__: None
     def __new__(cls, x: Any) -> Expression: ...
@@ -270,6 +271,7 @@ class Expression:
     def rms_norm(self, axis: int, scale: Any, epsilon: float) -> Expression: ...
     def attention(self, keys: Any, values: Any, causal: bool) -> Expression: ...
 
+@final
 class NativeRuntime:
     def __new__(
         cls,
@@ -304,6 +306,7 @@ class NativeRuntime:
     @property
     def warnings(self) -> list[str]: ...
 
+@final
 class NativeStudy:
     def __new__(
         cls,
@@ -338,6 +341,7 @@ class NativeStudy:
     @property
     def path(self) -> Path: ...
 
+@final
 class NativeChoice:
     def __new__(
         cls,
@@ -351,6 +355,7 @@ class NativeChoice:
     def chosen(self, sizes: Sequence[int]) -> str | None: ...
     def explain(self, sizes: Sequence[int]) -> list[tuple[str, int | None, str | None]]: ...
 
+@final
 class NativeKernel:
     def __new__(
         cls,

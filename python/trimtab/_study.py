@@ -33,6 +33,8 @@ class Trial:
     """
 
     __slots__ = ("id", "settings")
+    id: int
+    settings: dict[str, Any]
 
     def __init__(self, id: int, settings: dict[str, Any]) -> None:
         self.id, self.settings = id, settings

@@ -33,10 +33,10 @@ class _Search:
             if trial is not None:
                 return trial, False
         if self.again is None:
-            # One call each may have been disturbed: the best are called some times more.
+            # One call each may have been disturbed: the best are called some times more, unless an earlier process did.
             ran = sorted((one for one in self.study._known() if "value" in one), key=lambda one: one["value"])
-            best = [Trial(one["id"], self.study._values.read(one["point"])) for one in ran[:_FINALISTS]]
-            self.again = best * _FINAL_CALLS
+            best = [(Trial(one["id"], self.study._values.read(one["point"])), len(one["samples"])) for one in ran[:_FINALISTS]]
+            self.again = [trial for turn in range(_FINAL_CALLS) for trial, calls in best if calls + turn <= _FINAL_CALLS]
         if self.again:
             return self.again.pop(), True
         best_known = self.study.best

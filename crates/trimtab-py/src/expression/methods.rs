@@ -49,31 +49,31 @@ impl Expression {
     }
 
     /// ``exp(x) / sum(exp(x))`` along an axis, without overflow.
-    #[pyo3(signature = (axis=-1))]
+    #[pyo3(signature = (axis=-1), text_signature = "($self, axis=-1)")]
     fn softmax(&self, axis: isize) -> PyResult<Expression> {
         checked(self.inner.softmax(self.axis(axis)?))
     }
 
     /// The logarithm of the softmax, along an axis.
-    #[pyo3(signature = (axis=-1))]
+    #[pyo3(signature = (axis=-1), text_signature = "($self, axis=-1)")]
     fn log_softmax(&self, axis: isize) -> PyResult<Expression> {
         checked(self.inner.log_softmax(self.axis(axis)?))
     }
 
     /// ``log(sum(exp(x)))`` along an axis, which the result does not have.
-    #[pyo3(signature = (axis=-1))]
+    #[pyo3(signature = (axis=-1), text_signature = "($self, axis=-1)")]
     fn logsumexp(&self, axis: isize) -> PyResult<Expression> {
         checked(self.inner.logsumexp(self.axis(axis)?))
     }
 
     /// The mean of squared distances from the mean along an axis, which the result does not have.
-    #[pyo3(signature = (axis=-1))]
+    #[pyo3(signature = (axis=-1), text_signature = "($self, axis=-1)")]
     fn variance(&self, axis: isize) -> PyResult<Expression> {
         checked(self.inner.variance(self.axis(axis)?))
     }
 
     /// Every element with those before it along an axis, added up.
-    #[pyo3(signature = (axis=-1))]
+    #[pyo3(signature = (axis=-1), text_signature = "($self, axis=-1)")]
     fn cumsum(&self, axis: isize) -> PyResult<Expression> {
         checked(self.inner.cumsum(self.axis(axis)?))
     }
@@ -178,14 +178,14 @@ impl Expression {
     }
 
     /// The elements along an axis in order; what is not a number comes last.
-    #[pyo3(signature = (axis=-1, descending=false))]
+    #[pyo3(signature = (axis=-1, descending=false), text_signature = "($self, axis=-1, descending=False)")]
     fn sort(&self, axis: isize, descending: bool) -> PyResult<Expression> {
         let axis = self.axis(axis)?;
         checked(if descending { self.inner.sort_descending(axis) } else { self.inner.sort(axis) })
     }
 
     /// The indices that put the elements along an axis in order.
-    #[pyo3(signature = (axis=-1, descending=false))]
+    #[pyo3(signature = (axis=-1, descending=false), text_signature = "($self, axis=-1, descending=False)")]
     fn argsort(&self, axis: isize, descending: bool) -> PyResult<Expression> {
         checked(self.inner.argsort(self.axis(axis)?, descending))
     }
@@ -201,7 +201,7 @@ impl Expression {
     }
 
     /// The indices of so many of the largest elements along an axis, the largest first.
-    #[pyo3(signature = (count, axis=-1))]
+    #[pyo3(signature = (count, axis=-1), text_signature = "($self, count, axis=-1)")]
     fn top_k(&self, count: usize, axis: isize) -> PyResult<Expression> {
         checked(self.inner.top_k(self.axis(axis)?, count))
     }
