@@ -1,8 +1,12 @@
-"""torch and JAX: their arrays are read where they lie, and results are of their kind. `cargo xtask python --partners`."""
+"""torch and JAX: their arrays are read where they lie, results are of their kind; settings of Numba, Pallas and Triton are found. `cargo xtask python --partners`."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,3 +141,57 @@ def test_the_settings_of_a_numba_function_are_found() -> None:
     blocked(x, 1)
     best = total.search(x)
     assert best is not None and best["block"] in (1, 16, 256, 4096) and total(x) == 50_000.0
+
+
+def test_the_settings_of_a_pallas_kernel_are_found() -> None:
+    pallas: Any = pytest.importorskip("jax.experimental.pallas")
+
+    def double(x_ref: Any, out_ref: Any) -> None:
+        out_ref[...] = x_ref[...] * 2
+
+    @tt.tune(space={"block": [64, 128, 256]}, reference=lambda x: x * 2, evals=3, name="partners-pallas")
+    def doubled(x: Any, *, block: int) -> Any:
+        # Interpreted: there is no accelerator here, and the call is the same.
+        call = pallas.pallas_call(
+            double, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(x.shape[0] // block,), interpret=True,
+            in_specs=[pallas.BlockSpec((block,), lambda i: (i,))], out_specs=pallas.BlockSpec((block,), lambda i: (i,)),
+        )  # fmt: skip
+        return call(x).block_until_ready()
+
+    x = jax.numpy.arange(512, dtype=jax.numpy.float32)
+    best = doubled.search(x)
+    assert best is not None and len(doubled.study(x)) == 3 and not any("failure" in one for one in doubled.study(x).evaluations)
+    assert np.asarray(doubled(x)).tolist() == (2 * np.arange(512)).tolist()
+
+
+TRITON = """
+import torch, triton, triton.language as tl, trimtab as tt
+
+@triton.jit
+def add(a, b, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    tl.store(out + at, tl.load(a + at, mask=mask) + tl.load(b + at, mask=mask), mask=mask)
+
+@tt.tune(space={"BLOCK": [64, 128, 256]}, reference=lambda a, b: a + b, evals=3, name="partners-triton")
+def added(a, b, *, BLOCK):
+    out = torch.empty_like(a)
+    add[(triton.cdiv(a.numel(), BLOCK),)](a, b, out, a.numel(), BLOCK=BLOCK)
+    return out
+
+a, b = torch.rand(1000), torch.rand(1000)
+best = added.search(a, b)
+assert torch.equal(added(a, b), a + b)
+print(len(added.study(a, b)), sum("failure" in one for one in added.study(a, b).evaluations), best["BLOCK"] in (64, 128, 256))
+"""
+
+
+def test_the_settings_of_a_triton_kernel_are_found(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    # Triton reads kernels from files, and interprets them where there is no GPU.
+    program = tmp_path / "program.py"
+    program.write_text(TRITON)
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=environment, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["3", "0", "True"], ran.stdout

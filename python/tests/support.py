@@ -15,7 +15,7 @@ TOLERANCE = {"float16": 4e-3, "float32": 2e-5, "float64": 1e-11, "complex64": 2e
 # What is raised where NumPy raises, or where a documented difference says so.
 RAISED = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
 # Documented: nothing is converted unasked, and operations are of some types only.
-REFUSALS = re.compile(r"cast one of them|(is|are) not defined for|is not a number of the type|the output is \\w+, the result is")
+REFUSALS = re.compile(r"cast one of them|(is|are) not defined for|is not a number of the type|the output is \w+, the result is")
 
 
 def close(found: Any, right: Any, scale: float = 1.0) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -37,8 +38,6 @@ def elementwise(rng: np.random.Generator) -> Case | None:
     name, right = pick(rng, UNARY)
     if name in ("sqrt", "log") and np.dtype(dtype).kind == "f":
         x = (np.abs(x) + np.asarray(0.25, dtype)).astype(dtype)
-    if np.dtype(dtype).kind == "c" and name in ("abs", "relu", "sqrt", "log"):
-        return None
     size = float(np.max(np.abs(x.astype(np.complex128)), initial=1.0))
     return lambda: getattr(tt, name)(x), lambda: right(x), lambda found, theirs: close(found, theirs, np.exp(size))
 
@@ -46,8 +45,6 @@ def elementwise(rng: np.random.Generator) -> Case | None:
 def pair(rng: np.random.Generator) -> Case | None:
     dtype, shape = str(rng.choice(DTYPES)), shapes(rng)
     name, right = pick(rng, BINARY)
-    if np.dtype(dtype).kind == "c" and name in ("minimum", "maximum"):
-        return None
     other = dtype if rng.random() < 0.93 else str(rng.choice(DTYPES))
     x = strided(rng, made(rng, dtype, shape))
     y = strided(rng, made(rng, other, broadcastable(rng, shape) if rng.random() < 0.8 else shapes(rng)))
@@ -78,7 +75,7 @@ def with_number(rng: np.random.Generator) -> Case | None:
     name, right = pick(rng, BINARY[:5])
     number: Any = [2, -1, 0.5, 3.0, True, 300, 2**40, 1j, 2**70][rng.integers(9)]
     x = strided(rng, made(rng, dtype, shape))
-    if dtype == "bool" or (np.dtype(dtype).kind == "c" and name in ("minimum", "maximum")):
+    if dtype == "bool":
         return None
     a, b = (x, number) if rng.random() < 0.5 else (number, x)
 
@@ -98,11 +95,12 @@ def reduction(rng: np.random.Generator) -> Case | None:
         axis = (0, -1) if rng.random() < 0.7 else (0, 0)
     keep = bool(rng.random() < 0.5)
     kind = np.dtype(dtype).kind
-    # NumPy's means of nothing are a warning and NaN; sums of complex numbers are not among ours.
-    if kind == "c" or (name == "mean" and (kind in "iub" or x.size == 0)) or (name == "prod" and x.size > 12):
+    # NumPy's means of nothing are a warning and NaN.
+    if (name == "mean" and (kind in "iub" or x.size == 0)) or (name == "prod" and x.size > 12):
         return None
-    wanted = x if kind != "f" or name in ("min", "max") else x.astype(np.float64)
-    size = float(np.max(np.abs(x.astype(np.float64)), initial=1.0))
+    wide: Any = np.complex128 if kind == "c" else np.float64
+    wanted = x if kind not in "fc" or name in ("min", "max") else x.astype(wide)
+    size = float(np.max(np.abs(x.astype(wide)), initial=1.0))
 
     def compare(found: Any, theirs: Any) -> None:
         # Sums of whole numbers are exact in a type of ours: the numbers are compared.
@@ -133,8 +131,8 @@ def moved(rng: np.random.Generator) -> Case | None:
     x = strided(rng, made(rng, dtype, shape))
     axis = int(rng.integers(-3, 3))
     which = rng.integers(0, 12)
-    # What is not ordered, and what NumPy has other rules for.
-    if dtype.startswith("c") and which not in (2, 4, 5, 6):
+    # What has no order: NumPy takes complex numbers by their real parts first.
+    if dtype.startswith("c") and which not in (2, 3, 4, 5, 6, 9):
         return None
     # Where nothing is moved NumPy looks at indices only sometimes.
     if 0 in shape and which in (0, 1, 5, 7, 8, 11):
@@ -161,13 +159,54 @@ def moved(rng: np.random.Generator) -> Case | None:
     return *calls[which], lambda found, theirs: close(found, theirs)
 
 
-KINDS = [elementwise, pair, pair, with_number, reduction, reduction, product, moved, moved]
+def lines(rng: np.random.Generator) -> Case | None:
+    """Along an axis, in double precision on NumPy's side: softmax and its like, running sums, borders, spectra, elements by index."""
+    shape = shapes(rng)
+    if not shape or 0 in shape:
+        return None
+    dtype, axis = str(rng.choice(FLOATS)), int(rng.integers(-len(shape) - 1, len(shape) + 1))
+    x = strided(rng, made(rng, dtype, shape))
+    wide = x.astype(np.float64)
+    z = strided(rng, made(rng, str(rng.choice(["complex64", "complex128"])), shape))
+    real = strided(rng, made(rng, str(rng.choice(["float32", "float64"])), shape))
+    anything = strided(rng, made(rng, str(rng.choice(DTYPES)), shape))
+    by = [(int(before), int(behind)) for before, behind in rng.integers(0, 3, (len(shape), 2))]
+    places = rng.integers(-min(shape), min(shape), shape)
+    some: Any = None if rng.random() < 0.3 else axis
+    count = int(rng.integers(1, min(len(shape), 3) + 1))
+    last = tuple(range(-count, 0))
+
+    def exponents() -> Any:
+        return np.exp(wide - wide.max(axis, keepdims=True))
+
+    calls: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
+        (lambda: tt.softmax(x, axis), lambda: (exponents() / exponents().sum(axis, keepdims=True)).astype(dtype)),
+        (lambda: tt.log_softmax(x, axis), lambda: np.log(exponents() / exponents().sum(axis, keepdims=True)).astype(dtype)),
+        (lambda: tt.logsumexp(x, axis), lambda: np.log(np.exp(wide).sum(axis)).astype(dtype)),
+        (lambda: tt.variance(x, axis), lambda: wide.var(axis).astype(dtype)),
+        (lambda: tt.cumsum(x, some), lambda: np.cumsum(wide, some).astype(dtype)),
+        (lambda: tt.scan("max", x, axis), lambda: np.maximum.accumulate(x, axis)),
+        (lambda: tt.pad(anything, by, 1), lambda: np.pad(anything, by, constant_values=1)),
+        (lambda: tt.take_along(x, places, axis), lambda: np.take_along_axis(x, places, axis)),
+        (lambda: tt.fft(z, count), lambda: np.fft.fftn(z, axes=last)),
+        (lambda: tt.ifft(z, count), lambda: np.fft.ifftn(z, axes=last)),
+        (lambda: tt.rfft(real, count), lambda: np.fft.rfftn(real, axes=last)),
+    ]
+    # Spectra and running sums are as large as the root of how many numbers they are of, and so is what rounding leaves.
+    scale = 2.0 * float(np.sqrt(x.size))
+    ours, theirs = calls[rng.integers(len(calls))]
+    return ours, theirs, lambda found, right: close(found, right, scale)
+
+
+KINDS = [elementwise, pair, pair, with_number, reduction, reduction, product, moved, moved, lines]
 
 
 def test_two_thousand_random_calls_agree_with_numpy_errors_included() -> None:
-    rng = np.random.default_rng(18)
+    # Another seed, other calls: TRIMTAB_SEED.
+    rng = np.random.default_rng(int(os.environ.get("TRIMTAB_SEED", "18")))
     counts: Counter[str] = Counter()
-    while counts.total() < 2000:
+    # What is refused for a documented reason is counted apart.
+    while counts["agreed"] + counts["raised"] < 2000:
         state = rng.bit_generator.state
         kind = pick(rng, KINDS)
         case = kind(rng)
@@ -181,7 +220,7 @@ def test_two_thousand_random_calls_agree_with_numpy_errors_included() -> None:
             print(f"after {counts.total()} calls, {kind.__name__}: {state}")
             raise
     print(counts)
-    assert counts["agreed"] > 1200 and counts["raised"] > 100, counts
+    assert counts["agreed"] > 1500 and counts["raised"] > 100 and counts["refused"] < 1000, counts
 
 
 STRICT = [
@@ -230,7 +269,7 @@ def test_random_expressions_agree_with_numpy(seed: int) -> None:
         x = strided(rng, made(rng, "float64", (rows, columns)))
         lazy, right = tt.lazy(x), x
         for _ in range(int(rng.integers(1, 6))):
-            step = rng.integers(0, 7)
+            step = rng.integers(0, 10)
             if step == 0:
                 other = strided(rng, made(rng, "float64", (right.shape[-1], 4)))
                 lazy, right = lazy @ other, right @ other
@@ -244,6 +283,12 @@ def test_random_expressions_agree_with_numpy(seed: int) -> None:
                 lazy, right = lazy.relu(), np.maximum(right, 0)
             elif step == 5:
                 lazy, right = lazy * lazy, right * right
+            elif step == 6:
+                lazy, right = lazy - lazy.mean(1, keepdims=True), right - right.mean(1, keepdims=True)
+            elif step == 7:
+                lazy, right = lazy.reshape(-1, right.shape[0]), right.reshape(-1, right.shape[0])
+            elif step == 8:
+                lazy, right = (lazy < 0).select(-lazy, lazy), np.where(right < 0, -right, right)
             else:
                 lazy, right = lazy.maximum(right[:1]), np.maximum(right, right[:1])
         close(lazy.numpy(), right, float(np.max(np.abs(right), initial=1.0)))

@@ -15,7 +15,6 @@ from ._native import (
     Expression,
     __version__,
     _flush,
-    _forked,
     abs,
     add,
     div,
@@ -83,12 +82,13 @@ from ._operations import (
     where,
 )
 from ._runtime import Runtime, constrained, devices, explain, report, tune_problem
+from ._runtime import after_fork as _after_fork
 from ._show import Told
 from ._study import Study, Trial
 from ._tune import Tuned, tune
 
 if hasattr(_os, "register_at_fork"):
-    _os.register_at_fork(after_in_child=_forked)
+    _os.register_at_fork(after_in_child=_after_fork)
 _atexit.register(_flush)
 
 __all__ = [

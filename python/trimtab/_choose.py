@@ -67,7 +67,13 @@ def size_key(*args: Any, **kwargs: Any) -> str:
 
 
 class Chosen(Generic[_R]):
-    """Several implementations of one thing, of which the fastest for the sizes at hand is called. See `trimtab.choose`."""
+    """Several implementations of one thing, of which the fastest for the sizes at hand is called. See `trimtab.choose`.
+
+    >>> import trimtab as tt
+    >>> doubled = tt.choose(lambda x: 2 * x)
+    >>> isinstance(doubled, tt.Chosen), doubled(4)
+    (True, 8)
+    """
 
     def __init__(
         self,
@@ -143,7 +149,6 @@ class Chosen(Generic[_R]):
         ]
         data = [{"option": name, "ns": nanoseconds, "out": why, "chosen": name == chosen} for name, nanoseconds, why in known]
         return Told(text_table(rows), data)
-
 
     def times(self) -> dict[str, list[tuple[int, float]]]:
         """Every implementation's times in seconds, by how large the calls were: the product of their sizes."""

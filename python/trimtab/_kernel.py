@@ -265,16 +265,25 @@ def tune_kernel(
     """Finds the fastest settings of a kernel; arguments are Kernel Tuner's. Gives all results, each with ``time`` in milliseconds, and what
     they were measured on.
 
-    The language is OpenCL C, CUDA C (which takes NVIDIA's driver and NVRTC), C, C++ or WGSL, by ``lang`` or by the source. Arrays are NumPy's and keep their contents; numbers have a type
-    (``numpy.int32(n)``). ``answer`` has what outputs are compared with, ``None`` for others; ``verify`` compares instead, as
+    The language is OpenCL C, CUDA C (which takes NVIDIA's driver and NVRTC), C, C++ or WGSL, by ``lang`` or by the source. Arrays are
+    NumPy's and keep their contents; numbers have a type (``numpy.int32(n)``). ``answer`` has what outputs are compared with, ``None`` for others; ``verify`` compares instead, as
     ``verify(answer, results, atol=atol)``. Without ``strategy`` every point is measured, as
     by Kernel Tuner; ``"auto"`` searches, and ``evals`` or ``strategy_options["max_fevals"]`` say how many points are measured at most.
-    ``time`` is the smallest of the runs, of which the best five settings get more in the end; settings that fail have ``__error__`` and ``failure`` in its place. A point that crashes or hangs (``timeout`` in seconds) costs one point. Ctrl-C ends the search and gives
+    ``time`` is the smallest of the runs, of which the best five settings get more in the end; settings that fail have ``__error__`` and
+    ``failure`` in its place. A point that crashes or hangs (``timeout`` in seconds) costs one point. Ctrl-C ends the search and gives
     what is known.
+
+    >>> import numpy as np, trimtab as tt
+    >>> source = "void twice(float *x, int n) { for (int i = 0; i < n; i += step) for (int j = i; j < i + step; j++) x[j] *= 2; }"
+    >>> arguments, answer = [np.ones(64, np.float32), np.int32(64)], [np.full(64, 2, np.float32), None]
+    >>> results, env = tt.tune_kernel("twice", source, 64, arguments, {"step": [8, 64]}, answer=answer, lang="C", quiet=True)
+    >>> sorted(result["step"] for result in results), env["best_config"]["time"] > 0
+    ([8, 64], True)
     """
     _refuse(
         smem_args=smem_args, cmem_args=cmem_args, texmem_args=texmem_args, defines=defines, cache=cache, simulation_mode=simulation_mode,
         parallel=parallel, observers=observers, objectives=objectives, objective=None if objective == "time" else objective,
+        objective_higher_is_better=objective_higher_is_better, platform=platform, device=_numbered(device),
     )  # fmt: skip
     if strategy is not None and strategy not in _STRATEGIES and strategy not in _OURS:
         raise ValueError(f"there is no strategy {strategy!r}; there are: {', '.join(_OURS)}, and Kernel Tuner's")
@@ -352,6 +361,11 @@ def tune_kernel(
     return results, env
 
 
+def _numbered(device: int | str) -> int:
+    """The number a device is given by, but for the first: others are given by their names, which ``trimtab devices`` lists."""
+    return 0 if isinstance(device, str) else device
+
+
 def _refuse(**given: Any) -> None:
     """Arguments of Kernel Tuner's that mean nothing here are an error, not passed over."""
     for name, value in given.items():
@@ -391,8 +405,16 @@ def run_kernel(
     *,
     timeout: float = 30.0,
 ) -> list[Any]:
-    """Runs a kernel once with these settings; the arguments afterwards, arrays with what the kernel wrote."""
-    _refuse(smem_args=smem_args, cmem_args=cmem_args, texmem_args=texmem_args, defines=defines)
+    """Runs a kernel once with these settings; the arguments afterwards, arrays with what the kernel wrote.
+
+    >>> import numpy as np, trimtab as tt
+    >>> source = "void twice(float *x, int n) { for (int i = 0; i < n; i++) x[i] *= factor; }"
+    >>> tt.run_kernel("twice", source, 3, [np.ones(3, np.float32), np.int32(3)], {"factor": 2}, lang="C")[0].tolist()
+    [2.0, 2.0, 2.0]
+    """
+    _refuse(
+        smem_args=smem_args, cmem_args=cmem_args, texmem_args=texmem_args, defines=defines, platform=platform, device=_numbered(device)
+    )
     study = Study({name: [value] for name, value in params.items()})
     described = _Described(
         kernel_name, kernel_source, problem_size, arguments, {name: [value] for name, value in params.items()},

@@ -68,12 +68,22 @@ def _compare(op: str, a: Any, b: Any, out: Any) -> Any:
 
 
 def eq(a: Any, b: Any, /, *, out: Any = None) -> Any:
-    """Whether ``a == b``, element by element. What is not a number is equal to nothing."""
+    """Whether ``a == b``, element by element. What is not a number is equal to nothing.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.eq(np.array([1.0, np.nan]), np.array([1.0, np.nan])).tolist()
+    [True, False]
+    """
     return _compare("eq", a, b, out)
 
 
 def ne(a: Any, b: Any, /, *, out: Any = None) -> Any:
-    """Whether ``a != b``, element by element."""
+    """Whether ``a != b``, element by element.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.ne(np.array([1, 2]), 2).tolist()
+    [True, False]
+    """
     return _compare("ne", a, b, out)
 
 
@@ -88,17 +98,32 @@ def lt(a: Any, b: Any, /, *, out: Any = None) -> Any:
 
 
 def le(a: Any, b: Any, /, *, out: Any = None) -> Any:
-    """Whether ``a <= b``, element by element."""
+    """Whether ``a <= b``, element by element.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.le(np.array([1, 2, 3]), 2).tolist()
+    [True, True, False]
+    """
     return _compare("le", a, b, out)
 
 
 def gt(a: Any, b: Any, /, *, out: Any = None) -> Any:
-    """Whether ``a > b``, element by element."""
+    """Whether ``a > b``, element by element.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.gt(np.array([1, 2, 3]), 2).tolist()
+    [False, False, True]
+    """
     return _compare("gt", a, b, out)
 
 
 def ge(a: Any, b: Any, /, *, out: Any = None) -> Any:
-    """Whether ``a >= b``, element by element."""
+    """Whether ``a >= b``, element by element.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.ge(np.array([1, 2, 3]), 2).tolist()
+    [False, True, True]
+    """
     return _compare("ge", a, b, out)
 
 
@@ -174,12 +199,23 @@ def take(x: Any, indices: Any, /, axis: int = 0, *, out: Any = None) -> Any:
 
 
 def take_along(x: Any, indices: Any, /, axis: int = -1, *, out: Any = None) -> Any:
-    """The elements along an axis, each by an index of its own: what `argsort` and `top_k` name."""
+    """The elements along an axis, each by an index of its own: what `argsort` and `top_k` name.
+
+    >>> import numpy as np, trimtab as tt
+    >>> x = np.array([[3.0, 1.0], [2.0, 8.0]])
+    >>> tt.take_along(x, tt.argsort(x)).tolist()
+    [[1.0, 3.0], [2.0, 8.0]]
+    """
     return _done(Expression(x).take_along(indices, axis), out, x)
 
 
 def embedding(table: Any, indices: Any, /, *, out: Any = None) -> Any:
-    """The rows of a table that indices name."""
+    """The rows of a table that indices name.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.embedding(np.eye(3), np.array([2, 0])).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
     return take(table, indices, 0, out=out)
 
 
@@ -194,7 +230,12 @@ def scatter_add(x: Any, indices: Any, added: Any, /, axis: int = 0, *, out: Any 
 
 
 def scatter_add_along(x: Any, indices: Any, added: Any, /, axis: int = -1, *, out: Any = None) -> Any:
-    """A copy with elements added along an axis, each where an index of its own says."""
+    """A copy with elements added along an axis, each where an index of its own says.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.scatter_add_along(np.zeros((2, 2)), np.array([[0], [1]]), np.ones((2, 1))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     return _done(Expression(x).scatter_add_along(indices, added, axis), out, x)
 
 
@@ -209,17 +250,32 @@ def softmax(x: Any, /, axis: int = -1, *, out: Any = None) -> Any:
 
 
 def log_softmax(x: Any, /, axis: int = -1, *, out: Any = None) -> Any:
-    """The logarithm of the softmax, along an axis."""
+    """The logarithm of the softmax, along an axis.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.log_softmax(np.array([1000.0, -1000.0])).tolist()
+    [0.0, -2000.0]
+    """
     return _done(Expression(x).log_softmax(axis), out, x)
 
 
 def logsumexp(x: Any, /, axis: int = -1, *, out: Any = None) -> Any:
-    """``log(sum(exp(x)))`` along an axis, without overflow; the result does not have the axis."""
+    """``log(sum(exp(x)))`` along an axis, without overflow; the result does not have the axis.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.logsumexp(np.array([[1000.0, -1000.0]])).tolist()
+    [1000.0]
+    """
     return _done(Expression(x).logsumexp(axis), out, x)
 
 
 def variance(x: Any, /, axis: int = -1, *, out: Any = None) -> Any:
-    """The mean of squared distances from the mean along an axis, which the result does not have."""
+    """The mean of squared distances from the mean along an axis, which the result does not have.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.variance(np.array([[1.0, 3.0], [5.0, 5.0]])).tolist()
+    [1.0, 0.0]
+    """
     return _done(Expression(x).variance(axis), out, x)
 
 
@@ -236,17 +292,32 @@ def layer_norm(
 
 
 def rms_norm(x: Any, /, scale: Any = None, *, axis: int = -1, epsilon: float = 1e-5, out: Any = None) -> Any:
-    """``x / sqrt(mean(x * x) + epsilon)`` along an axis, times a scale."""
+    """``x / sqrt(mean(x * x) + epsilon)`` along an axis, times a scale.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.rms_norm(np.array([2.0, -2.0]), epsilon=0.0).tolist()
+    [1.0, -1.0]
+    """
     return _done(Expression(x).rms_norm(axis, scale, epsilon), out, x)
 
 
 def attention(queries: Any, keys: Any, values: Any, /, *, causal: bool = False, out: Any = None) -> Any:
-    """``softmax(q @ k.T / sqrt(depth)) @ v`` of each head; axes before the last two count heads."""
+    """``softmax(q @ k.T / sqrt(depth)) @ v`` of each head; axes before the last two count heads.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.attention(np.zeros((1, 1, 4)), np.ones((1, 2, 4)), np.array([[[1.0], [3.0]]])).tolist()
+    [[[2.0]]]
+    """
     return _done(Expression(queries).attention(keys, values, causal), out, queries)
 
 
 def scan(op: str, x: Any, /, axis: int = -1, *, exclusive: bool = False, out: Any = None) -> Any:
-    """Every element with those before it along an axis: ``sum``, ``prod``, ``max`` or ``min``."""
+    """Every element with those before it along an axis: ``sum``, ``prod``, ``max`` or ``min``.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.scan("max", np.array([1.0, 3.0, 2.0])).tolist()
+    [1.0, 3.0, 3.0]
+    """
     return _done(Expression(x).scan(op, axis, exclusive), out, x)
 
 
@@ -272,13 +343,23 @@ def sort(x: Any, /, axis: int = -1, *, descending: bool = False, out: Any = None
 
 
 def argsort(x: Any, /, axis: int = -1, *, descending: bool = False, out: Any = None) -> Any:
-    """The indices that put the elements along an axis in order, equal ones as they are."""
+    """The indices that put the elements along an axis in order, equal ones as they are.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.argsort(np.array([3.0, -1.0, 2.0])).tolist()
+    [1, 2, 0]
+    """
     of, axis = _along(x, axis)
     return _done(Expression(of).argsort(axis, descending), out, x)
 
 
 def argmin(x: Any, /, axis: int | None = None, *, out: Any = None) -> Any:
-    """The index of the smallest element, the first of equal ones; without an axis of the flattened array."""
+    """The index of the smallest element, the first of equal ones; without an axis of the flattened array.
+
+    >>> import numpy as np, trimtab as tt
+    >>> int(tt.argmin(np.array([3.0, 1.0, 1.0])))
+    1
+    """
     of, axis = _along(x, axis)
     return _done(Expression(of).argmin(axis), out, x)
 
@@ -316,12 +397,22 @@ def cast(x: Any, dtype: Any, /, *, out: Any = None) -> Any:
 
 
 def fft(x: Any, /, axes: int = 1, *, out: Any = None) -> Any:
-    """The spectrum of complex numbers along the last one to three axes, with NumPy's signs and scales."""
+    """The spectrum of complex numbers along the last one to three axes, with NumPy's signs and scales.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.fft(np.array([1 + 0j, 0, 0, 0])).tolist()
+    [(1+0j), (1+0j), (1+0j), (1+0j)]
+    """
     return _done(Expression(x).fft(axes), out, x)
 
 
 def ifft(x: Any, /, axes: int = 1, *, out: Any = None) -> Any:
-    """What has that spectrum along the last one to three axes."""
+    """What has that spectrum along the last one to three axes.
+
+    >>> import numpy as np, trimtab as tt
+    >>> np.allclose(tt.ifft(np.fft.fft([1j, 2, 3])), [1j, 2, 3])
+    True
+    """
     return _done(Expression(x).ifft(axes), out, x)
 
 
@@ -336,7 +427,12 @@ def rfft(x: Any, /, axes: int = 1, *, out: Any = None) -> Any:
 
 
 def irfft(x: Any, n: int, /, axes: int = 1, *, out: Any = None) -> Any:
-    """The ``n`` real numbers that have that spectrum along the last axis."""
+    """The ``n`` real numbers that have that spectrum along the last axis.
+
+    >>> import numpy as np, trimtab as tt
+    >>> np.allclose(tt.irfft(np.fft.rfft([1.0, 2.0, 3.0]), 3), [1.0, 2.0, 3.0])
+    True
+    """
     return _done(Expression(x).irfft(axes, n), out, x)
 
 
@@ -374,12 +470,22 @@ def _pool(op: str, x: Any, window: Sequence[int], stride: _Sizes, pad: _Sizes, l
 def max_pool(
     x: Any, window: Sequence[int], /, *, stride: _Sizes = (), pad: _Sizes = (), channels_last: bool = False, out: Any = None
 ) -> Any:
-    """Of every window the largest element; a NaN wins, padding is not looked at."""
+    """Of every window the largest element; a NaN wins, padding is not looked at.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.max_pool(np.arange(4.0).reshape(1, 1, 2, 2), (2, 2)).tolist()
+    [[[[3.0]]]]
+    """
     return _pool("max", x, window, stride, pad, channels_last, out)
 
 
 def mean_pool(
     x: Any, window: Sequence[int], /, *, stride: _Sizes = (), pad: _Sizes = (), channels_last: bool = False, out: Any = None
 ) -> Any:
-    """Of every window the mean of the elements that are not padding."""
+    """Of every window the mean of the elements that are not padding.
+
+    >>> import numpy as np, trimtab as tt
+    >>> tt.mean_pool(np.arange(4.0).reshape(1, 1, 2, 2), (2, 2)).tolist()
+    [[[[1.5]]]]
+    """
     return _pool("mean", x, window, stride, pad, channels_last, out)

@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Callable
 from os import PathLike
 from types import TracebackType
 from typing import Any, TypeVar
 
-from ._native import Expression, NativeRuntime
+from ._native import Expression, NativeRuntime, _forked
 from ._show import Told
 
 _R = TypeVar("_R")
 
 
-class Runtime:
+class _Entered(threading.local):
+    """What this thread is inside of, the innermost last."""
+
+    def __init__(self) -> None:
+        self.all: list[Runtime | constrained] = []
+
+
+_entered = _Entered()
+
+
+def after_fork() -> None:
+    """In a child that was just forked: runtimes are its own from now on, also those it is inside of."""
+    _forked()
+    for one in _entered.all:
+        one._enter()
+
+
+class _Within:
+    """What is entered by ``with`` for the calls of a thread."""
+
+    def _enter(self) -> None:
+        raise NotImplementedError
+
+    def __exit__(
+        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _entered.all.pop()
+        NativeRuntime.leave()
+
+
+class Runtime(_Within):
     """A runtime of your own: with settings, wisdom and plans apart from those of the process's default one.
 
     >>> import numpy as np, trimtab as tt
@@ -46,16 +78,22 @@ class Runtime:
             "budget": budget,
             "blas": blas,
         }
-        self._native = NativeRuntime(**self._given)
+        self._made, self._process = NativeRuntime(**self._given), os.getpid()
+
+    @property
+    def _native(self) -> NativeRuntime:
+        # The parent's threads are not here: a forked child makes its own, with a segment of wisdom of its own.
+        if self._process != os.getpid():
+            self._made, self._process = NativeRuntime(**self._given), os.getpid()
+        return self._made
+
+    def _enter(self) -> None:
+        self._native.enter()
 
     def __enter__(self) -> Runtime:
-        self._native.enter()
+        self._enter()
+        _entered.all.append(self)
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        NativeRuntime.leave()
 
     def call(self, function: Callable[..., _R], *args: Any, **kwargs: Any) -> _R:
         """Calls a function whose operations use this runtime."""
@@ -105,7 +143,7 @@ def _made_again(given: dict[str, Any]) -> Runtime:
     return Runtime(**given)
 
 
-class constrained:
+class constrained(_Within):
     """Calls of this thread keep to constraints: plans that break one are never used.
 
     >>> import numpy as np, trimtab as tt
@@ -128,14 +166,13 @@ class constrained:
     ) -> None:
         self._given: dict[str, Any] = {"threads": threads, "memory": memory, "latency": latency, "tolerance": tolerance}
 
-    def __enter__(self) -> constrained:
+    def _enter(self) -> None:
         NativeRuntime.current().constrained(**self._given).enter()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        NativeRuntime.leave()
+    def __enter__(self) -> constrained:
+        self._enter()
+        _entered.all.append(self)
+        return self
 
 
 def _explained(runtime: NativeRuntime, problem: str, everything: bool) -> Told:
@@ -162,21 +199,36 @@ def explain(what: str | Expression, *, all: bool = False) -> Told:
     'matmul:f32:64x64x64'
     """
     if isinstance(what, Expression):
-        text = what.explain()
-        return Told(text, {"launches": text.splitlines()})
+        text, numbers = what._explanation()
+        return Told(text, json.loads(numbers))
     return _explained(NativeRuntime.current(), what, all)
 
 
 def devices() -> Told:
-    """What there is to run on: facts, measured speeds, kernels."""
+    """What there is to run on: facts, measured speeds, kernels.
+
+    >>> import trimtab as tt
+    >>> tt.devices().to_dict()[0]["kind"]
+    'cpu'
+    """
     return _devices(NativeRuntime.current())
 
 
 def report() -> Told:
-    """Everything that decides where problems run; in a notebook the page that ``trimtab report --html`` writes."""
+    """Everything that decides where problems run; in a notebook the page that ``trimtab report --html`` writes.
+
+    >>> import trimtab as tt
+    >>> "devices" in tt.report().to_dict()
+    True
+    """
     return _report(NativeRuntime.current())
 
 
 def tune_problem(problem: str, *, budget: str = "10s") -> str | None:
-    """Measures a problem now, puts the fastest kernel in force and remembers it; its name."""
+    """Measures a problem now, puts the fastest kernel in force and remembers it; its name.
+
+    >>> import trimtab as tt
+    >>> tt.tune_problem("reduce.sum:f32:1000", budget="100ms") is not None
+    True
+    """
     return NativeRuntime.current().tune(problem, budget)

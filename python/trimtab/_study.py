@@ -24,9 +24,17 @@ _MOST_LISTED = 4_000_000
 
 
 class Trial:
-    """Settings to try: a mapping, and what `Study.tell` wants."""
+    """Settings to try: a mapping, and what `Study.tell` wants.
+
+    >>> import trimtab as tt
+    >>> trial = tt.Study({"block": [16]}).ask()
+    >>> trial, trial["block"], dict(trial)
+    (Trial(block=16), 16, {'block': 16})
+    """
 
     __slots__ = ("id", "settings")
+    id: int
+    settings: dict[str, Any]
 
     def __init__(self, id: int, settings: dict[str, Any]) -> None:
         self.id, self.settings = id, settings

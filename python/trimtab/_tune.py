@@ -33,10 +33,10 @@ class _Search:
             if trial is not None:
                 return trial, False
         if self.again is None:
-            # One call each may have been disturbed: the best are called some times more.
+            # One call each may have been disturbed: the best are called some times more, unless an earlier process did.
             ran = sorted((one for one in self.study._known() if "value" in one), key=lambda one: one["value"])
-            best = [Trial(one["id"], self.study._values.read(one["point"])) for one in ran[:_FINALISTS]]
-            self.again = best * _FINAL_CALLS
+            best = [(Trial(one["id"], self.study._values.read(one["point"])), len(one["samples"])) for one in ran[:_FINALISTS]]
+            self.again = [trial for turn in range(_FINAL_CALLS) for trial, calls in best if calls + turn <= _FINAL_CALLS]
         if self.again:
             return self.again.pop(), True
         best_known = self.study.best
@@ -45,7 +45,15 @@ class _Search:
 
 
 class Tuned(Generic[_R]):
-    """A callable whose settings are found while it is called. See `trimtab.tune`."""
+    """A callable whose settings are found while it is called. See `trimtab.tune`.
+
+    >>> import trimtab as tt
+    >>> @tt.tune(space={"by": [1, 2]}, evals=2, name="docs-tuned")
+    ... def tripled(x, *, by):
+    ...     return 3 * x
+    >>> isinstance(tripled, tt.Tuned), tripled(2)
+    (True, 6)
+    """
 
     def __init__(
         self,

@@ -9,12 +9,13 @@ use std::process::{Command, Stdio};
 const HELP: &str = "\
 usage: cargo xtask python [--release] [--bench] [--partners] [--only PYTHON]…
 
-Builds the wheel with maturin, installs it into a fresh virtual environment of every CPython it finds (python3, and one other of 3.10 to 3.15
-beside it), and runs the tests in python/tests there: on the wheel, not on the tree. What is installed from PyPI, into target/python, is
-named first. CI runs it after `cargo xtask test`, whose compiled crates it uses.
+Builds the wheel with maturin, installs it into a fresh virtual environment of every CPython it finds (python3, one other of 3.10 to 3.15
+beside it, and python3.13t to python3.15t where there is one, which have no interpreter lock), and runs the tests in python/tests there: on
+the wheel, not on the tree. What is installed from PyPI, into target/python, is named first. CI runs it after `cargo xtask test`, whose
+compiled crates it uses.
 
   --release       builds the wheel as it is published; without, as tests are built
-  --bench         prints what calls take beside NumPy's and Rust's, of a release build, and runs no tests
+  --bench         prints what calls take beside NumPy's and Rust's, of a release build, and which goals hold; fails if one does not; no tests
   --partners      also runs python/partners, beside torch, JAX, Numba, Kernel Tuner and Jupyter: 3 GB to load, 7 GB on disk
   --only PYTHON   this interpreter and no other; one without the interpreter's lock gets a wheel of its own
 ";
@@ -31,6 +32,9 @@ const PARTNERS: &[&str] =
 /// Versions that are looked for beside `python3`, the newest first.
 const OTHERS: [&str; 6] =
     ["python3.15", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10"];
+
+/// Interpreters without a lock, the newest first: one of them is tested too, with a wheel of its own.
+const WITHOUT_LOCK: [&str; 3] = ["python3.15t", "python3.14t", "python3.13t"];
 
 /// The largest wheel that is published.
 const MOST_BYTES: u64 = 15_000_000;
@@ -131,7 +135,7 @@ fn bench(root: &Path, place: &Path, python: &Path) -> Result<()> {
     ran(&mut command, "figures of calls")
 }
 
-/// Interpreters that are here: `python3`, and one of another version, by its name or pyenv's.
+/// Interpreters that are here: `python3`, one of another version, by its name or pyenv's, and one without a lock.
 fn found() -> Vec<String> {
     let version = |name: &str| {
         let words = "import sys, venv, ensurepip; print(sys.implementation.name, sys.version_info[:2] >= (3, 10), sys.version_info[:2])";
@@ -146,7 +150,8 @@ fn found() -> Vec<String> {
             found.push((name, version));
         }
     }
-    found.into_iter().map(|(name, _)| name).collect()
+    let lockless = WITHOUT_LOCK.into_iter().find(|name| version(name).is_some() && without_lock(name));
+    found.into_iter().map(|(name, _)| name).chain(lockless.map(str::to_string)).collect()
 }
 
 /// Whether an interpreter was built without its lock.

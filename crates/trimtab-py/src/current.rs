@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use trimtab::Runtime;
 
@@ -14,13 +15,14 @@ static DEFAULT: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 thread_local! {
     /// How many runtimes this thread entered: looked at by every call, so apart from them.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    static ENTERED: RefCell<Vec<Unlocked<Runtime>>> = const { RefCell::new(Vec::new()) };
+    /// Counted without atomics: threads that call at once inside a runtime would wait for each other's counts.
+    static ENTERED: RefCell<Vec<Rc<Unlocked<Runtime>>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The runtime of a call.
 pub enum Current {
     Default(&'static Runtime),
-    Entered(Runtime),
+    Entered(Rc<Unlocked<Runtime>>),
 }
 
 impl Deref for Current {
@@ -39,7 +41,7 @@ impl Deref for Current {
 #[inline]
 pub fn runtime(py: Python<'_>) -> PyResult<Current> {
     if DEPTH.get() > 0
-        && let Some(entered) = ENTERED.with_borrow(|entered| entered.last().map(|last| Runtime::clone(last)))
+        && let Some(entered) = ENTERED.with_borrow(|entered| entered.last().map(Rc::clone))
     {
         return Ok(Current::Entered(entered));
     }
@@ -82,12 +84,16 @@ pub fn tell(py: Python<'_>, runtime: &Runtime) -> PyResult<()> {
 }
 
 /// A value that is let go of without the interpreter's lock: a runtime waits for its threads then, and one of them may be waiting for the
-/// lock to call an option of `choose`.
-pub struct Unlocked<T: Send>(ManuallyDrop<T>);
+/// lock to call an option of `choose`. A forked child has none of these threads, and what they had locked stays locked: there it is never let
+/// go of.
+pub struct Unlocked<T: Send> {
+    value: ManuallyDrop<T>,
+    process: u32,
+}
 
 impl<T: Send> Unlocked<T> {
     pub fn new(value: T) -> Unlocked<T> {
-        Unlocked(ManuallyDrop::new(value))
+        Unlocked { value: ManuallyDrop::new(value), process: std::process::id() }
     }
 }
 
@@ -95,14 +101,17 @@ impl<T: Send> Deref for Unlocked<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.0
+        &self.value
     }
 }
 
 impl<T: Send> Drop for Unlocked<T> {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         // SAFETY: here and nowhere else, and nobody reads it afterwards.
-        let mut value = Some(unsafe { ManuallyDrop::take(&mut self.0) });
+        let mut value = Some(unsafe { ManuallyDrop::take(&mut self.value) });
         // Where there is no interpreter any more, it is dropped as it is.
         let _ = Python::try_attach(|py| py.detach(|| drop(value.take())));
     }
@@ -110,7 +119,7 @@ impl<T: Send> Drop for Unlocked<T> {
 
 /// From now on calls of this thread use that runtime, until [`leave`].
 pub fn enter(runtime: Runtime) {
-    ENTERED.with_borrow_mut(|entered| entered.push(Unlocked::new(runtime)));
+    ENTERED.with_borrow_mut(|entered| entered.push(Rc::new(Unlocked::new(runtime))));
     DEPTH.set(DEPTH.get() + 1);
 }
 
@@ -120,12 +129,14 @@ pub fn leave() {
     DEPTH.set(DEPTH.get().saturating_sub(usize::from(left.is_some())));
 }
 
-/// In a child that was just forked: the parent's runtime has lost its threads, so the child makes one of its own when it needs one, with a
-/// segment of wisdom of its own.
+/// In a child that was just forked: the parent's runtimes have lost their threads, and locks that these held stay locked. The child makes
+/// one of its own when it needs one, with a segment of wisdom of its own; what was entered is entered again by whoever knows how.
 #[pyfunction]
 pub fn _forked() {
     // Not dropped: it would wait for threads that are not here.
     DEFAULT.store(std::ptr::null_mut(), Ordering::Release);
+    DEPTH.set(0);
+    ENTERED.with_borrow_mut(Vec::clear);
 }
 
 /// Before the interpreter ends: what was learned and not yet written is written.

@@ -330,7 +330,7 @@ fn binary<'py>(
 }
 
 /// The axes a reduction runs over, as the caller gives them; nothing for all.
-fn axes(op: ReduceOp, axis: Option<&Bound<'_, PyAny>>, shape: &[usize]) -> PyResult<Option<Vec<usize>>> {
+pub fn axes(op: ReduceOp, axis: Option<&Bound<'_, PyAny>>, shape: &[usize]) -> PyResult<Option<Vec<usize>>> {
     let Some(axis) = axis else { return Ok(None) };
     let given: Vec<isize> = match axis.cast::<PyTuple>() {
         Ok(tuple) => tuple.extract()?,
@@ -349,7 +349,7 @@ fn axes(op: ReduceOp, axis: Option<&Bound<'_, PyAny>>, shape: &[usize]) -> PyRes
 }
 
 /// The smallest and the largest of nothing are an error also where there is no place for them, as in NumPy.
-fn has_extremes(op: ReduceOp, shape: &[usize], over: Option<&[usize]>) -> PyResult<()> {
+pub fn has_extremes(op: ReduceOp, shape: &[usize], over: Option<&[usize]>) -> PyResult<()> {
     let nothing = match over {
         None => shape.contains(&0),
         Some(over) => over.iter().any(|axis| shape[*axis] == 0),
@@ -458,8 +458,16 @@ macro_rules! reductions {
 
 unary! {
     /// ``-x``; integers wrap.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.neg(np.array([1.5, -2.0])).tolist()
+    /// [-1.5, 2.0]
     neg = Neg,
     /// ``|x|``; integers wrap.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.abs(np.array([1, -2])).tolist()
+    /// [1, 2]
     abs = Abs,
     /// ``max(x, 0)``.
     ///
@@ -468,8 +476,16 @@ unary! {
     /// [0.0, 2.0]
     relu = Relu,
     /// e to the power of x.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.exp(np.zeros(2)).tolist()
+    /// [1.0, 1.0]
     exp = Exp,
     /// Natural logarithm.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.log(np.ones(2)).tolist()
+    /// [0.0, 0.0]
     log = Log,
     /// Square root.
     ///
@@ -478,10 +494,22 @@ unary! {
     /// [2.0, 3.0]
     sqrt = Sqrt,
     /// Hyperbolic tangent.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.tanh(np.array([0.0, 100.0])).tolist()
+    /// [0.0, 1.0]
     tanh = Tanh,
     /// ``1 / (1 + exp(-x))``.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.sigmoid(np.array([0.0, 1000.0])).tolist()
+    /// [0.5, 1.0]
     sigmoid = Sigmoid,
     /// The Gaussian error linear unit, in its tanh form.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.gelu(np.array([0.0, 100.0])).tolist()
+    /// [0.0, 100.0]
     gelu = Gelu,
 }
 
@@ -499,6 +527,10 @@ binary! {
     /// [0.75, 0.5]
     sub = Sub,
     /// ``a * b``; integers wrap.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.mul(np.array([1, 2]), np.array([3, 4])).tolist()
+    /// [3, 8]
     mul = Mul,
     /// ``a / b``; integers round toward zero, and divided by zero they are a ``ZeroDivisionError``.
     ///
@@ -507,10 +539,22 @@ binary! {
     /// [3, -3]
     div = Div,
     /// The smaller of each pair; a NaN wins.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.minimum(np.array([1.0, 5.0]), 2.0).tolist()
+    /// [1.0, 2.0]
     minimum = Min,
     /// The larger of each pair; a NaN wins.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.maximum(np.array([1.0, 5.0]), 2.0).tolist()
+    /// [2.0, 5.0]
     maximum = Max,
     /// ``a`` to the power of ``b``.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.pow(np.array([2.0, 3.0]), 2).tolist()
+    /// [4.0, 9.0]
     pow = Pow,
 }
 
@@ -522,8 +566,16 @@ reductions! {
     /// [4.0, 6.0]
     sum = Sum,
     /// The arithmetic mean of floats.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> float(tt.mean(np.array([1.0, 2.0, 6.0])))
+    /// 3.0
     mean = Mean,
     /// The smallest element; a NaN wins.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> tt.min(np.array([[3, 9], [4, 1]]), axis=1).tolist()
+    /// [3, 1]
     min = Min,
     /// The largest element; a NaN wins.
     ///
@@ -532,5 +584,9 @@ reductions! {
     /// 9
     max = Max,
     /// The product. Of integers: exact, or an ``OverflowError``.
+    ///
+    /// >>> import numpy as np, trimtab as tt
+    /// >>> int(tt.prod(np.array([2, 3, 7])))
+    /// 42
     prod = Prod,
 }
