@@ -1,5 +1,7 @@
 //! `cargo xtask dist`: what is published for machines like this one, and whether a second build gives the same bytes.
 
+mod linked;
+
 use crate::{python, ran};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -9,11 +11,14 @@ const HELP: &str = "\
 usage: cargo xtask dist [--twice]
 
 Builds into target/dist what is published for machines like this one: an archive of the command with its manual pages, completions, README and
-licences; the wheel; and SHA256SUMS of both. Paths are taken out and times are the commit's, so that the same commit and
+licences; the wheel; the licences of everything that is linked into them; and SHA256SUMS of all. Paths are taken out and times are the commit's, so that the same commit and
 compiler can give the same bytes wherever the checkout is; --twice shows whether they do. Needs git, tar, gzip and sha256sum; maturin is installed from PyPI into target/python.
 
   --twice         builds everything a second time, from a copy of the commit elsewhere, and compares
 ";
+
+/// The page of what others' code inside is licensed under, beside archive and wheel and in the archive.
+const LICENCES: &str = "LICENSES-OF-DEPENDENCIES.txt";
 
 pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     let twice = match words {
@@ -60,13 +65,15 @@ fn make(root: &Path, place: &Path) -> Result<String> {
     ];
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root).envs(environment.clone());
-    command.args(["build", "--release", "--locked", "--package", "trimtab-cli"]);
+    command.args(["build", "--release", "--locked", "--package", "trimtab-cli", "--features", "wgpu"]);
     ran(&mut command, "building the command")?;
     let wheel = python::release_wheel(root, place, &environment)?;
+    let licences = place.join(LICENCES);
+    std::fs::write(&licences, linked::licences(root)?)?;
     let archive = archive(root, place, &build.join("release/trimtab"), &time)?;
     let mut sum = Command::new("sha256sum");
     let name = |path: &Path| path.file_name().map(PathBuf::from).context("a file has a name");
-    sum.current_dir(place).arg(name(&archive)?).arg(name(&wheel)?);
+    sum.current_dir(place).arg(name(&archive)?).arg(name(&wheel)?).arg(name(&licences)?);
     let sums = said(&mut sum)? + "\n";
     std::fs::write(place.join("SHA256SUMS"), &sums)?;
     Ok(sums)
@@ -93,6 +100,7 @@ fn archive(root: &Path, place: &Path, program: &Path, time: &str) -> Result<Path
     for file in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         std::fs::copy(root.join(file), folder.join(file))?;
     }
+    std::fs::copy(place.join(LICENCES), folder.join(LICENCES))?;
     ran(Command::new(program).arg("man").arg(folder.join("man1")), "writing manual pages")?;
     for shell in ["bash", "zsh", "fish"] {
         let script = said(Command::new(program).args(["completions", shell]))?;
