@@ -43,7 +43,7 @@ usage: cargo xtask COMMAND
                   [--faults N] [--kills N] [--seed S] [--json]
   cuda            kernels in CUDA C, verified without a GPU by NVIDIA's compilers from PyPI and trimtab-ptx; `cargo xtask cuda --help` explains
                   [--only 12|13]
-  dist            what is published for machines like this one, with checksums  [--twice]
+  dist            what is published for machines like this one, with checksums  [--twice] [--only archive|wheel]
   fuzz            every parser fed with inputs that libFuzzer makes up; `cargo xtask fuzz --help` explains
                   [--seconds N] [--target NAME] [--list] [--json]
   loom [NAME]     the lock-free pieces in every order of events that few threads can have  [--preemptions N]

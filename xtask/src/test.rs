@@ -64,8 +64,8 @@ const LINTS: [&str; 8] =
     ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"];
 
 /// Their unit tests. Of only these packages cargo unites the features, so that what it builds is kept beside what all tests need.
-fn quick() -> Vec<&'static str> {
-    let packages = WITHOUT_KERNELS.iter().flat_map(|name| ["--package", name]);
+fn quick_tests() -> Vec<&'static str> {
+    let packages = WITHOUT_KERNELS.iter().flat_map(|name| ["--package", *name]);
     ["test", "--quiet", "--all-features", "--lib"].into_iter().chain(packages).collect()
 }
 
@@ -99,7 +99,7 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     step("tidy", &mut || tidy::check(root))?;
     if quick {
         step("lints", &mut || cargo(root, &LINTS))?;
-        step("unit tests", &mut || cargo(root, &quick()))?;
+        step("unit tests", &mut || cargo(root, &quick_tests()))?;
         println!("{}", told(&times));
         println!(
             "quick checks passed. `cargo xtask test` has what they leave out: tests of crates with kernels and of all that is linked with \
