@@ -21,8 +21,10 @@ What must hold before anything is published. Each part compiles everything once 
                 first release tags v0.2.0, and the next is compared with it
 ";
 
-const PARTS: [(&str, fn(&Path, Option<&str>) -> Result<()>); 3] =
-    [("msrv", msrv), ("packages", packages), ("semver", semver)];
+/// A check, given the project and what to compare with.
+type Part = fn(&Path, Option<&str>) -> Result<()>;
+
+const PARTS: [(&str, Part); 3] = [("msrv", msrv), ("packages", packages), ("semver", semver)];
 
 pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     let (mut only, mut since, mut words) = (Vec::new(), None, words.iter());
