@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// The workspaces of the project: what is published, and the fuzz targets.
-const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
+/// The workspaces of the project: what is published, fuzz targets, what builds the book, and who is measured beside us.
+const MANIFESTS: [&str; 4] = ["Cargo.toml", "fuzz/Cargo.toml", "book/Cargo.toml", "partners/Cargo.toml"];
 
 /// The lists of deny.toml that are read here.
 #[derive(Debug, Default, PartialEq)]
@@ -23,17 +23,23 @@ struct Policy {
     /// Licences that one crate alone may have.
     exceptions: Vec<(String, Vec<String>)>,
     registries: Vec<String>,
+    /// The oldest compiler that is promised for what is published, which is `rust-version` in Cargo.toml.
+    rust: Option<String>,
 }
 
 pub fn check(root: &Path) -> Result<()> {
     let text = std::fs::read_to_string(root.join("deny.toml")).context("deny.toml says what is allowed")?;
-    let policy = policy(&text)?;
+    let mut policy = policy(&text)?;
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml"))?;
+    policy.rust = Some(oldest(&manifest).context("Cargo.toml has no line `rust-version`")?.to_string());
     let (mut problems, mut twice, mut count) = (Vec::new(), BTreeSet::new(), 0);
     for manifest in MANIFESTS {
         let packages = packages(root, manifest)?;
         count += packages.len();
         packages.iter().for_each(|package| look_at(package, &policy, &mut problems));
         twice.extend(repeated(&packages));
+        // The other workspaces are for those who work on the project.
+        policy.rust = None;
     }
     for line in &twice {
         println!("more than one version: {line}");
@@ -82,6 +88,11 @@ fn look_at(package: &Value, policy: &Policy, problems: &mut Vec<String>) {
     if !allows(&licence, &allowed) {
         problems.push(format!("{name} {version} has the licence `{licence}`, which is not allowed"));
     }
+    if let (Some(needs), Some(promised)) = (package["rust_version"].as_str(), &policy.rust)
+        && is_newer(needs, promised)
+    {
+        problems.push(format!("{name} {version} needs Rust {needs}, and we promise {promised}"));
+    }
     // Requirements are ours to write; those of others are in Cargo.lock.
     let is_private = package["publish"].as_array().is_some_and(Vec::is_empty);
     let ours = package["source"].is_null();
@@ -91,6 +102,22 @@ fn look_at(package: &Value, policy: &Policy, problems: &mut Vec<String>) {
             problems.push(format!("{name} takes any version of {}", text(dependency, "name")));
         }
     }
+}
+
+/// The oldest compiler that a manifest promises.
+pub fn oldest(manifest: &str) -> Option<&str> {
+    let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "))?;
+    Some(line.trim().trim_matches('"'))
+}
+
+/// Whether a version of the compiler is newer than another.
+fn is_newer(version: &str, than: &str) -> bool {
+    let parts = |version: &str| -> Vec<u32> {
+        let mut parts: Vec<u32> = version.split('.').map(|part| part.parse().unwrap_or(u32::MAX)).collect();
+        parts.resize(3, 0);
+        parts
+    };
+    parts(version) > parts(than)
 }
 
 /// Packages of which there are several versions.
@@ -123,6 +150,7 @@ fn policy(text: &str) -> Result<Policy> {
         licences: names(line("licenses", "allow")?),
         exceptions,
         registries: names(line("sources", "allow-registry")?),
+        rust: None,
     };
     if policy.licences.is_empty() || policy.registries.is_empty() {
         bail!("deny.toml allows nothing: its lists stand on one line each");
@@ -145,7 +173,8 @@ allow-registry = ["https://example.invalid/index"]
 
     fn problems_of(package: Value) -> Vec<String> {
         let mut problems = Vec::new();
-        look_at(&package, &policy(TEXT).unwrap(), &mut problems);
+        let policy = Policy { rust: Some("1.89".to_string()), ..policy(TEXT).unwrap() };
+        look_at(&package, &policy, &mut problems);
         problems
     }
 
@@ -155,6 +184,7 @@ allow-registry = ["https://example.invalid/index"]
         assert_eq!(problems_of(good.clone()), Vec::<String>::new());
         let odd = json!({"name": "odd", "version": "1.0.0", "license": "MIT AND NCSA", "source": null});
         assert_eq!(problems_of(odd), Vec::<String>::new());
+        assert!(is_newer("1.90", "1.89.2") && !is_newer("1.89.0", "1.89") && !is_newer("1.9", "1.89"));
         let with = |key: &str, value: Value| {
             let mut package = good.clone();
             package[key] = value;
@@ -166,6 +196,7 @@ allow-registry = ["https://example.invalid/index"]
             (with("source", json!("registry+https://example.invalid/other")), "a source (registry)"),
             (with("license", json!("NCSA")), "`NCSA`, which is not allowed"),
             (with("license", json!(null)), "``, which is not allowed"),
+            (with("rust_version", json!("1.89.1")), "a 1.0.0 needs Rust 1.89.1, and we promise 1.89"),
             (problems_of(json!({"name": "a", "license": "MIT", "dependencies": wild})), "any version of b"),
         ] {
             assert!(problems.len() == 1 && problems[0].contains(part), "{problems:?}");

@@ -1,43 +1,58 @@
 //! `cargo xtask dist`: what is published for machines like this one, and whether a second build gives the same bytes.
 
+mod linked;
+
 use crate::{python, ran};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const HELP: &str = "\
-usage: cargo xtask dist [--twice]
+usage: cargo xtask dist [--twice] [--only archive|wheel]
 
 Builds into target/dist what is published for machines like this one: an archive of the command with its manual pages, completions, README and
-licences; the wheel; and SHA256SUMS of both. Paths are taken out and times are the commit's, so that the same commit and
+licences; the wheel; the licences of everything that is linked into them; and SHA256SUMS of all. Paths are taken out and times are the commit's, so that the same commit and
 compiler can give the same bytes wherever the checkout is; --twice shows whether they do. Needs git, tar, gzip and sha256sum; maturin is installed from PyPI into target/python.
 
   --twice         builds everything a second time, from a copy of the commit elsewhere, and compares
+  --only PART     the archive or the wheel alone
 ";
 
+/// The page of what others' code inside is licensed under, beside archive and wheel and in the archive.
+const LICENCES: &str = "LICENSES-OF-DEPENDENCIES.txt";
+
+/// What is built.
+const PARTS: [&str; 2] = ["archive", "wheel"];
+
 pub fn run(root: &Path, words: &[&str]) -> Result<()> {
-    let twice = match words {
-        [] => false,
-        ["--twice"] => true,
-        ["--help" | "-h"] => {
-            print!("{HELP}");
-            return Ok(());
+    let (mut twice, mut parts, mut words) = (false, PARTS.to_vec(), words.iter());
+    while let Some(word) = words.next() {
+        match *word {
+            "--twice" => twice = true,
+            "--only" => match words.next() {
+                Some(part) if PARTS.contains(part) => parts = vec![*part],
+                _ => bail!("--only takes archive or wheel\n\n{HELP}"),
+            },
+            "--help" | "-h" => {
+                print!("{HELP}");
+                return Ok(());
+            }
+            other => bail!("there is no option `{other}`\n\n{HELP}"),
         }
-        other => bail!("there is no option `{}`\n\n{HELP}", other.join(" ")),
-    };
+    }
     let changed = said(Command::new("git").current_dir(root).args(["status", "--porcelain"]))?;
     if !changed.is_empty() {
         eprintln!("note: what is not committed is built, too; nobody can build the same again:\n{changed}");
     }
     let place = root.join("target/dist");
-    let sums = make(root, &place)?;
+    let sums = make(root, &place, &parts)?;
     print!("{sums}");
     if twice {
         let copy = place.join("again");
         let _ = std::fs::remove_dir_all(&copy);
         let clone = ["clone", "--quiet", "--no-hardlinks"];
         ran(Command::new("git").args(clone).arg(root).arg(&copy), "copying the commit")?;
-        let again = make(&copy, &copy.join("target/dist"))?;
+        let again = make(&copy, &copy.join("target/dist"), &parts)?;
         if again != sums {
             bail!("a second build gave other bytes:\n{again}");
         }
@@ -47,8 +62,9 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Builds everything; what `sha256sum` says of it.
-fn make(root: &Path, place: &Path) -> Result<String> {
+/// Builds these parts; what `sha256sum` says of them.
+fn make(root: &Path, place: &Path, parts: &[&str]) -> Result<String> {
+    std::fs::create_dir_all(place)?;
     let build = place.join("build");
     let time = said(Command::new("git").current_dir(root).args(["log", "-1", "--format=%ct"]))?;
     let environment = [
@@ -58,16 +74,24 @@ fn make(root: &Path, place: &Path) -> Result<String> {
         ("CARGO_INCREMENTAL", "0".to_string()),
         ("CARGO_TARGET_DIR", build.display().to_string()),
     ];
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root).envs(environment.clone());
-    command.args(["build", "--release", "--locked", "--package", "trimtab-cli"]);
-    ran(&mut command, "building the command")?;
-    let wheel = python::release_wheel(root, place, &environment)?;
-    let archive = archive(root, place, &build.join("release/trimtab"), &time)?;
+    let licences = place.join(LICENCES);
+    std::fs::write(&licences, linked::licences(root)?)?;
+    let mut made = vec![licences];
+    if parts.contains(&"archive") {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(root).envs(environment.clone());
+        command.args(["build", "--release", "--locked", "--package", "trimtab-cli", "--features", "wgpu"]);
+        ran(&mut command, "building the command")?;
+        made.push(archive(root, place, &build.join("release/trimtab"), &time)?);
+    }
+    if parts.contains(&"wheel") {
+        made.push(python::release_wheel(root, place, &environment)?);
+    }
     let mut sum = Command::new("sha256sum");
-    let name = |path: &Path| path.file_name().map(PathBuf::from).context("a file has a name");
-    sum.current_dir(place).arg(name(&archive)?).arg(name(&wheel)?);
-    let sums = said(&mut sum)? + "\n";
+    for file in &made {
+        sum.arg(file.file_name().context("a file has a name")?);
+    }
+    let sums = said(sum.current_dir(place))? + "\n";
     std::fs::write(place.join("SHA256SUMS"), &sums)?;
     Ok(sums)
 }
@@ -93,6 +117,7 @@ fn archive(root: &Path, place: &Path, program: &Path, time: &str) -> Result<Path
     for file in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         std::fs::copy(root.join(file), folder.join(file))?;
     }
+    std::fs::copy(place.join(LICENCES), folder.join(LICENCES))?;
     ran(Command::new(program).arg("man").arg(folder.join("man1")), "writing manual pages")?;
     for shell in ["bash", "zsh", "fish"] {
         let script = said(Command::new(program).args(["completions", shell]))?;

@@ -1,6 +1,6 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]`, `cargo xtask chaos`,
-//! `cargo xtask cuda`, `cargo xtask dist`, `cargo xtask fuzz`, `cargo xtask loom`, `cargo xtask python`, `cargo xtask sanitize`, `cargo xtask screenshot`.
+//! The project's own commands: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench NAME [--json]` and others; `cargo xtask help` lists them.
 
+mod book;
 mod browser;
 mod cuda;
 mod dependencies;
@@ -9,6 +9,7 @@ mod fuzz;
 mod loom;
 mod needs;
 mod python;
+mod release;
 mod sanitize;
 mod screenshot;
 mod test;
@@ -26,6 +27,7 @@ usage: cargo xtask COMMAND
                   [--quick] [--no-install] [--require-all]; `cargo xtask test --help` explains
   tidy            the rules no compiler checks: dependency direction, file length, banned calls; links and snippets of README and docs
   dependencies    licences, sources and requirements of everything that is built, against deny.toml
+  book            the book of docs/ as pages in target/book, and whether their links lead somewhere
   browser-check [FILE]
                   the page of `trimtab report`, or that file, in a browser of this machine; fails where there is none
   bench NAME…     figures of one run: overhead, matmul, narrow, operations, bandwidth, fusion, expressions, placement, offload, cold, reload, search, gpu, gpu-start,
@@ -36,17 +38,19 @@ usage: cargo xtask COMMAND
   bench tune-anything
                   the examples of examples/tune against Kernel Tuner and Optuna (from PyPI, in a virtual environment of its own), and what a
                   point costs against hyperfine  [--seeds N] [--evals N] [--only NAME] [--json]; --help explains
-  bench mlp       a small network against ndarray and candle, which are built for it
+  bench mlp       a small network against ndarray and candle, which are built for it  [--json]
   chaos           faults on purpose, then processes killed at random moments: what callers got, and what was left of wisdom
                   [--faults N] [--kills N] [--seed S] [--json]
   cuda            kernels in CUDA C, verified without a GPU by NVIDIA's compilers from PyPI and trimtab-ptx; `cargo xtask cuda --help` explains
                   [--only 12|13]
-  dist            what is published for machines like this one, with checksums  [--twice]
+  dist            what is published for machines like this one, with checksums  [--twice] [--only archive|wheel]
   fuzz            every parser fed with inputs that libFuzzer makes up; `cargo xtask fuzz --help` explains
                   [--seconds N] [--target NAME] [--list] [--json]
   loom [NAME]     the lock-free pieces in every order of events that few threads can have  [--preemptions N]
   python          the wheel: built, installed into fresh virtual environments, and tested there; `cargo xtask python --help` explains
                   [--release] [--bench] [--only PYTHON]
+  release-check   what must hold before anything is published: the oldest compiler, packed crates, semantic versions;
+                  `cargo xtask release-check --help` explains  [--only msrv|packages|semver] [--since REV]
   sanitize        tests of unsafe code under AddressSanitizer or valgrind
                   [--tool asan|valgrind]; `cargo xtask sanitize --help` says what each needs
   screenshot      the picture of `trimtab explain` in the README, made anew on this machine; `cargo xtask screenshot --help` explains
@@ -64,12 +68,16 @@ fn main() -> Result<()> {
         ["test", options @ ..] => test::run(root, options),
         ["tidy"] => tidy::check(root),
         ["dependencies"] => dependencies::check(root),
+        ["book"] => book::build(root),
         ["browser-check"] => browser::check(root, None),
         ["browser-check", file] => browser::check(root, Some(file)),
         ["bench", "tune-anything", options @ ..] => tune_anything::run(root, options),
-        ["bench", "mlp"] => {
+        ["bench", "mlp", options @ ..] => {
             let place = ["--manifest-path", "partners/Cargo.toml", "--target-dir", "target/partners"];
-            cargo(root, &[&["run", "--quiet", "--release"], &place[..]].concat())
+            cargo(
+                root,
+                &[&["run", "--quiet", "--release", "--locked"], &place[..], &["--"], options].concat(),
+            )
         }
         ["bench", names @ ..] => {
             let may_install = !names.contains(&"--no-install");
@@ -93,6 +101,7 @@ fn main() -> Result<()> {
         ["fuzz", options @ ..] => fuzz::run(root, options),
         ["loom", options @ ..] => loom::run(root, options),
         ["python", options @ ..] => python::run(root, options),
+        ["release-check", options @ ..] => release::run(root, options),
         ["sanitize", options @ ..] => sanitize::run(root, options),
         ["screenshot", options @ ..] => screenshot::run(root, options),
         [] | ["help" | "--help" | "-h"] => {

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything a change must pass, how long each step took, and what did not run.
 
 use crate::needs::{self, CPP, FFTW, OPENBLAS, OPENCL, VULKAN};
-use crate::{cargo, dependencies, fuzz, tidy};
+use crate::{book, cargo, dependencies, fuzz, tidy};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,14 +12,15 @@ use trimtab_testing::NOT_RUN;
 const HELP: &str = "\
 usage: cargo xtask test [--quick] [--no-install] [--require-all]
 
-Format, tidy rules, dependencies, lints, all tests and doc tests, and 20 s of every fuzz target; each step's time is printed at the end.
+Format, tidy rules, dependencies, the book, lints, all tests and doc tests, and 20 s of every fuzz target; each step's time is printed at
+the end.
 
 Some tests need what is not part of the project. Where it is missing, Debian's packages are named with their size, and
 installed with apt-get: Mesa's Vulkan driver for GPU kernels, OpenBLAS for the kernels around a CBLAS, FFTW for the one around it,
 PoCL for users' kernels in OpenCL C, g++ for libFuzzer.
 
-  --quick         for while you work: format, tidy rules and the unit tests of most crates. The first time it builds for minutes: with some
-                  packages left out, others have other features. Not what a change must pass
+  --quick         for while you work: format, tidy rules, lints of everything, and the unit tests of crates without kernels. Not what a
+                  change must pass
   --no-install    installs nothing: what cannot run is left out and listed at the end in lines that start with `not run:`
   --require-all   fails where a driver or library is missing in the end, installed or not
 
@@ -43,22 +44,30 @@ const WITHOUT_GPUS: [&[&str]; 2] = [
     &["test", "--package", "trimtab-wgpu", "--lib", "--test", "translations"],
 ];
 
-/// Unit tests of libraries.
-const QUICK: [&str; 13] = [
-    "test",
-    "--quiet",
-    "--workspace",
-    "--all-features",
-    "--lib",
-    "--exclude",
-    "trimtab-wgpu",
-    "--exclude",
-    "trimtab-interleavings",
-    "--exclude",
-    "trimtab-py",
-    "--exclude",
-    "xtask",
+/// Crates whose unit tests are built without compiling a kernel. Kernels take minutes, and whatever is linked with them waits for them.
+const WITHOUT_KERNELS: [&str; 11] = [
+    "trimtab-core",
+    "trimtab-sources",
+    "trimtab-ptx",
+    "trimtab-model",
+    "trimtab-tune",
+    "trimtab-wisdom",
+    "trimtab-operands",
+    "trimtab-plan",
+    "trimtab-replay",
+    "trimtab-study",
+    "trimtab-testing",
 ];
+
+/// Everything that is compiled, looked at by clippy, which compiles no kernel either.
+const LINTS: [&str; 8] =
+    ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"];
+
+/// Their unit tests. Of only these packages cargo unites the features, so that what it builds is kept beside what all tests need.
+fn quick_tests() -> Vec<&'static str> {
+    let packages = WITHOUT_KERNELS.iter().flat_map(|name| ["--package", *name]);
+    ["test", "--quiet", "--all-features", "--lib"].into_iter().chain(packages).collect()
+}
 
 pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     let (mut may_install, mut require_all, mut quick) = (true, false, false);
@@ -83,24 +92,25 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
     };
     step("format", &mut || {
         cargo(root, &["fmt", "--all", "--check"])?;
-        ["fuzz/Cargo.toml", "partners/Cargo.toml"]
+        ["book/Cargo.toml", "fuzz/Cargo.toml", "partners/Cargo.toml"]
             .iter()
             .try_for_each(|manifest| cargo(root, &["fmt", "--manifest-path", manifest, "--check"]))
     })?;
     step("tidy", &mut || tidy::check(root))?;
     if quick {
-        step("unit tests", &mut || cargo(root, &QUICK))?;
+        step("lints", &mut || cargo(root, &LINTS))?;
+        step("unit tests", &mut || cargo(root, &quick_tests()))?;
         println!("{}", told(&times));
         println!(
-            "quick checks passed; `cargo xtask test` has lints, integration tests, documents and fuzzing, too"
+            "quick checks passed. `cargo xtask test` has what they leave out: tests of crates with kernels and of all that is linked with \
+             them (`cargo test --package trimtab-cli --lib` has those of one), integration tests, documents, fuzzing"
         );
         return Ok(());
     }
     step("dependencies", &mut || dependencies::check(root))?;
+    step("book", &mut || book::build(root))?;
     let missing = needs::missing(vec![VULKAN, OPENBLAS, FFTW, OPENCL, CPP], may_install);
-    let clippy =
-        ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"];
-    step("lints", &mut || cargo(root, &clippy))?;
+    step("lints", &mut || cargo(root, &LINTS))?;
     let all: [&[&str]; 1] = [&["test", "--workspace", "--all-features"]];
     let has_gpu = missing.iter().all(|need| need.what != VULKAN.what);
     let tests = if has_gpu { &all[..] } else { &WITHOUT_GPUS };
@@ -171,4 +181,23 @@ fn listen(root: &Path, words: &[&str], not_run: &mut Vec<String>) -> Result<()> 
         bail!("cargo {} failed", words.join(" "));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quick_tests_compile_no_kernel() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for name in WITHOUT_KERNELS {
+            let words = ["tree", "--offline", "--all-features", "--prefix", "none", "--package", name];
+            let output = Command::new(env!("CARGO")).args(words).current_dir(root).output().unwrap();
+            let tree = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && tree.starts_with(name), "{name}: {tree}");
+            for heavy in ["trimtab-cpu ", "trimtab-wgpu ", "trimtab-cuda ", "wgpu "] {
+                assert!(!tree.lines().any(|line| line.starts_with(heavy)), "{name} needs {heavy}");
+            }
+        }
+    }
 }

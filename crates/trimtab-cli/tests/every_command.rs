@@ -1,4 +1,5 @@
-//! Every command there is, found by asking `-h`: `--json` gives JSON, and text fits terminals of 80, 100 and 120 columns.
+//! Every command there is, found by asking `-h`: `--json` gives JSON whose fields are in docs/json.md, and text fits terminals of 80, 100 and
+//! 120 columns.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
@@ -7,7 +8,12 @@ mod support;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Stdio;
+use support::fields::{listed, unlike, walk};
 use support::{Ended, Machine};
+
+const PAGE: &str = include_str!("../../../docs/json.md");
+/// Commands whose fields are in docs/numbers.md; tests/numbers.rs compares them.
+const ON_ANOTHER_PAGE: [&str; 6] = ["explain", "stats", "calibrate", "models", "bench", "report"];
 
 const SMALL: &str = "matmul:f32:8x8x8";
 const MOVED: &str = "transpose:f32:64x64";
@@ -109,17 +115,26 @@ fn every_command_is_tried() {
 #[test]
 fn every_command_gives_json_and_text_that_fits() {
     let lived = Lived::new();
-    let mut wrong = Vec::new();
+    let (all, mut wrong) = (listed(PAGE), Vec::new());
     for (command, args) in RUNS {
         let ended = lived.run(command, args, &["--json"]);
         if ended.code != Some(0) {
             wrong.push(format!("{command} {args} --json ended with {:?}: {}", ended.code, ended.err));
             continue;
         }
+        let mut printed = BTreeSet::new();
         for line in ended.out.lines() {
-            if !matches!(serde_json::from_str::<Value>(line), Ok(Value::Object(_))) {
-                wrong.push(format!("{command} --json prints `{line}`"));
+            match serde_json::from_str::<Value>(line) {
+                Ok(object @ Value::Object(_)) => walk(&object, "", &mut printed),
+                _ => wrong.push(format!("{command} --json prints `{line}`")),
             }
+        }
+        // They print what `recording list` does.
+        let name = if command.starts_with("recording ") { "recording list" } else { command };
+        match all.get(name) {
+            _ if ON_ANOTHER_PAGE.contains(&name) => (),
+            Some(listed) => wrong.extend(unlike(command, "docs/json.md", listed, &printed)),
+            None => wrong.push(format!("docs/json.md has nothing of {command}")),
         }
         // Scripts are as wide as they are.
         for columns in ["80", "100", "120"].into_iter().filter(|_| command != "completions") {

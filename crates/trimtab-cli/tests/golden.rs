@@ -11,6 +11,7 @@ use trimtab::advanced::core::FailureKind;
 use trimtab::advanced::wisdom::{FactKey, Outcome, Stats, Wisdom};
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trimtab-replay/data");
+const RECORDING: &str = "cpu.transpose.tiled__transpose-f32-512x512__amd_epyc";
 
 fn key(kernel: &str, problem: &str, point: &str, condition: &str) -> FactKey {
     FactKey {
@@ -103,6 +104,11 @@ fn recordings_and_searches_of_them() {
     let simulate =
         ["simulate", "--data", DATA, "--strategy", "random,hill", "--evals", "5,10", "--seeds", "4"];
     check(&machine, &simulate, expect_file!["golden/simulate.txt"]);
+    let t4 = ["recording", "export", RECORDING, "t4.json", "--data", DATA];
+    check(&machine, &t4, expect_file!["golden/recording-export.txt"]);
+    let back =
+        ["recording", "import", "t4.json", "--data", "data", "--name", "another", "--device", "somewhere"];
+    check(&machine, &back, expect_file!["golden/recording-import.txt"]);
 }
 
 #[test]
@@ -121,4 +127,7 @@ fn studies() {
     shown(&machine, &[&["tune-command", "echo {block}{unroll}"], &search[..]].concat());
     check(&machine, &["best", "kept"], expect_file!["golden/best.txt"]);
     check(&machine, &["best", "kept", "--format", "env"], expect_file!["golden/best-env.txt"]);
+    check(&machine, &["study", "list"], expect_file!["golden/study-list.txt"]);
+    check(&machine, &["study", "report", "kept"], expect_file!["golden/study-report.txt"]);
+    check(&machine, &["study", "export", "kept", "t4.json"], expect_file!["golden/study-export.txt"]);
 }

@@ -5,8 +5,8 @@
 
 mod support;
 
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use support::fields::{listed, unlike, walk};
 use support::{Ended, Machine, json};
 use trimtab::advanced::wisdom::{FactKey, Outcome, Stats, Wisdom};
 
@@ -23,50 +23,6 @@ const MATMULS: [&str; 9] = [
     "matmul:f32:72x72x72",
 ];
 
-/// What the page lists of a command: fields or columns, and whether they are in every run.
-#[derive(Debug, Default)]
-struct Listed {
-    fields: BTreeMap<String, bool>,
-    columns: BTreeMap<String, bool>,
-}
-
-fn listed() -> BTreeMap<String, Listed> {
-    let mut all: BTreeMap<String, Listed> = BTreeMap::new();
-    let mut command = String::new();
-    for line in PAGE.lines() {
-        if let Some(name) = line.strip_prefix("## `") {
-            command = name.trim_end_matches('`').to_string();
-        }
-        let Some(cell) = line.strip_prefix("| ").and_then(|rest| rest.split(" | ").next()) else { continue };
-        let (cell, sure) = (cell.trim_end_matches(" †"), !cell.ends_with('†'));
-        let listed = all.entry(command.clone()).or_default();
-        if let Some(field) = cell.strip_prefix('`').and_then(|cell| cell.strip_suffix('`')) {
-            listed.fields.insert(field.to_string(), sure);
-        } else if let Some(column) = cell.strip_prefix("**").and_then(|cell| cell.strip_suffix("**")) {
-            listed.columns.insert(column.to_string(), sure);
-        }
-    }
-    all
-}
-
-/// Every path to a value: `rivals[].estimate.ns`.
-fn walk(value: &Value, path: &str, into: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                into.insert(path.clone());
-                walk(value, &path, into);
-            }
-        }
-        Value::Array(values) => {
-            let inside = if path.ends_with("[]") { path.to_string() } else { format!("{path}[]") };
-            values.iter().for_each(|value| walk(value, &inside, into));
-        }
-        _ => (),
-    }
-}
-
 /// The headings of tables: the line above a rule.
 fn headings(text: &str) -> BTreeSet<String> {
     let lines: Vec<&str> = text.lines().collect();
@@ -78,16 +34,6 @@ fn headings(text: &str) -> BTreeSet<String> {
         .flat_map(|pair| pair[0].split("  ").map(str::trim).filter(|name| !name.is_empty()))
         .map(str::to_string)
         .collect()
-}
-
-/// What of a list covers a path: itself, or `above.*`.
-fn covering<'a>(listed: &'a Listed, path: &str) -> Option<&'a str> {
-    let same = listed.fields.get_key_value(path).map(|(field, _)| field.as_str());
-    same.or_else(|| {
-        let starred = listed.fields.keys().filter_map(|field| Some((field, field.strip_suffix(".*")?)));
-        let below = |above: &str| path.strip_prefix(above).is_some_and(|rest| rest.starts_with(['.', '[']));
-        starred.filter(|(_, above)| below(above)).map(|(field, _)| field.as_str()).next()
-    })
 }
 
 /// What a command printed in several runs.
@@ -149,24 +95,11 @@ fn what_is_printed_is_listed_with_where_it_comes_from_and_what_is_listed_is_prin
     runs.see("bench", &[MATMULS[3], "transpose:f32:64x64", "--rounds", "3", "--device", "cpu"], None);
     runs.see("report", &[], None);
 
-    let all = listed();
+    let all = listed(PAGE);
     let mut wrong = Vec::new();
     for (command, printed) in &runs.printed {
         let (listed, stats) = (&all[*command], &all["stats"]);
-        let mut met = BTreeSet::new();
-        for path in &printed.fields {
-            match covering(listed, path) {
-                Some(field) => drop(met.insert(field)),
-                None => wrong
-                    .push(format!("{command} --json prints `{path}`, which docs/numbers.md does not list")),
-            }
-        }
-        let unmet = listed.fields.iter().filter(|(field, sure)| **sure && !met.contains(field.as_str()));
-        wrong.extend(
-            unmet.map(|(field, _)| {
-                format!("docs/numbers.md lists `{field}` of {command}, which nobody prints")
-            }),
-        );
+        wrong.extend(unlike(command, "docs/numbers.md", listed, &printed.fields));
         let of_stats = |column: &String| *command == "report" && stats.columns.contains_key(column);
         let unlisted = printed
             .columns

@@ -14,7 +14,8 @@ const COMPILED: &str = "crates/trimtab/src/book.rs";
 const LANGUAGES: [&str; 6] = ["rust", "sh", "toml", "json", "python", "text"];
 
 /// Folders whose files pages name in backticks.
-const FOLDERS: [&str; 7] = ["crates/", "docs/", "examples/", "fuzz/", "partners/", "python/", "xtask/"];
+const FOLDERS: [&str; 8] =
+    ["book/", "crates/", "docs/", "examples/", "fuzz/", "partners/", "python/", "xtask/"];
 
 /// What commands write, and git does not know.
 const WRITTEN: [&str; 1] = ["fuzz/found"];

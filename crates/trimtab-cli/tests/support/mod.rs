@@ -5,6 +5,8 @@
     reason = "each test binary uses its own part of this, and fails where that fails"
 )]
 
+pub mod fields;
+
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -11,7 +11,7 @@ pub mod tune_kernel;
 use crate::args::study::{Search, Space};
 use crate::args::{Global, study::Study};
 use crate::failure::bad_input;
-use crate::output::{Output, time};
+use crate::output::{Output, counted, time};
 use crate::session::wisdom_dir;
 use crate::table::Table;
 use anyhow::{Context, Result, anyhow};
@@ -223,15 +223,20 @@ fn export(global: &Global, name: &str, file: Option<&Path>, dir: Option<&Path>) 
     let [study] = answers.files() else {
         return Err(anyhow!("`{name}` has {} sizes; T4 results are of one", answers.files().len()));
     };
-    let text = serde_json::to_vec_pretty(&write_t4(&study.study, name, &study.definition().unit))?;
-    match file.filter(|file| *file != Path::new("-")) {
-        Some(file) => trimtab_replay::write_whole(file, &text)
-            .with_context(|| format!("{} could not be written", file.display()))?,
-        None => {
-            let mut out = std::io::stdout().lock();
-            out.write_all(&text)?;
-            out.write_all(b"\n")?;
-        }
-    }
+    let (results, out) = (write_t4(&study.study, name, &study.definition().unit), Output::new(global));
+    let Some(file) = file.filter(|file| *file != Path::new("-")) else {
+        let text =
+            if global.json { serde_json::to_vec(&results)? } else { serde_json::to_vec_pretty(&results)? };
+        let mut out = std::io::stdout().lock();
+        out.write_all(&text)?;
+        out.write_all(b"\n")?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let text = serde_json::to_vec_pretty(&results)?;
+    trimtab_replay::write_whole(file, &text)
+        .with_context(|| format!("{} could not be written", file.display()))?;
+    let (count, shown) = (study.study.evaluations().len(), file.display().to_string());
+    let words = format!("wrote {} to {shown}", counted(count, "result"));
+    out.either(&json!({ "file": shown, "results": count }), || out.line(words))?;
     Ok(ExitCode::SUCCESS)
 }
