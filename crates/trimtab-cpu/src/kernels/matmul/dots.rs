@@ -37,7 +37,7 @@ type AddFn = unsafe fn(count: usize, lhs: *const u32, rhs: *const u32, sums: &mu
 
 /// A tile that is kept in registers.
 #[derive(Clone, Copy, Debug)]
-struct Tile {
+struct DotTile {
     name: &'static str,
     rows: usize,
     width: usize,
@@ -45,26 +45,26 @@ struct Tile {
 }
 
 /// What every processor does.
-const PLAIN: Tile = Tile { name: "plain", rows: 4, width: 8, add: plain };
+const PLAIN: DotTile = DotTile { name: "plain", rows: 4, width: 8, add: plain };
 
 /// Those this processor has, the best first.
-fn tiles() -> impl Iterator<Item = Tile> {
+fn tiles() -> impl Iterator<Item = DotTile> {
     #[cfg(target_arch = "x86_64")]
     let fast = {
         use std::arch::is_x86_feature_detected as has;
         let wide = has!("avx512f") && has!("avx512bw");
         [
-            (wide && has!("avx512vnni"), Tile { name: "vnni", rows: 12, width: 32, add: x86::vnni }),
-            (wide, Tile { name: "avx512", rows: 12, width: 32, add: x86::avx512 }),
-            (has!("avx2"), Tile { name: "avx2", rows: 6, width: 16, add: x86::avx2 }),
+            (wide && has!("avx512vnni"), DotTile { name: "vnni", rows: 12, width: 32, add: x86::vnni }),
+            (wide, DotTile { name: "avx512", rows: 12, width: 32, add: x86::avx512 }),
+            (has!("avx2"), DotTile { name: "avx2", rows: 6, width: 16, add: x86::avx2 }),
         ]
     };
     #[cfg(not(target_arch = "x86_64"))]
-    let fast: [(bool, Tile); 0] = [];
+    let fast: [(bool, DotTile); 0] = [];
     fast.into_iter().filter(|(is_here, _)| *is_here).map(|(_, tile)| tile).chain([PLAIN])
 }
 
-fn best() -> Tile {
+fn best() -> DotTile {
     tiles().next().unwrap_or(PLAIN)
 }
 
@@ -74,7 +74,7 @@ fn pairs(depth: usize) -> usize {
 }
 
 /// Pairs of a block of the right operand, and of a panel of the left one.
-fn packed(tile: Tile, problem: &Matmul, kc: u32) -> (u64, u64) {
+fn packed(tile: DotTile, problem: &Matmul, kc: u32) -> (u64, u64) {
     let deep = problem.k.min(kc.into()).div_ceil(2);
     let columns = problem.n.min(BLOCK_COLUMNS as u64).next_multiple_of(tile.width as u64);
     (columns * deep, tile.rows as u64 * deep)
@@ -122,7 +122,7 @@ impl Variant<Cpu> for Dots {
     }
 }
 
-fn launch(problem: &Matmul, config: DotsConfig, args: Args<'_>, tile: Tile) -> Launched {
+fn launch(problem: &Matmul, config: DotsConfig, args: Args<'_>, tile: DotTile) -> Launched {
     if problem.dtype != DType::I8 {
         return Err(not_here(problem.dtype));
     }
@@ -180,7 +180,7 @@ fn multiply(
     rhs: Bytewise<'_>,
     out: &mut [i32],
     config: DotsConfig,
-    tile: Tile,
+    tile: DotTile,
     pool: &Pool,
 ) {
     let kc = config.kc as usize;
@@ -276,7 +276,7 @@ fn pack_lhs(
 
 /// Adds a panel times a strip to rows of the result, or begins with it.
 fn add_tile(
-    tile: Tile,
+    tile: DotTile,
     panel: &[u32],
     strip: &[u32],
     (out, n): (&mut [i32], usize),
@@ -418,7 +418,7 @@ mod tests {
     use trimtab_operands::{Data, Operands, Slice};
 
     /// A product by some tile.
-    fn product(problem: &Matmul, operands: &Operands, config: DotsConfig, tile: Tile) -> Data {
+    fn product(problem: &Matmul, operands: &Operands, config: DotsConfig, tile: DotTile) -> Data {
         let inputs: Vec<Slice<'_>> = operands.inputs.iter().map(Data::slice).collect();
         let mut out = operands.out.clone();
         out.poison();
