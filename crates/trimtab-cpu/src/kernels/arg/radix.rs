@@ -92,6 +92,11 @@ impl Variant<Cpu> for RadixKernel {
     }
 }
 
+/// The number and the index of an element as one.
+type PackedAt<'a> = dyn Fn(usize) -> u64 + Sync + 'a;
+/// Puts a line in order, with as much room beside it.
+type SortLine<'a> = dyn Fn(&PackedAt<'_>, &mut [u64], &mut [u64]) + 'a;
+
 fn run<T: Sortable<Key = u32>>(problem: &Arg, config: RadixConfig, args: Args<'_>) -> Launched {
     let (input, out, pool) = given::<T>(problem, args)?;
     if out.is_empty() {
@@ -101,7 +106,7 @@ fn run<T: Sortable<Key = u32>>(problem: &Arg, config: RadixConfig, args: Args<'_
     let descending = problem.descending || problem.op == ArgOp::Top;
     let all = Disjoint::new(out);
     let lines = (problem.outer * problem.inner) as usize;
-    let line = |nth: usize, sort: &dyn Fn(&(dyn Fn(usize) -> u64 + Sync), &mut [u64], &mut [u64])| {
+    let line = |nth: usize, sort: &SortLine<'_>| {
         let first = nth / inner * len * inner + nth % inner;
         let to = nth / inner * count * inner + nth % inner;
         let packed = |at: usize| u64::from(key(input[first + at * inner], descending)) << 32 | at as u64;
@@ -130,13 +135,7 @@ fn run<T: Sortable<Key = u32>>(problem: &Arg, config: RadixConfig, args: Args<'_
 }
 
 /// Sorts parts on several threads, and merges neighbours until there is one.
-fn in_parts(
-    packed: &(dyn Fn(usize) -> u64 + Sync),
-    own: &mut [u64],
-    other: &mut [u64],
-    config: RadixConfig,
-    pool: &Pool,
-) {
+fn in_parts(packed: &PackedAt<'_>, own: &mut [u64], other: &mut [u64], config: RadixConfig, pool: &Pool) {
     let len = own.len();
     let mut part = len.div_ceil(config.parts as usize).max(1);
     let beside = Disjoint::new(other);
