@@ -252,6 +252,8 @@ fn every_mistake_is_named_with_what_to_do() {
     let machine = Machine::new();
     std::fs::write(machine.path().join("space.toml"), "[parameters]\na = [1, 2]\nb = { from = 9, to = 1 }\n")
         .unwrap();
+    let empty = "constraints = [\n  \"a > 0\",\n  \"a > 7\",\n]\n[parameters]\na = [1, 2]\n";
+    std::fs::write(machine.path().join("empty.toml"), empty).unwrap();
     for (args, part) in [
         (
             vec!["./x {blok}", "--param", "block=1,2"],
@@ -281,6 +283,10 @@ fn every_mistake_is_named_with_what_to_do() {
             "--compile: there is no program `no-such-compiler`",
         ),
         (vec!["./x {a} {b}", "--space", "space.toml"], "space.toml: line 3: `b` goes from 9 to 1"),
+        (
+            vec!["./x {a}", "--space", "empty.toml"],
+            "empty.toml: line 3: no combination of values is left after the constraints: a > 0; a > 7; `a > 7` rules out",
+        ),
         (vec!["./x {a}", "--space", "nowhere.toml"], "nowhere.toml cannot be read"),
         (vec!["./x {a}", "--param", "a=1", "--strategy", "magic"], "there is no strategy `magic`"),
         (vec!["./x {a}", "--param", "a=1", "--name", "../x"], "cannot be the name of a study"),

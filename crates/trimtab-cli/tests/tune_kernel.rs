@@ -128,6 +128,43 @@ fn kernels_in_c_plus_plus_and_rust_get_their_arguments_and_parameters() {
 }
 
 #[test]
+fn a_t1_input_file_says_how_its_kernel_is_called() {
+    let machine = Machine::new();
+    let t1 = json!({
+        "General": {"BenchmarkName": "scale"},
+        "ConfigurationSpace": {
+            "TuningParameters": [
+                {"Name": "step", "Type": "int", "Values": "[1] + [2**i for i in range(1, 3)]", "Default": 3},
+                {"Name": "unused", "Type": "int", "Values": "[7]", "Default": [7]},
+            ],
+            "Conditions": [{"Expression": "step != 2", "Parameters": ["step"]}],
+        },
+        "KernelSpecification": {
+            "Language": "C", "KernelName": "scale", "KernelFile": "scale.c", "ProblemSize": 1000,
+            "Arguments": [
+                {"Name": "given", "Type": "float", "MemoryType": "Vector", "AccessType": "ReadOnly", "FillType": "Random", "FillValue": 1.0, "Size": "ProblemSize"},
+                {"Name": "out", "Type": "float", "MemoryType": "Vector", "AccessType": "ReadWrite", "FillType": "Constant", "FillValue": 0.0, "Size": "ProblemSize[0] + max(step)", "Output": 1},
+                {"Name": "n", "Type": "int32", "MemoryType": "Scalar", "FillValue": 1000},
+            ],
+        },
+    });
+    let kernel = "void scale(const float *given, float *out, int n) { for (int i = 0; i < n; i += step) out[i] = 2 * given[i]; }";
+    write(&machine, &[("scale.c", kernel), ("t1.json", &t1.to_string())]);
+    let (lines, last) = searched(&machine, &["scale.c", "--space", "t1.json", "--evals", "9"]);
+    assert_eq!(
+        (lines.len(), &last["failed"], &last["ended_by"]),
+        (2, &json!(0), &json!("space")),
+        "{lines:?}"
+    );
+    assert_eq!(last["best"]["point"]["unused"], 7);
+    let told = refused(&machine, &["scale.c", "--space", "t1.json", "--size", "step=2"]);
+    assert!(told.contains("is a parameter"), "{told}");
+    write(&machine, &[("t1.json", &t1.to_string().replace("\"int32\"", "\"int33\""))]);
+    let told = refused(&machine, &["scale.c", "--space", "t1.json"]);
+    assert!(told.contains("t1.json: its `KernelSpecification`: `n` has the type `int33`"), "{told}");
+}
+
+#[test]
 fn results_are_compared_with_files_and_sizes_are_searched_each_by_itself() {
     let machine = Machine::new();
     let npy = |numbers: &[f32]| {

@@ -7,8 +7,11 @@
 )]
 
 mod conform;
+#[path = "data/numpy.rs"]
+mod numpy;
 
 use conform::conform;
+use numpy::{Corner, off, transforms};
 use trimtab_core::{DType, Device, Operation, Problem};
 use trimtab_operands::{Data, Expected, Operands};
 
@@ -78,49 +81,21 @@ fn every_kernel_of_transforms_at_every_point_agrees_with_the_reference() {
     conform(Operation::Fft, &problems);
 }
 
-/// What NumPy gives: see `data/fft.py`, which writes it.
-const NUMPY: &str = include_str!("data/fft.csv");
-
-/// The numbers of an operand, in the precision of a problem.
-fn data(dtype: DType, numbers: &str) -> Data {
-    let numbers: Vec<f64> = numbers.split(' ').map(|number| number.parse().unwrap()).collect();
-    Data::of_numbers(dtype, &numbers)
-}
-
 #[test]
 fn every_kernel_has_the_signs_scales_and_half_spectra_of_numpy() {
     let device = conform::device();
     let kernels = conform::kernels_of(&device, Operation::Fft);
     let mut runs = 0;
-    for line in NUMPY.lines().filter(|line| !line.starts_with('#')) {
-        let [text, given, made] = line.split(',').collect::<Vec<_>>()[..] else { panic!("{line}") };
-        for (double, single) in
-            [("complex128", "complex128"), ("complex128", "complex64"), (":f64:", ":f32:")]
-        {
-            let problem: Problem = text.replace(double, single).parse().unwrap();
-            let (input, wanted) =
-                (data(problem.dtype().unwrap(), given), data(problem.out_dtype().unwrap(), made));
-            for (id, info) in &kernels {
-                for point in device.space(*id, &problem).points() {
-                    let mut out = wanted.clone();
-                    out.poison();
-                    let launched = device.launch(*id, &problem, point, &[input.slice()], out.slice_mut());
-                    assert_eq!(launched, Ok(()), "{} on {problem}", info.name);
-                    // Element by element by the largest: what is checked is the definition, not the last digit.
-                    let largest = (0..wanted.numbers())
-                        .filter_map(|at| wanted.at(at))
-                        .fold(0.0, |a: f64, b| a.max(b.abs()));
-                    let off = (0..wanted.numbers())
-                        .map(|at| (out.at(at).unwrap() - wanted.at(at).unwrap()).abs())
-                        .fold(0.0, |a: f64, b| if b.is_nan() { b } else { a.max(b) });
-                    let allowed = 64.0 * problem.out_dtype().unwrap().epsilon() * largest;
-                    assert!(
-                        off <= allowed,
-                        "{} on {problem}: off by {off:e}, allowed {allowed:e}",
-                        info.name
-                    );
-                    runs += 1;
-                }
+    for Corner { problem, inputs, wanted } in transforms() {
+        for (id, info) in &kernels {
+            for point in device.space(*id, &problem).points() {
+                let mut out = wanted.clone();
+                out.poison();
+                let launched = device.launch(*id, &problem, point, &[inputs[0].slice()], out.slice_mut());
+                assert_eq!(launched, Ok(()), "{} on {problem}", info.name);
+                let (off, allowed) = off(&problem, &out, &wanted);
+                assert!(off <= allowed, "{} on {problem}: off by {off:e}, allowed {allowed:e}", info.name);
+                runs += 1;
             }
         }
     }

@@ -18,6 +18,7 @@ mod shim;
 mod spec;
 mod spec_arguments;
 mod spec_file;
+mod t1;
 mod warm;
 #[cfg(feature = "wgpu")]
 mod wgsl;

@@ -4,7 +4,7 @@ use crate::job::{Compared, GivenArgument, GivenData, Job};
 use crate::language::Language;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use trimtab_core::{DType, MAX_AXES};
+use trimtab_core::DType;
 use trimtab_study::{Failed, Fault, Fingerprint, NamedPoint, ParameterSpace, Setting, Template};
 use trimtab_tune::Expression;
 
@@ -168,14 +168,14 @@ impl KernelSpec {
         // It was read before: names are known.
         let read = Expression::parse_with_texts(&formula.text, names, &fixed, texts)
             .map_err(|error| Failed::new(Fault::Start, error.to_string()))?;
-        let mut values = [f64::NAN; MAX_AXES];
-        for ((value, name), texts) in values.iter_mut().zip(names).zip(texts) {
+        let value = |(name, texts): (&String, &Vec<String>)| {
             let place = |text: &String| texts.iter().position(|known| known == text).map(|at| at as f64);
-            *value = match point.get(name) {
+            match point.get(name) {
                 Some(Setting::Text(text)) => place(text).unwrap_or(f64::NAN),
                 other => other.and_then(Setting::number).unwrap_or(f64::NAN),
-            };
-        }
+            }
+        };
+        let values: Vec<f64> = names.iter().zip(texts).map(value).collect();
         let number = read.value(&values);
         match number.is_finite() {
             true => Ok(number),

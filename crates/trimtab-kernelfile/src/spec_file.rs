@@ -4,6 +4,7 @@
 use crate::language::{Language, words_of};
 use crate::spec::{Against, Argument, Content, Formula, KernelSpec, axes_of, readable};
 use crate::spec_arguments::plain_number;
+use crate::t1;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trimtab_study::toml::Spanned;
@@ -40,6 +41,24 @@ pub fn read_spec(
     let language = Language::of(path).ok_or_else(|| {
         Wrong::new(format!("{} is no kernel's file; endings are: {}", path.display(), Language::endings()))
     })?;
+    if t1::is_json(bytes) {
+        // Lines would be those of a text nobody wrote.
+        let tables = t1::tables(bytes, language)?;
+        return read_tables(tables.as_bytes(), file, (path, language), space, given, false)
+            .map_err(|error| Wrong::new(format!("its `KernelSpecification`: {}", error.reason)));
+    }
+    read_tables(bytes, file, (path, language), space, given, true)
+}
+
+/// The same of a TOML file; whether every parameter must be used.
+fn read_tables(
+    bytes: &[u8],
+    file: &Path,
+    (path, language): (&Path, Language),
+    space: &ParameterSpace,
+    given: &[(String, Vec<Setting>)],
+    uses_all: bool,
+) -> Result<KernelSpec, SpaceFileError> {
     let source = Written::of(bytes)?;
     let table = source.table()?;
     let table = table.get_ref();
@@ -92,7 +111,9 @@ pub fn read_spec(
     if spec.arguments.iter().all(|argument| !is_output(argument)) {
         return Err(Wrong::new("no argument is an output; write output = true where the kernel's result is"));
     }
-    reader.all_used(&spec, &text, table)?;
+    if uses_all {
+        reader.all_used(&spec, &text, table)?;
+    }
     Ok(spec)
 }
 

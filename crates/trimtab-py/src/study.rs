@@ -42,7 +42,8 @@ pub fn space_of(
     constraints: Vec<String>,
     listed: Option<Vec<Vec<u16>>>,
 ) -> PyResult<Arc<ParameterSpace>> {
-    ParameterSpace::new(definition(space, constraints, listed)?).map(Arc::new).map_err(wrong_value)
+    let made = ParameterSpace::new(definition(space, constraints, listed)?);
+    made.map(Arc::new).map_err(|error| wrong_value(error.reason))
 }
 
 impl NativeStudy {

@@ -17,6 +17,7 @@ mod metric;
 mod outcome;
 mod parameter;
 mod process;
+mod python_list;
 mod quiet;
 mod runner;
 mod setting;
@@ -47,12 +48,14 @@ pub use runner::{Runner, Trouble};
 /// What definitions say in words of their own.
 pub use serde_json::Value as Json;
 pub use setting::Setting;
-pub use space::{MAX_POINTS, NamedPoint, ParameterSpace, SpaceDefinition};
+pub use space::{Blame, MAX_PARAMETERS, MAX_POINTS, NamedPoint, ParameterSpace, SpaceDefinition, SpaceError};
 pub use space_file::{
-    KERNEL_TABLES, MAX_SPACE_BYTES, SpaceFileError, Written, in_order, read_space, read_space_beside,
+    KERNEL_TABLES, MAX_SPACE_BYTES, SpaceFileError, Written, in_order, open_space, read_space,
+    read_space_beside,
 };
 pub use study::{Asked, Evaluation, SearchOptions, Study};
 pub use study_file::{Definition, LOG_ENDING, MAX_LOG_BYTES, StudyError, StudyFile};
+pub use t1::entry as t1_entry;
 pub use t4::{t4_donor, write_t4};
 pub use template::{Fill, Template};
 /// What space files are read with.

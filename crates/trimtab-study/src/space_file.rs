@@ -12,7 +12,7 @@
 //! ```
 
 use crate::parameter::{Parameter, Range, Step};
-use crate::space::SpaceDefinition;
+use crate::space::{Blame, ParameterSpace, SpaceDefinition, SpaceError};
 use crate::{Setting, t1, t4};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -59,6 +59,29 @@ pub fn read_space_beside(bytes: &[u8], others: &[&str]) -> Result<SpaceDefinitio
         };
     }
     read_toml(&Written::of(bytes)?, others)
+}
+
+/// The legal points of the space in a file. What leaves none is told with its line too.
+pub fn open_space(bytes: &[u8], others: &[&str]) -> Result<ParameterSpace, SpaceFileError> {
+    ParameterSpace::new(read_space_beside(bytes, others)?)
+        .map_err(|error| SpaceFileError { line: line_of(bytes, &error), reason: error.reason })
+}
+
+/// The line of what is to blame in a TOML file.
+fn line_of(bytes: &[u8], error: &SpaceError) -> Option<usize> {
+    let source = Written::of(bytes).ok()?;
+    let table = source.table().ok()?;
+    let at = match (error.blame?, table.get_ref()) {
+        (Blame::Parameter(at), table) => match table.get("parameters")?.get_ref() {
+            DeValue::Table(parameters) => in_order(parameters).get(at)?.0.span(),
+            _ => return None,
+        },
+        (Blame::Constraint(at), table) => match table.get("constraints")?.get_ref() {
+            DeValue::Array(constraints) => constraints.get(at)?.span(),
+            _ => return None,
+        },
+    };
+    source.wrong(at, "").line
 }
 
 /// A TOML file being read: finds lines.
@@ -298,7 +321,6 @@ fn described(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ParameterSpace;
 
     #[test]
     fn every_kind_of_parameter_is_read() {
@@ -359,6 +381,18 @@ mod tests {
             ("[parameters]\na = [1]\nconstraints = [\"a > 1\"]", 3, "put it before that line"),
         ] {
             let error = read_space(text.as_bytes()).unwrap_err();
+            assert_eq!(error.line, Some(line), "{text}: {error}");
+            assert!(error.to_string().contains(part), "{text}: {error}");
+        }
+        for (text, line, part) in [
+            (
+                "constraints = [\n  \"a > 1\",\n  \"a * b > 99\",\n]\n[parameters]\na = [1, 2]\nb = [1, 2]",
+                3,
+                "`a * b > 99` rules out what those before it leave: loosen it",
+            ),
+            ("[parameters]\na = { values = [1], if = \"b > 0\" }\nb = [1]", 2, "put that one first"),
+        ] {
+            let error = open_space(text.as_bytes(), &[]).unwrap_err();
             assert_eq!(error.line, Some(line), "{text}: {error}");
             assert!(error.to_string().contains(part), "{text}: {error}");
         }

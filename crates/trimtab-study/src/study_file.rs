@@ -186,7 +186,8 @@ impl StudyFile {
                 path.display()
             ))
         })?;
-        let space = Arc::new(ParameterSpace::new(definition.space.clone()).map_err(StudyError::Wrong)?);
+        let space = ParameterSpace::new(definition.space.clone());
+        let space = Arc::new(space.map_err(|error| StudyError::Wrong(error.reason))?);
         StudyFile::replay(path, definition, space, donors, &log)
     }
 

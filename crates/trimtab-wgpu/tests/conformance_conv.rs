@@ -9,7 +9,8 @@
 
 mod conform;
 
-use trimtab_core::Operation;
+use trimtab_core::{Device, KernelId, Operation, Problem};
+use trimtab_operands::Element;
 
 /// Compares, and says if fewer runs were compared than there are problems.
 fn conforms(operation: Operation, problems: &[&str], points: usize) {
@@ -78,6 +79,50 @@ fn convolutions_of_every_type_agree_with_the_reference() {
         ],
         3,
     );
+}
+
+#[test]
+fn sixteen_bits_keep_what_is_stated_also_of_numbers_they_do_not_hold() {
+    let (channels, height, width, outputs) = (9usize, 7usize, 8usize, 12usize);
+    let problem: Problem = "conv:f32:1x9x7x8,12x9x3x3:pad1".parse().unwrap();
+    let odd = [300.0f32, 1e6, -3e15, 1e-7, -1e-12, 0.0];
+    let made = |len: usize, salt: usize| -> Vec<f32> {
+        let number = |at: usize| match (at * 7 + salt) % 41 {
+            0 => odd[(at / 41 + salt) % odd.len()],
+            rest => rest as f32 / 20.0 - 1.0,
+        };
+        (0..len).map(number).collect()
+    };
+    let (operand, weights) = (made(channels * height * width, 3), made(outputs * channels * 9, 5));
+    let exact = |place: usize| {
+        let (output, y, x) = (place / (height * width), place / width % height, place % width);
+        let mut sums = (0.0f64, 0.0f64);
+        for at in 0..channels * 9 {
+            let (channel, dy, dx) = (at / 9, at / 3 % 3, at % 3);
+            let (Some(y), Some(x)) = ((y + dy).checked_sub(1), (x + dx).checked_sub(1)) else { continue };
+            if y < height && x < width {
+                let value = operand[(channel * height + y) * width + x];
+                let term = f64::from(value) * f64::from(weights[output * channels * 9 + at]);
+                sums = (sums.0 + term, sums.1 + term.abs());
+            }
+        }
+        sums
+    };
+    for device in conform::devices() {
+        let at = device.table().iter().position(|kernel| kernel.info().name == "gpu.conv.halves").unwrap();
+        let kernel = KernelId(at as u32);
+        for point in device.space(kernel, &problem).points() {
+            let mut out = vec![f32::NAN; outputs * height * width];
+            let inputs = [Element::erase(&operand), Element::erase(&weights)];
+            device.launch(kernel, &problem, point, &inputs, Element::erase_mut(&mut out)).unwrap();
+            let stated = device.work(kernel, &problem, point).error;
+            for (place, found) in out.iter().enumerate() {
+                let (exact, size) = exact(place);
+                let off = (f64::from(*found) - exact).abs();
+                assert!(off <= stated * size, "{point:?} {place}: {found}, not {exact}, of sizes {size}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -4,9 +4,9 @@
 
 mod conform;
 
-use trimtab_core::{AdapterClass, KernelId, Operation, Problem};
+use trimtab_core::{AdapterClass, Device, KernelId, Operation, Problem};
 use trimtab_cpu::{CpuDevice, CpuOptions};
-use trimtab_operands::{Expected, Operands};
+use trimtab_operands::{Element, Expected, Operands};
 use trimtab_wgpu::{Program, tolerance};
 
 #[test]
@@ -75,6 +75,77 @@ fn halves_and_doubles_agree_with_the_reference() {
     );
     println!("{compared} runs compared");
     assert!(compared >= 60, "{compared}");
+}
+
+/// Every setting of the kernel that cuts f32 to 16 bits, on these operands: products, and what it stated.
+fn cut_to_halves(problem: &Problem, lhs: &[f32], rhs: &[f32], mut told: impl FnMut(&[f32], f64)) -> usize {
+    let mut ran = 0;
+    for device in conform::devices() {
+        let at = device.table().iter().position(|kernel| kernel.info().name == "gpu.matmul.halves").unwrap();
+        let kernel = KernelId(at as u32);
+        for point in device.space(kernel, problem).points() {
+            let mut out = vec![f32::NAN; problem.out_len() as usize];
+            let inputs = [Element::erase(lhs), Element::erase(rhs)];
+            device.launch(kernel, problem, point, &inputs, Element::erase_mut(&mut out)).unwrap();
+            told(&out, device.work(kernel, problem, point).error);
+            ran += 1;
+        }
+    }
+    ran
+}
+
+#[test]
+fn sixteen_bits_keep_what_is_stated_also_of_numbers_they_do_not_hold() {
+    // Within their range, at its ends, and far beyond: large, small and both in one sum.
+    let numbers = [[0.3f32, 254.9, 2.4e-7, 0.0], [300.0, 65_504.0, 1e6, -3e15], [1e-7, -1e-12, 3e-39, -0.0]];
+    for (text, seed) in
+        [("matmul:f32:36x44x70", 1u32), ("matmul:f32:33x35x67:t,n", 2), ("matmul:f32:40x36x64:n,t", 3)]
+    {
+        let problem: Problem = text.parse().unwrap();
+        let Problem::Matmul(p) = problem else { unreachable!() };
+        let (m, n, k) = (p.m as usize, p.n as usize, p.k as usize);
+        let made = |len: usize, salt: u32| -> Vec<f32> {
+            (0..len as u32)
+                .map(|at| {
+                    let mixed = (at ^ salt.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b) >> 8;
+                    let usual = (mixed % 2001) as f32 / 1000.0 - 1.0;
+                    match mixed % 64 {
+                        0 => numbers[(mixed / 64 % 3) as usize][(mixed / 192 % 4) as usize],
+                        _ => usual,
+                    }
+                })
+                .collect()
+        };
+        let (lhs, rhs) = (made(m * k, seed), made(k * n, seed + 77));
+        let left = |row: usize, at: usize| lhs[if p.lhs.transposed { at * m + row } else { row * k + at }];
+        let right =
+            |at: usize, column: usize| rhs[if p.rhs.transposed { column * k + at } else { at * n + column }];
+        let ran = cut_to_halves(&problem, &lhs, &rhs, |out, stated| {
+            for (place, found) in out.iter().enumerate() {
+                let terms = (0..k).map(|at| f64::from(left(place / n, at)) * f64::from(right(at, place % n)));
+                let (exact, size) =
+                    terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+                let off = (f64::from(*found) - exact).abs();
+                assert!(off <= stated * size, "{text} {place}: {found}, not {exact}, of sizes {size}");
+            }
+        });
+        println!("{ran} settings of {text}");
+    }
+    // What is not a number, and infinities, stay where they are.
+    let problem: Problem = "matmul:f32:16x16x40".parse().unwrap();
+    let mut lhs = vec![1.0f32; 16 * 40];
+    lhs[3 * 40 + 25] = f32::INFINITY;
+    lhs[5 * 40 + 39] = f32::NAN;
+    cut_to_halves(&problem, &lhs, &[0.5; 40 * 16], |out, _| {
+        for (place, found) in out.iter().enumerate() {
+            let is_right = match place / 16 {
+                3 => *found == f32::INFINITY,
+                5 => found.is_nan(),
+                _ => *found == 20.0,
+            };
+            assert!(is_right, "{place}: {found}");
+        }
+    });
 }
 
 #[test]

@@ -190,7 +190,7 @@ impl TunedBuilder {
             return Err(Error::Tuned { name: self.name, reason });
         }
         let space = ParameterSpace::new(self.space)
-            .map_err(|reason| Error::Tuned { name: self.name.clone(), reason })?;
+            .map_err(|error| Error::Tuned { name: self.name.clone(), reason: error.reason })?;
         Ok(Tuned {
             name: self.name,
             dir: self.dir,

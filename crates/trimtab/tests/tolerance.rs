@@ -168,3 +168,30 @@ fn a_tolerance_that_says_nothing_is_an_error_that_says_so() {
         assert!(fresh().constraints(constraints).build().is_err());
     }
 }
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn sixteen_bits_on_a_gpu_need_a_tolerance_and_say_what_would_open_them() {
+    let rt = fresh().no_blas().device("gpu0").patience(Patience::Estimate).build().unwrap();
+    let has = rt.devices().iter().filter_map(|device| device.facts().adapter.as_ref()).any(|told| told.f16);
+    let problem: Problem = "matmul:f32:128x128x128".parse().unwrap();
+    let standings = |rt: &Runtime| -> Vec<Option<String>> {
+        let decision = rt.explain(&problem).unwrap();
+        let cut = decision.rivals.iter().filter(|rival| &*rival.name == "gpu.matmul.halves");
+        cut.filter(|rival| !rival.point_name.is_empty())
+            .map(|rival| match &rival.standing {
+                Standing::Excluded(why) => Some(why.to_string()),
+                _ => None,
+            })
+            .collect()
+    };
+    for (rt, is_open) in [(rt.clone(), false), (within(&rt, 1e-3), false), (within(&rt, 1e-2), true)] {
+        let found = standings(&rt);
+        assert_eq!(found.is_empty(), !has, "{found:?}");
+        for why in found {
+            assert_eq!(why.is_none(), is_open, "{why:?}");
+            assert!(why.is_none_or(|why| why.contains("off by 2.1e-3") && why.contains("tolerance")));
+        }
+        assert_eq!(rt.try_problem(&problem).unwrap().check, Ok(()));
+    }
+}

@@ -113,3 +113,63 @@ line("put:f32:2x3x4,1x2x2:at1x1x0", [whole, a], out)
 x = np.array([NAN, -INF, INF, -0.0, 0.0, 0.5, -3, 3], np.float32)
 for low, high in [(-1.0, 1.0), (1.0, -1.0), (0.0, 0.0)]:
     line("fused.min(max(a,#0),#1):f32:1x8:all", [x, np.array([low, high], np.float32)], np.clip(x, np.float32(low), np.float32(high)))
+
+# Scans: what is not a number stays, infinities meet, integers wrap; exclusive ones begin with what changes nothing.
+LINES = [
+    [1.0, NAN, 2.0, -3.0],
+    [INF, 1.0, -INF, 2.0],
+    [-0.0, 0.0, -0.0],
+    [3.0, 0.0, INF, 2.0],
+    [5.0],
+    [1.0, 2.0, 3.0, 4.0, -10.0, 0.5, 8.0],
+]
+SCANS = {
+    "sum": (np.add, 0.0),
+    "prod": (np.multiply, 1.0),
+    "max": (np.maximum, -INF),
+    "min": (np.minimum, INF),
+}
+with np.errstate(all="ignore"):
+    for name in ["f32", "f64"]:
+        for row in LINES:
+            x = np.array(row, DTYPES[name])
+            for op, (of, start) in SCANS.items():
+                whole = of.accumulate(x)
+                line(f"scan.{op}:{name}:{len(x)}", [x], whole)
+                before = np.concatenate([np.array([start], DTYPES[name]), whole[:-1]])
+                line(f"scan.{op}:{name}:{len(x)}:exclusive", [x], before)
+    x = np.array([2**31 - 1, 2, -7, 2**30, 3], np.int32)
+    for op, (of, _) in SCANS.items():
+        line(f"scan.{op}:i32:5", [x], of.accumulate(x, dtype=np.int32))
+
+    # Reductions: what is not a number wins, zeros and infinities meet.
+    for name in ["f32", "f64"]:
+        for row in LINES + ODD:
+            x = np.array(row, DTYPES[name])
+            for op, of in [("min", np.min), ("max", np.max), ("sum", np.sum), ("prod", np.prod)]:
+                line(f"reduce.{op}:{name}:{len(x)}", [x], of(x))
+
+    # Rows: what has one answer whatever is rounded. Nothing but minus infinity, infinities, what is not a number, one number.
+    ROWS = [[0.0, -INF, -INF], [-INF, -INF, -INF], [INF, 1.0, 2.0], [NAN, 1.0, 2.0], [7.0, 7.0, 7.0], [1e30, -1e30, 0.0]]
+    for name in ["f32", "f64"]:
+        for row in ROWS:
+            x = np.array(row, np.float64)
+            less = x - x.max()
+            total = np.exp(less).sum()
+            line(f"rows.softmax:{name}:1x3", [x], np.exp(less) / total)
+            line(f"rows.log_softmax:{name}:1x3", [x], less - np.log(total))
+            # As SciPy: of infinities the largest itself.
+            line(f"rows.logsumexp:{name}:1x3", [x], x.max() if np.isinf(x.max()) else x.max() + np.log(total))
+        for row in ROWS[:5]:
+            line(f"rows.variance:{name}:1x3", [np.array(row)], np.var(np.array(row)))
+
+    # Windows: what is not a number wins, padding is not looked at.
+    for name in ["f32", "f64"]:
+        for row in [[1.0, NAN, 2.0, 4.0, -INF], [-INF, -INF, -1.0, INF, 3.0]]:
+            x = np.array(row, DTYPES[name])
+            inside = [x[max(at - 1, 0) : at + 2] for at in range(5)]
+            line(f"pool.max:{name}:1x1x5:window3,pad1", [x], [one.max() for one in inside])
+        x = np.array([2.0, 4.0, 6.0, -2.0, 8.0], DTYPES[name])
+        inside = [x[at : at + 2] for at in range(4)]
+        line(f"pool.mean:{name}:1x1x5:window2", [x], [one.mean() for one in inside])
+        line(f"pool.max:{name}:1x1x5:window2,stride2", [x], [x[0:2].max(), x[2:4].max()])

@@ -82,3 +82,33 @@ by_index! {
     /// ```
     scatter_add_along(added);
 }
+
+impl AnyExpression {
+    /// The rows of a table that indices name, as [`Runtime::embedding`](crate::Runtime::embedding).
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let (table, words) = (Tensor::<f32>::zeros(&[5, 3])?, Tensor::from(vec![4i64, 0]));
+    /// assert_eq!(rt.lazy(&table).any().embedding(rt.lazy(&words).any()).shape(), [2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn embedding(&self, indices: impl AnyTerm) -> AnyExpression {
+        self.take(indices, 0)
+    }
+}
+
+impl<T: Element> Expression<T> {
+    /// The rows of a table that indices name, as [`Runtime::embedding`](crate::Runtime::embedding).
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let (table, words) = (Tensor::from_vec(vec![1, 2, 3, 4], &[2, 2])?, Tensor::from(vec![1i64, 0, 1]));
+    /// assert_eq!(rt.lazy(&table).embedding(&words).to_vec()?, [3, 4, 1, 2, 3, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn embedding<I: Element>(&self, indices: impl Term<I>) -> Expression<T> {
+        self.take(indices, 0)
+    }
+}

@@ -13,9 +13,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use trimtab::advanced::study::{
-    Asked, Definition, Failed, Fault, Json, LOG_ENDING, Outcome, ParameterSpace, Ran, StudyFile,
-};
+use trimtab::advanced::study::{Asked, Definition, Failed, Fault, Json, LOG_ENDING, Outcome, Ran, StudyFile};
 use trimtab::advanced::tune::Stopwatch;
 
 /// The longest line that is read.
@@ -24,8 +22,7 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 const MOST_AT_ONCE: u64 = 10_000;
 
 pub fn run(global: &Global, args: &AskTell) -> Result<ExitCode> {
-    let definition = space(&args.space)?;
-    let space = Arc::new(ParameterSpace::new(definition).map_err(bad_input)?);
+    let space = Arc::new(space(&args.space)?);
     let donors = donors(&args.search, &space)?;
     let definition = Definition {
         space: space.definition().clone(),

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trimtab::advanced::study::{
     Answers, Evaluation, Goals, MAX_SPACE_BYTES, Objective, Outcome, Parameter, ParameterSpace,
-    SpaceDefinition, StudyFile, read_space, t4_donor, write_t4,
+    SpaceDefinition, StudyFile, open_space, t4_donor, write_t4,
 };
 use trimtab::advanced::tune::search::{Donor, STRATEGIES};
 use trimtab::advanced::wisdom::files;
@@ -72,21 +72,22 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// The space of these options.
-fn space(args: &Space) -> Result<SpaceDefinition> {
+fn space(args: &Space) -> Result<ParameterSpace> {
     if let Some(file) = &args.space {
         let shown = file.display();
         let bytes = files::read(file, MAX_SPACE_BYTES)
             .map_err(|error| bad_input(format!("{shown} cannot be read: {error}")))?;
-        return read_space(&bytes).map_err(|error| bad_input(format!("{shown}: {error}")));
+        return open_space(&bytes, &[]).map_err(|error| bad_input(format!("{shown}: {error}")));
     }
     let parameters = args.params.iter().map(|text| {
         Parameter::parse(text).map_err(|reason| bad_input(format!("--param '{text}': {reason}")))
     });
-    Ok(SpaceDefinition {
+    let definition = SpaceDefinition {
         parameters: parameters.collect::<Result<_>>()?,
         constraints: args.constraints.clone(),
         listed: None,
-    })
+    };
+    ParameterSpace::new(definition).map_err(|error| bad_input(error.reason))
 }
 
 /// What these options are after; `numbers` are those read besides the metric.

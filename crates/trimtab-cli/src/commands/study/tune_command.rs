@@ -57,8 +57,7 @@ struct Request {
 
 impl Request {
     fn read(args: &TuneCommand) -> Result<Request> {
-        let definition = space(&args.space)?;
-        let space = Arc::new(ParameterSpace::new(definition).map_err(bad_input)?);
+        let space = Arc::new(space(&args.space)?);
         let template = |role: &str, text: &String| {
             let read = if args.shell { Template::for_shell(text) } else { Template::parse(text) };
             read.map_err(|reason| bad_input(format!("{role}: {reason}")))

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use trimtab::Nanos;
 use trimtab::advanced::study::{
-    Effort, KERNEL_TABLES, MAX_SPACE_BYTES, Parameter, ParameterSpace, Setting, read_space_beside,
+    Effort, KERNEL_TABLES, MAX_SPACE_BYTES, Parameter, ParameterSpace, Setting, open_space,
 };
 use trimtab::advanced::wisdom::files;
 use trimtab_kernelfile::{KernelRunner, KernelSpec, Language, Limits, cuda_missing, read_spec};
@@ -107,9 +107,8 @@ fn read(args: &TuneKernel) -> Result<(Arc<ParameterSpace>, KernelSpec)> {
     }
     let bytes = files::read(file, MAX_SPACE_BYTES)
         .map_err(|error| bad_input(format!("{shown} cannot be read: {error}")))?;
-    let definition =
-        read_space_beside(&bytes, &KERNEL_TABLES).map_err(|error| bad_input(format!("{shown}: {error}")))?;
-    let space = Arc::new(ParameterSpace::new(definition).map_err(bad_input)?);
+    let space = open_space(&bytes, &KERNEL_TABLES);
+    let space = Arc::new(space.map_err(|error| bad_input(format!("{shown}: {error}")))?);
     let mut given = Vec::new();
     for text in &args.sizes {
         let size =

@@ -6,6 +6,7 @@
 mod extreme;
 mod lines;
 mod packed;
+mod radix;
 mod reference;
 
 use crate::args::Args;
@@ -20,6 +21,7 @@ pub fn kernels() -> Kernels {
     vec![
         erase(extreme::ExtremeKernel),
         erase(packed::PackedKernel),
+        erase(radix::RadixKernel),
         erase(lines::LinesKernel),
         erase(reference::ReferenceKernel),
     ]

@@ -3,6 +3,7 @@
 pub(super) mod blocked;
 mod cblas;
 mod converting;
+mod dots;
 pub(super) mod float;
 pub(super) mod gemm;
 mod lines;
@@ -47,6 +48,7 @@ pub(crate) fn kernels_with(libraries: Vec<blas::Blas>) -> Kernels {
     }
     kernels.push(erase(converting::Converting));
     kernels.push(erase(narrow::Halves));
+    kernels.push(erase(dots::Dots));
     kernels.push(erase(narrow::BytesKernel));
     kernels.push(erase(reference::ReferenceKernel));
     kernels

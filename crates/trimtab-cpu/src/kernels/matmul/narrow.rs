@@ -127,7 +127,7 @@ impl Variant<Cpu> for BytesKernel {
 }
 
 /// The operands of a product of bytes, checked.
-fn of_bytes<'a>(problem: &Matmul, args: &Args<'a>) -> Result<[&'a [i8]; 2], LaunchError> {
+pub(super) fn of_bytes<'a>(problem: &Matmul, args: &Args<'a>) -> Result<[&'a [i8]; 2], LaunchError> {
     let lens = [problem.lhs_len(), problem.rhs_len()];
     let input = |place: usize| {
         let slice = args.inputs.get(place).copied().unwrap_or(Slice::None);
@@ -145,7 +145,8 @@ fn of_bytes<'a>(problem: &Matmul, args: &Args<'a>) -> Result<[&'a [i8]; 2], Laun
     Ok([input(0)?, input(1)?])
 }
 
-fn sums<'a>(problem: &Matmul, out: SliceMut<'a>) -> Result<&'a mut [i32], LaunchError> {
+/// Its result, checked.
+pub(super) fn sums<'a>(problem: &Matmul, out: SliceMut<'a>) -> Result<&'a mut [i32], LaunchError> {
     let (found, dtype) = (out.len(), out.dtype().name());
     match out {
         SliceMut::I32(out) if out.len() as u64 == problem.out_len() => Ok(out),

@@ -86,7 +86,13 @@ fn sort<K: Copy + Ord + Send + Sync>(keys: &mut [K], room: &mut [K], config: Mer
 }
 
 /// Merges neighbours of that length. Every merge is divided so that all threads have the same to do.
-fn merge_all<K: Copy + Ord + Send + Sync>(from: &[K], to: &mut [K], part: usize, threads: u32, pool: &Pool) {
+pub(in crate::kernels) fn merge_all<K: Copy + Ord + Send + Sync>(
+    from: &[K],
+    to: &mut [K],
+    part: usize,
+    threads: u32,
+    pool: &Pool,
+) {
     let pairs = from.len().div_ceil(2 * part);
     let pieces = (threads.min(crate::pool::MAX_THREADS) as usize).div_ceil(pairs).max(1);
     let all = Disjoint::new(to);

@@ -4,7 +4,7 @@
 //! to zero.
 
 mod apart;
-mod merge;
+pub(super) mod merge;
 mod network;
 mod radix;
 mod reference;

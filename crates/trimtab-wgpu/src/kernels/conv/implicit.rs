@@ -2,7 +2,7 @@
 //! smaller one in the registers of each invocation.
 
 use super::{admits, bindings, strides, text, too_long, work};
-use crate::kernels::matmul::blocked::{BlockedConfig, round};
+use crate::kernels::matmul::blocked::{BlockedConfig, PLAIN, Panels, round};
 use crate::kernels::matmul::layout::sum_bytes;
 use crate::kernels::matmul::registers::Block;
 use crate::program::{Dispatch, Gpu, Launched, Needs, Writer, spread_groups};
@@ -28,7 +28,7 @@ const LEAST_SIDE: u64 = 8;
 pub struct ImplicitKernel;
 
 impl ImplicitConfig {
-    fn workgroup(self) -> [u32; 3] {
+    pub(super) fn workgroup(self) -> [u32; 3] {
         [self.bn / self.tn, self.bm / self.tm, 1]
     }
 
@@ -41,7 +41,7 @@ impl ImplicitConfig {
     }
 
     /// Every invocation fills the same four places of every panel: their number divides that of the invocations.
-    fn is_sound(self) -> bool {
+    pub(super) fn is_sound(self) -> bool {
         let block = matches!(self.tm, 4 | 8) && matches!(self.tn, 4 | 8);
         let sides = [self.bm, self.bn].iter().all(|side| (4..=512).contains(side));
         block
@@ -62,7 +62,7 @@ impl ImplicitConfig {
     }
 
     /// Workgroups, if the adapter takes them.
-    fn groups(self, p: &Conv, adapter: &AdapterFacts) -> Option<[u32; 3]> {
+    pub(super) fn groups(self, p: &Conv, adapter: &AdapterFacts) -> Option<[u32; 3]> {
         let workgroup = self.workgroup();
         let fits = self.invocations() <= adapter.max_invocations
             && (0..3).all(|axis| workgroup[axis] <= adapter.max_workgroup[axis])
@@ -138,27 +138,58 @@ impl Variant<Gpu> for ImplicitKernel {
         if problem.out_len() == 0 {
             return Ok(());
         }
-        let workgroup = config.workgroup();
-        let constants = [
-            ("BM", config.bm),
-            ("BN", config.bn),
-            ("BK", config.bk),
-            ("WX", workgroup[0]),
-            ("WY", workgroup[1]),
-        ];
-        writer.program.push(Dispatch {
-            text: text(problem, 9, &main(problem, config)).into(),
-            constants: constants.map(|(name, value)| (name, f64::from(value))).to_vec(),
-            needs: Needs::of(problem.dtype),
-            workgroup,
-            workgroup_bytes: config.workgroup_bytes(problem),
-            groups,
-            bindings: bindings(problem),
-            params: params(problem, config),
-        });
+        let workgroup_bytes = config.workgroup_bytes(problem);
+        let body = main(problem, config, &PLAINLY);
+        write(problem, config, (body, workgroup_bytes, Needs::of(problem.dtype)), groups, writer);
         Ok(())
     }
 }
+
+/// Writes the dispatch of a text, with the workgroup memory it takes and what it needs.
+pub(super) fn write(
+    problem: &Conv,
+    config: ImplicitConfig,
+    (body, workgroup_bytes, needs): (String, u32, Needs),
+    groups: [u32; 3],
+    writer: Writer<'_>,
+) {
+    let workgroup = config.workgroup();
+    let constants =
+        [("BM", config.bm), ("BN", config.bn), ("BK", config.bk), ("WX", workgroup[0]), ("WY", workgroup[1])];
+    writer.program.push(Dispatch {
+        text: text(problem, 9, &body).into(),
+        constants: constants.map(|(name, value)| (name, f64::from(value))).to_vec(),
+        needs,
+        workgroup,
+        workgroup_bytes,
+        groups,
+        bindings: bindings(problem),
+        params: params(problem, config),
+    });
+}
+
+/// How panels are kept and multiplied, as parts of the text.
+pub(super) struct Keeping {
+    /// What holds four elements.
+    pub four: &'static str,
+    pub panels: Panels,
+    /// Functions, what is done before the first round, and at the start of each.
+    pub functions: String,
+    pub begin: &'static str,
+    pub turn: &'static str,
+    /// The steps of a round; `$PLAIN` are those of its panels.
+    pub steps: String,
+}
+
+/// As they are.
+const PLAINLY: Keeping = Keeping {
+    four: "vec4<A>",
+    panels: PLAIN,
+    functions: String::new(),
+    begin: "",
+    turn: "",
+    steps: String::new(),
+};
 
 /// The settings there are, the default first.
 fn candidates(adapter: &AdapterFacts) -> Vec<ImplicitConfig> {
@@ -213,12 +244,10 @@ fn params(p: &Conv, config: ImplicitConfig) -> Vec<u32> {
     words.into_iter().flatten().map(|word| word as u32).collect()
 }
 
-fn main(p: &Conv, config: ImplicitConfig) -> String {
-    let ImplicitConfig { bm, bn, bk, tm, tn, unroll } = config;
-    let block = Block { rows: tm, columns: tn };
-    let steps = round(BlockedConfig { bm, bn, bk, tm, tn, unroll, vector: 1 });
-    // Windows are stored as the weights are: a channel after the other, or an element of the window after the other.
-    let find = match p.channels {
+/// Which channel and element of the window an inner index is: windows are stored as the weights are, a channel after the other, or an element
+/// of the window after the other.
+pub(super) fn find(p: &Conv) -> &'static str {
+    match p.channels {
         Channels::First => {
             "            let channel = at / taps;
             let tap = at % taps;
@@ -229,7 +258,15 @@ fn main(p: &Conv, config: ImplicitConfig) -> String {
             let tap = at / params[2].w;
 "
         }
-    };
+    }
+}
+
+pub(super) fn main(p: &Conv, config: ImplicitConfig, keeping: &Keeping) -> String {
+    let ImplicitConfig { bm, bn, bk, tm, tn, unroll } = config;
+    let block = Block { rows: tm, columns: tn };
+    let steps = round(BlockedConfig { bm, bn, bk, tm, tn, unroll, vector: 1 }, keeping.panels);
+    let plain = format!("        for (var at = 0u; at < BK; at += {unroll}u) {{\n{steps}        }}\n");
+    let steps = if keeping.steps.is_empty() { plain } else { keeping.steps.replace("$PLAIN", &plain) };
     let [mut places, mut loads, mut stores] = [const { String::new() }; 3];
     for (part, name) in ["x", "y", "z", "w"].into_iter().enumerate() {
         let _ = writeln!(places, "    let place{part} = place_of(first_column + four * 4u + {part}u);");
@@ -270,11 +307,15 @@ fn main(p: &Conv, config: ImplicitConfig) -> String {
         stores.push_str("    }\n");
     }
     include_str!("implicit.wgsl")
-        .replace("$FIND", find)
+        .replace("$FOUR", keeping.four)
+        .replace("$FUNCTIONS", &keeping.functions)
+        .replace("$BEGIN", keeping.begin)
+        .replace("$TURN", keeping.turn)
+        .replace("$LINE", &(keeping.panels.kept)("line"))
+        .replace("$FIND", find(p))
         .replace("$SUMS", &block.declared())
         .replace("$PLACES", &places)
         .replace("$LOADS", &loads)
-        .replace("$UNROLL", &unroll.to_string())
-        .replace("$ROUND", &steps)
+        .replace("$STEPS", &steps)
         .replace("$STORES", &stores)
 }

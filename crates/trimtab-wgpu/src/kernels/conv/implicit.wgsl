@@ -6,8 +6,8 @@ override WX: u32;
 override WY: u32;
 
 // Four channels of the result, or four places, of one inner index each.
-var<workgroup> left: array<vec4<A>, BK * BM / 4u>;
-var<workgroup> right: array<vec4<A>, BK * BN / 4u>;
+var<workgroup> left: array<$FOUR, BK * BM / 4u>;
+var<workgroup> right: array<$FOUR, BK * BN / 4u>;
 
 // Row 0: channels of a group of the result, places, inner steps, blocks; 1: blocks along the places, over the channels, elements of a
 // plane and of the whole space of the result; 2: the window, channels of a group of the operand; 3: the operand's space, the result's
@@ -24,7 +24,7 @@ fn place_of(number: u32) -> vec4<u32> {
     return vec4<u32>(x, y, z, place / params[1].w * params[7].x);
 }
 
-@compute @workgroup_size(WX, WY)
+$FUNCTIONS@compute @workgroup_size(WX, WY)
 $MAIN
     // The same for all invocations of a workgroup, so that they all meet at the barriers.
     if number >= params[0].w {
@@ -37,8 +37,8 @@ $MAIN
     let taps = params[2].x * params[2].y * params[2].z;
     let four = invocation % (BN / 4u);
 $PLACES$SUMS
-    for (var first = 0u; first < inner; first += BK) {
-        for (var unit = invocation; unit < BK * (BM / 4u); unit += WX * WY) {
+$BEGIN    for (var first = 0u; first < inner; first += BK) {
+$TURN        for (var unit = invocation; unit < BK * (BM / 4u); unit += WX * WY) {
             let at = first + unit % BK;
             let row = first_row + unit / BK * 4u;
             var line = vec4<A>();
@@ -50,7 +50,7 @@ $PLACES$SUMS
                 line.z = A(weights[begin + min(row + 2u, last) * inner]);
                 line.w = A(weights[begin + min(row + 3u, last) * inner]);
             }
-            left[unit % BK * (BM / 4u) + unit / BK] = line;
+            left[unit % BK * (BM / 4u) + unit / BK] = $LINE;
         }
         for (var depth = invocation / (BN / 4u); depth < BK; depth += WX * WY / (BN / 4u)) {
             let at = first + depth;
@@ -60,11 +60,9 @@ $FIND                let offset = vec3<u32>(tap / (params[2].y * params[2].z), t
                     * params[6].xyz;
                 let base = (group_number * params[2].w + channel) * params[7].y;
 $LOADS            }
-            right[depth * (BN / 4u) + four] = line;
+            right[depth * (BN / 4u) + four] = $LINE;
         }
         workgroupBarrier();
-        for (var at = 0u; at < BK; at += $UNROLLu) {
-$ROUND        }
-        workgroupBarrier();
+$STEPS        workgroupBarrier();
     }
 $STORES}

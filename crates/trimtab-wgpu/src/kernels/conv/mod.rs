@@ -1,6 +1,7 @@
 //! The kernels of the operation conv. Halves are summed as f32; the bias is added, then the function applied, before a result is stored.
 
 mod direct;
+mod halves;
 mod implicit;
 
 use crate::kernels::elementwise::shader::{Elements, most_bytes};
@@ -13,7 +14,7 @@ use trimtab_core::{
 
 /// In order of preference.
 pub fn kernels() -> Kernels {
-    vec![erase(implicit::ImplicitKernel), erase(direct::DirectWindows)]
+    vec![erase(implicit::ImplicitKernel), erase(direct::DirectWindows), erase(halves::HalfWindows)]
 }
 
 /// Rounds of all loops of an invocation on software adapters: lavapipe leaves loops after 65,535, counted over all of them, and

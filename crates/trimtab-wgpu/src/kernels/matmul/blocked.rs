@@ -29,15 +29,21 @@ impl BlockedConfig {
         BlockedConfig { bm, bn, bk, tm, tn, unroll, vector }
     }
 
-    fn workgroup(self) -> [u32; 3] {
+    pub(super) fn workgroup(self) -> [u32; 3] {
         [self.bn / self.tn, self.bm / self.tm, 1]
+    }
+
+    pub(super) fn constants(self) -> Vec<(&'static str, f64)> {
+        let [wx, wy, _] = self.workgroup();
+        let named = [("BM", self.bm), ("BN", self.bn), ("BK", self.bk), ("WX", wx), ("WY", wy)];
+        named.map(|(name, value)| (name, value.into())).to_vec()
     }
 
     fn workgroup_bytes(self, dtype: DType) -> u32 {
         (self.bm + self.bn) * self.bk * sum_bytes(dtype)
     }
 
-    fn is_sound(self) -> bool {
+    pub(super) fn is_sound(self) -> bool {
         let block = matches!(self.tm, 4 | 8) && matches!(self.tn, 4 | 8);
         let round = matches!(self.unroll, 1 | 2 | 4 | 8) && matches!(self.vector, 1 | 4);
         let sides = [self.bm, self.bn].iter().all(|side| (4..=512).contains(side));
@@ -115,14 +121,8 @@ impl Variant<Gpu> for BlockedKernel {
         let vectors = if config.vector == 4 { layout.vectors() } else { Vectors::NONE };
         let workgroup = config.workgroup();
         let shape = Shape {
-            text: text(problem, config, vectors),
-            constants: vec![
-                ("BM", config.bm.into()),
-                ("BN", config.bn.into()),
-                ("BK", config.bk.into()),
-                ("WX", workgroup[0].into()),
-                ("WY", workgroup[1].into()),
-            ],
+            text: text(problem, config, vectors, include_str!("blocked.wgsl"), PLAIN),
+            constants: config.constants(),
             subgroups: false,
             workgroup,
             workgroup_bytes: config.workgroup_bytes(problem.dtype),
@@ -132,25 +132,50 @@ impl Variant<Gpu> for BlockedKernel {
     }
 }
 
-fn text(problem: &Matmul, config: BlockedConfig, vectors: Vectors) -> String {
+/// How fours of a panel get into workgroup memory and back, as texts around an expression.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Panels {
+    pub kept: fn(&str) -> String,
+    /// Of the panel of that name.
+    pub read: fn(&str, &str) -> String,
+}
+
+/// As they are.
+pub(crate) const PLAIN: Panels = Panels { kept: str::to_string, read: |_, four| four.to_string() };
+
+/// The row of an invocation's block. Neighbouring invocations have neighbouring fours, so that their reads meet in one line and no two in
+/// one bank.
+pub(super) fn row(row: u32) -> String {
+    format!("(first_row + (local.y + {}u * WY) * 4u + {}u)", row / 4, row % 4)
+}
+
+/// The first of four columns.
+pub(super) fn column(four: u32) -> String {
+    format!("(first_column + (local.x + {four}u * WX) * 4u)")
+}
+
+pub(super) fn text(
+    problem: &Matmul,
+    config: BlockedConfig,
+    vectors: Vectors,
+    text: &str,
+    panels: Panels,
+) -> String {
     let block = Block { rows: config.tm, columns: config.tn };
     let [left, right] = Side::both(problem, vectors);
-    // Neighbouring invocations have neighbouring fours, so that their reads meet in one line and no two in one bank.
-    let row = |row: u32| format!("(first_row + (local.y + {}u * WY) * 4u + {}u)", row / 4, row % 4);
-    let column = |four: u32| format!("(first_column + (local.x + {four}u * WX) * 4u)");
-    let text = include_str!("blocked.wgsl")
+    let text = text
         .replace("$SUMS", &block.declared())
-        .replace("$LEFT", &filled("left", "BM", left))
-        .replace("$RIGHT", &filled("right", "BN", right))
+        .replace("$LEFT", &filled("left", "BM", left, panels))
+        .replace("$RIGHT", &filled("right", "BN", right, panels))
         .replace("$UNROLL", &config.unroll.to_string())
-        .replace("$ROUND", &round(config))
+        .replace("$ROUND", &round(config, panels))
         .replace("$STORES", &block.stored(vectors.product, row, column));
     shader(problem.dtype, vectors, &text)
 }
 
 /// Fills the panel of one operand in workgroup memory, of so many lines. What is behind the last inner index is zero on both
 /// sides; what is behind the last row or column stands for the last and is never written out.
-fn filled(name: &str, side: &str, operand: Side) -> String {
+fn filled(name: &str, side: &str, operand: Side, panels: Panels) -> String {
     let Side { buffer, start, first, last, line_step, inner_step, inner_in_a_row, vector } = operand;
     let mut text = String::new();
     let step = if inner_in_a_row { line_step } else { inner_step };
@@ -191,7 +216,8 @@ fn filled(name: &str, side: &str, operand: Side) -> String {
             let lines = [0, 1, 2, 3].map(|line| format!("line{line}.{place}")).join(", ");
             let _ = writeln!(
                 text,
-                "            {name}[(depth + {part}u) * ({side} / 4u) + four] = vec4<A>({lines});"
+                "            {name}[(depth + {part}u) * ({side} / 4u) + four] = {};",
+                (panels.kept)(&format!("vec4<A>({lines})"))
             );
         }
     } else {
@@ -217,27 +243,23 @@ fn filled(name: &str, side: &str, operand: Side) -> String {
                 );
             }
         }
-        let _ = writeln!(text, "            }}\n            {name}[unit] = line;");
+        let _ = writeln!(text, "            }}\n            {name}[unit] = {};", (panels.kept)("line"));
     }
     text.push_str("        }\n");
     text
 }
 
 /// So many inner steps from `at` on.
-pub(crate) fn round(config: BlockedConfig) -> String {
+pub(crate) fn round(config: BlockedConfig, panels: Panels) -> String {
     let mut text = String::new();
     for step in 0..config.unroll {
         for four in 0..config.tm / 4 {
-            let _ = writeln!(
-                text,
-                "            let a{step}_{four} = left[(at + {step}u) * (BM / 4u) + local.y + {four}u * WY];"
-            );
+            let read = format!("left[(at + {step}u) * (BM / 4u) + local.y + {four}u * WY]");
+            let _ = writeln!(text, "            let a{step}_{four} = {};", (panels.read)("left", &read));
         }
         for four in 0..config.tn / 4 {
-            let _ = writeln!(
-                text,
-                "            let b{step}_{four} = right[(at + {step}u) * (BN / 4u) + local.x + {four}u * WX];"
-            );
+            let read = format!("right[(at + {step}u) * (BN / 4u) + local.x + {four}u * WX]");
+            let _ = writeln!(text, "            let b{step}_{four} = {};", (panels.read)("right", &read));
         }
         for row in 0..config.tm {
             for four in 0..config.tn / 4 {

@@ -2,6 +2,7 @@
 
 pub(crate) mod blocked;
 pub(crate) mod direct;
+pub(crate) mod halves;
 pub(crate) mod layout;
 pub(crate) mod matvec;
 pub(crate) mod naive;
@@ -21,5 +22,6 @@ pub fn kernels() -> Kernels {
         erase(subgroup::SubgroupKernel),
         erase(tiled::TiledKernel),
         erase(naive::NaiveKernel),
+        erase(halves::HalvesKernel),
     ]
 }

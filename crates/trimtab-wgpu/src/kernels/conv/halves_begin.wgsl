@@ -1,0 +1,4 @@
+    if invocation == 0u {
+        atomicStore(&odd, 0u);
+    }
+    workgroupBarrier();
