@@ -9,9 +9,10 @@ const HELP: &str = "\
 usage: cargo xtask cuda [--only 12|13 | --bundle]
 
 Installs NVIDIA's compilers from PyPI into target/cuda (NVRTC and ptxas of CUDA 12 and 13, 850 MB, kept), then runs the example `verify` of
-trimtab-cuda: every kernel x point is compiled and assembled by NVRTC for sm_75, 80, 86, 89, 90, 100 and 120 (most elementwise operations at their
-default point only), and one point of each kernel and type by ptxas, too. The machine code of kernels for tensor cores and asynchronous copies is
-looked into (with CUDA 13's nvdisasm), and a third of what NVRTC emitted is run by trimtab-ptx on ragged shapes against a reference. The device itself runs on a stand-in for the driver. Our occupancy is compared with NVIDIA's calculator on a million points, which needs g++.
+trimtab-cuda: every kernel x point is compiled and assembled by NVRTC for sm_75, 80, 86, 89, 90, 100 and 120 (operations and types beyond one of each kernel at the
+default point), and one point of each kernel and type alone and by ptxas, too. The machine code of kernels for tensor cores and asynchronous copies is
+looked into (with CUDA 13's nvdisasm), and what NVRTC emitted is run by trimtab-ptx on ragged shapes against a reference, every case once for each compiler. The device itself
+runs on a stand-in for the driver. Our occupancy is compared with NVIDIA's calculator on a million points, which needs g++.
 
   --only N        CUDA 12 or 13 alone
   --bundle        writes the PTX that is shipped for machines without NVRTC, with NVRTC 11.8; verifies nothing

@@ -32,6 +32,10 @@ pub struct State {
     pub frequency_max_mhz: Option<f64>,
     /// Times a core was throttled since boot.
     pub throttle_count: Option<u64>,
+    /// What holds the clock down now, in words; none where nothing does.
+    pub throttled_by: Option<Vec<&'static str>>,
+    /// Power drawn now, in milliwatts.
+    pub power_mw: Option<u64>,
     /// Whether the machine runs on battery.
     pub on_battery: Option<bool>,
     /// Battery charge in percent.

@@ -1,7 +1,7 @@
 //! The functions of the driver we call, as its header declares them. Handles are words; nothing here is safe to call.
 
 use libloading::Library;
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 /// What the driver hands out: contexts, streams, events, modules, functions.
 pub(crate) type Handle = usize;
@@ -47,7 +47,10 @@ functions! {
     context_enter = "cuCtxSetCurrent"(Handle);
     memory_info = "cuMemGetInfo_v2"(*mut usize, *mut usize);
     allocate = "cuMemAlloc_v2"(*mut Address, usize);
+    allocate_unified = "cuMemAllocManaged"(*mut Address, usize, c_uint);
     free = "cuMemFree_v2"(Address);
+    pin = "cuMemHostAlloc"(*mut *mut c_void, usize, c_uint);
+    unpin = "cuMemFreeHost"(*mut c_void);
     copy_in = "cuMemcpyHtoDAsync_v2"(Address, *const c_void, usize, Handle);
     copy_out = "cuMemcpyDtoHAsync_v2"(*mut c_void, Address, usize, Handle);
     copy_within = "cuMemcpyDtoDAsync_v2"(Address, Address, usize, Handle);
@@ -58,6 +61,7 @@ functions! {
     event_create = "cuEventCreate"(*mut Handle, c_uint);
     event_destroy = "cuEventDestroy_v2"(Handle);
     event_record = "cuEventRecord"(Handle, Handle);
+    event_query = "cuEventQuery"(Handle);
     event_elapsed = "cuEventElapsedTime"(*mut f32, Handle, Handle);
     module_load = "cuModuleLoadData"(*mut Handle, *const c_void);
     module_unload = "cuModuleUnload"(Handle);
@@ -68,5 +72,11 @@ functions! {
     launch = "cuLaunchKernel"(
         Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void,
     );
+    capture_begin = "cuStreamBeginCapture_v2"(Handle, c_uint);
+    capture_end = "cuStreamEndCapture"(Handle, *mut Handle);
+    graph_make = "cuGraphInstantiateWithFlags"(*mut Handle, Handle, c_ulonglong);
+    graph_launch = "cuGraphLaunch"(Handle, Handle);
+    graph_destroy = "cuGraphDestroy"(Handle);
+    graph_made_destroy = "cuGraphExecDestroy"(Handle);
     error_name = "cuGetErrorName"(c_uint, *mut *const c_char);
 }

@@ -4,9 +4,10 @@ use crate::device::CudaDevice;
 use crate::error::CudaError;
 use crate::prepare::Prepared;
 use crate::run::CudaBuffer;
+use crate::status;
 use std::sync::Arc;
 use trimtab_core::{
-    Bench, Device, Failure, FailureKind, KernelId, LaunchError, Nanos, Point, Problem, Sample,
+    Bench, Device, Failure, FailureKind, Interference, KernelId, LaunchError, Nanos, Point, Problem, Sample,
 };
 use trimtab_operands::{Data, Exam, Executor, allowed, making_takes, small_stand_ins};
 
@@ -69,7 +70,7 @@ impl Bed {
     fn examine(
         &mut self,
         device: &CudaDevice,
-        prepared: &Prepared,
+        prepared: &Arc<Prepared>,
         (within, times, timeout): (f64, u32, Nanos),
     ) -> Result<Nanos, Failure> {
         let context = device.context().map_err(untried)?;
@@ -78,14 +79,20 @@ impl Bed {
         out.poison();
         context.upload(&self.out.allocation, out.slice().bytes()).map_err(untried)?;
         let inputs: Vec<&CudaBuffer> = self.inputs.iter().collect();
+        let statuses = device.statuses(prepared.has_status.into()).map_err(untried)?;
+        let status = statuses.as_ref().map_or(0, |statuses| statuses.address(0));
         let mut refused = None;
         let all = || {
-            refused = (0..times).try_for_each(|_| device.start(prepared, &inputs, &self.out)).err();
+            refused = (0..times).try_for_each(|_| device.start(prepared, &inputs, &self.out, status)).err();
             Ok(())
         };
         let time = context.timed(timeout, all).map_err(|error| stopped(error, timeout))?;
         if let Some(error) = refused {
             return Err(failed(error));
+        }
+        if let Some(statuses) = statuses {
+            let words = statuses.read(context).map_err(|error| stopped(error, timeout))?;
+            words.iter().try_for_each(|word| status::error(*word, &self.exam.problem)).map_err(failed)?;
         }
         let read = out.slice_mut().with_bytes(|bytes| context.download(&self.out.allocation, bytes));
         read.map_err(|error| stopped(error, timeout))?;
@@ -176,6 +183,7 @@ impl Bench for CudaBench<'_> {
         let after = device.energy_uj().filter(|_| elapsed >= ENERGY_BATCH);
         let energy_uj = before.zip(after).and_then(|(before, after)| after.checked_sub(before));
         let compiled_in = prepared.built_in;
-        Ok(Sample { elapsed, iterations, interference: None, energy_uj, compiled_in })
+        let interference = device.is_slowed().then_some(Interference::Throttled);
+        Ok(Sample { elapsed, iterations, interference, energy_uj, compiled_in })
     }
 }

@@ -15,7 +15,7 @@ use trimtab_core::{BinaryOp, Problem, UnaryOp};
 pub const BUNDLED_FOR: u32 = 75;
 
 /// Problems whose kernels are in the bundle, each at its first setting. Sizes do not matter beyond what shapes the code.
-const PROBLEMS: [&str; 21] = [
+const PROBLEMS: [&str; 25] = [
     "matmul:f32:64x64x64",
     "matmul:f64:64x64x64",
     "matmul:f16:64x64x64",
@@ -37,6 +37,10 @@ const PROBLEMS: [&str; 21] = [
     "transpose:f64:64x64",
     "transpose:f32:64x64",
     "transpose:f16:64x64",
+    "rows.softmax:f32:64x64",
+    "gather:f32:64x64:axis0,count64",
+    "cast:f32:64:f16",
+    "cast:f16:64:f32",
 ];
 
 /// Entries one behind the other, each behind a line with its number.

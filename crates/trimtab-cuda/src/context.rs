@@ -1,9 +1,10 @@
-//! One device in use: memory, modules, launches in order on one stream, times.
+//! One device in use: modules, launches in order on one stream, times.
 
-use crate::api::{Address, Handle};
+use crate::api::Handle;
 use crate::driver::{DeviceInfo, Driver};
 use crate::error::{CudaError, code};
 use crate::occupancy::{Occupancy, Usage};
+use crate::staging::Staging;
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -31,31 +32,13 @@ pub struct Context {
     handle: Handle,
     stream: Handle,
     lost: OnceLock<CudaError>,
+    /// What data goes through on its way.
+    pub(crate) staging: Staging,
 }
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Context({}, sm_{})", self.info.name, self.info.capability)
-    }
-}
-
-/// Memory on the device, given back with this.
-#[derive(Debug)]
-pub struct Allocation {
-    context: Arc<Context>,
-    address: Address,
-    bytes: u64,
-}
-
-impl Allocation {
-    /// Where it starts.
-    pub fn address(&self) -> u64 {
-        self.address
-    }
-
-    /// How long it is.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
     }
 }
 
@@ -88,6 +71,10 @@ pub struct Function {
 }
 
 impl Function {
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle
+    }
+
     /// What the compiler made of it.
     pub fn resources(&self) -> Resources {
         self.resources
@@ -128,8 +115,14 @@ impl Context {
     /// Opens a device.
     pub fn open(driver: &Arc<Driver>, ordinal: u32) -> Result<Arc<Context>, CudaError> {
         let info = driver.info(ordinal)?;
-        let mut context =
-            Context { driver: Arc::clone(driver), info, handle: 0, stream: 0, lost: OnceLock::new() };
+        let mut context = Context {
+            driver: Arc::clone(driver),
+            info,
+            handle: 0,
+            stream: 0,
+            lost: OnceLock::new(),
+            staging: Staging::default(),
+        };
         let mut device: c_int = 0;
         // SAFETY: an ordinal that is not there is an error.
         context.call("cuDeviceGet", |f| unsafe { (f.device)(&mut device, ordinal as c_int) })?;
@@ -137,11 +130,21 @@ impl Context {
         // SAFETY: retained once, released when this is dropped.
         context.call("cuDevicePrimaryCtxRetain", |f| unsafe { (f.context_retain)(&mut handle, device) })?;
         context.handle = handle;
-        let mut stream = 0;
-        // SAFETY: the context is this thread's; destroyed when this is dropped.
-        context.call("cuStreamCreate", |f| unsafe { (f.stream_create)(&mut stream, 0) })?;
-        context.stream = stream;
+        context.stream = context.new_stream()?;
         Ok(Arc::new(context))
+    }
+
+    /// A stream, which its maker destroys.
+    pub(crate) fn new_stream(&self) -> Result<Handle, CudaError> {
+        let mut stream = 0;
+        // SAFETY: the context is this thread's.
+        self.call("cuStreamCreate", |f| unsafe { (f.stream_create)(&mut stream, 0) })?;
+        Ok(stream)
+    }
+
+    pub(crate) fn destroy_stream(&self, stream: Handle) {
+        // SAFETY: made by this context, and destroyed once by its maker. What fails costs a handle, and there is nobody to tell.
+        let _ = self.call("cuStreamDestroy", |f| unsafe { (f.stream_destroy)(stream) });
     }
 
     /// Makes it the context of this thread, for libraries that ask the thread.
@@ -163,64 +166,6 @@ impl Context {
     /// The error that made the device useless to this process, if one did.
     pub fn lost(&self) -> Option<&CudaError> {
         self.lost.get()
-    }
-
-    /// Bytes that are free, and all.
-    pub fn memory(&self) -> Result<(u64, u64), CudaError> {
-        let (mut free, mut total) = (0usize, 0usize);
-        // SAFETY: asks for two numbers.
-        self.call("cuMemGetInfo", |f| unsafe { (f.memory_info)(&mut free, &mut total) })?;
-        Ok((free as u64, total as u64))
-    }
-
-    /// Memory; what it holds means nothing. None at all takes a byte, because the driver refuses zero.
-    pub fn allocate(self: &Arc<Context>, bytes: u64) -> Result<Allocation, CudaError> {
-        let mut address = 0;
-        let size = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
-        // SAFETY: freed once, when the allocation is dropped.
-        self.call("cuMemAlloc", |f| unsafe { (f.allocate)(&mut address, size) })?;
-        Ok(Allocation { context: Arc::clone(self), address, bytes })
-    }
-
-    /// Copies to the first bytes of an allocation; launches made afterwards see it.
-    pub fn upload(&self, to: &Allocation, data: &[u8]) -> Result<(), CudaError> {
-        self.within("cuMemcpyHtoDAsync", to, data.len())?;
-        let stream = self.stream;
-        // SAFETY: the allocation is as long as the data, and the data is not the caller's again before the copy is over.
-        self.call("cuMemcpyHtoDAsync", |f| unsafe {
-            (f.copy_in)(to.address, data.as_ptr().cast(), data.len(), stream)
-        })?;
-        self.settle()
-    }
-
-    /// Copies the first bytes of an allocation, after every launch made before.
-    pub fn download(&self, from: &Allocation, data: &mut [u8]) -> Result<(), CudaError> {
-        self.within("cuMemcpyDtoHAsync", from, data.len())?;
-        let stream = self.stream;
-        // SAFETY: the allocation is as long as the data, and the data is not the caller's again before the copy is over.
-        self.call("cuMemcpyDtoHAsync", |f| unsafe {
-            (f.copy_out)(data.as_mut_ptr().cast(), from.address, data.len(), stream)
-        })?;
-        self.settle()
-    }
-
-    /// Copies between allocations of this device, in order with launches.
-    pub fn copy(&self, to: &Allocation, from: &Allocation, bytes: u64) -> Result<(), CudaError> {
-        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
-        self.within("cuMemcpyDtoDAsync", to, size)?;
-        self.within("cuMemcpyDtoDAsync", from, size)?;
-        // SAFETY: both are that long.
-        self.call("cuMemcpyDtoDAsync", |f| unsafe {
-            (f.copy_within)(to.address, from.address, size, self.stream)
-        })
-    }
-
-    /// Sets every byte, in order with launches.
-    pub fn fill(&self, to: &Allocation, value: u8) -> Result<(), CudaError> {
-        let bytes = usize::try_from(to.bytes).unwrap_or(usize::MAX);
-        self.within("cuMemsetD8Async", to, bytes)?;
-        // SAFETY: the allocation is that long.
-        self.call("cuMemsetD8Async", |f| unsafe { (f.fill)(to.address, value, bytes, self.stream) })
     }
 
     /// Loads PTX that ends with a zero, or machine code.
@@ -296,11 +241,25 @@ impl Context {
         dynamic_shared: u32,
         arguments: &[Argument],
     ) -> Result<(), CudaError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_on(self.stream, function, (grid, block, dynamic_shared), arguments) }
+    }
+
+    /// The same on a stream of the caller's.
+    ///
+    /// # Safety
+    /// As [`Context::launch`]; the stream is of this context.
+    pub(crate) unsafe fn launch_on(
+        &self,
+        stream: Handle,
+        function: &Function,
+        (grid, block, dynamic_shared): ([u32; 3], [u32; 3], u32),
+        arguments: &[Argument],
+    ) -> Result<(), CudaError> {
         let mut words: Vec<[u8; 8]> = arguments.iter().map(Argument::bytes).collect();
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| word.as_mut_ptr().cast()).collect();
         let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
-        let (handle, shared, stream): (Handle, c_uint, Handle) =
-            (function.handle, dynamic_shared, self.stream);
+        let (handle, shared): (Handle, c_uint) = (function.handle, dynamic_shared);
         // SAFETY: the caller's promise; values are copied before the call returns.
         self.call("cuLaunchKernel", |f| unsafe {
             (f.launch)(
@@ -321,17 +280,8 @@ impl Context {
 
     /// Waits until every launch made before is over. A limit that passes is an error that [`CudaError::is_not_ready`]; what runs goes on.
     pub fn wait(&self, limit: Nanos) -> Result<(), CudaError> {
-        let watch = Stopwatch::start();
-        loop {
-            // SAFETY: asks about a stream that lives as long as this.
-            let answer = self.call("cuStreamQuery", |f| unsafe { (f.stream_query)(self.stream) });
-            let waited = watch.elapsed();
-            match answer {
-                Err(error) if error.is_not_ready() && waited < limit => {}
-                answer => return answer,
-            }
-            if waited > BUSY { std::thread::sleep(NAP) } else { std::thread::yield_now() }
-        }
+        // SAFETY: asks about a stream that lives as long as this.
+        until_ready(limit, || self.call("cuStreamQuery", |f| unsafe { (f.stream_query)(self.stream) }))
     }
 
     /// What the device needs for the launches a function makes, by its own clock.
@@ -353,22 +303,12 @@ impl Context {
         Ok(Nanos((f64::from(milliseconds.max(0.0)) * 1e6) as u64))
     }
 
-    /// Until the caller's memory is the caller's again: no limit, because there is no way back before.
-    fn settle(&self) -> Result<(), CudaError> {
-        self.wait(Nanos(u64::MAX))
-    }
-
-    fn within(&self, call: &'static str, allocation: &Allocation, bytes: usize) -> Result<(), CudaError> {
-        let ours = std::ptr::eq(Arc::as_ptr(&allocation.context), self);
-        if ours && bytes as u64 <= allocation.bytes { Ok(()) } else { Err(self.refuse(call)) }
-    }
-
-    fn refuse(&self, call: &'static str) -> CudaError {
+    pub(crate) fn refuse(&self, call: &'static str) -> CudaError {
         CudaError { call, code: code::INVALID_VALUE, name: "refused before the driver was asked".to_string() }
     }
 
     /// Makes a call in this context. After one that cost the device, none is made.
-    fn call(
+    pub(crate) fn call(
         &self,
         name: &'static str,
         call: impl FnOnce(&crate::api::Functions) -> u32,
@@ -396,7 +336,7 @@ impl Context {
 }
 
 impl Argument {
-    fn bytes(&self) -> [u8; 8] {
+    pub(crate) fn bytes(&self) -> [u8; 8] {
         let short = |bytes: [u8; 4]| [bytes[0], bytes[1], bytes[2], bytes[3], 0, 0, 0, 0];
         match self {
             Argument::Address(value) | Argument::U64(value) => value.to_ne_bytes(),
@@ -414,32 +354,59 @@ struct Event<'a> {
     handle: Handle,
 }
 
+impl Context {
+    /// A moment to record and to ask about, which its maker destroys.
+    pub(crate) fn new_event(&self) -> Result<Handle, CudaError> {
+        let mut handle = 0;
+        // SAFETY: the context is this thread's.
+        self.call("cuEventCreate", |f| unsafe { (f.event_create)(&mut handle, 0) })?;
+        Ok(handle)
+    }
+
+    pub(crate) fn record(&self, event: Handle) -> Result<(), CudaError> {
+        let stream = self.stream;
+        // SAFETY: both are of this context and live.
+        self.call("cuEventRecord", |f| unsafe { (f.event_record)(event, stream) })
+    }
+
+    /// Waits until what was put into the queue before a moment is over: no limit, because there is no way back before.
+    pub(crate) fn await_event(&self, event: Handle) -> Result<(), CudaError> {
+        // SAFETY: asks about an event that lives.
+        until_ready(Nanos::MAX, || self.call("cuEventQuery", |f| unsafe { (f.event_query)(event) }))
+    }
+
+    pub(crate) fn destroy_event(&self, event: Handle) {
+        // SAFETY: made by this context and destroyed once. What fails costs a handle, and there is nobody to tell.
+        let _ = self.call("cuEventDestroy", |f| unsafe { (f.event_destroy)(event) });
+    }
+}
+
+/// Asks until the answer is another than that it is not over yet, or the limit passed.
+fn until_ready(limit: Nanos, mut ask: impl FnMut() -> Result<(), CudaError>) -> Result<(), CudaError> {
+    let watch = Stopwatch::start();
+    loop {
+        let (answer, waited) = (ask(), watch.elapsed());
+        match answer {
+            Err(error) if error.is_not_ready() && waited < limit => {}
+            answer => return answer,
+        }
+        if waited > BUSY { std::thread::sleep(NAP) } else { std::thread::yield_now() }
+    }
+}
+
 impl<'a> Event<'a> {
     fn new(context: &'a Context) -> Result<Event<'a>, CudaError> {
-        let mut handle = 0;
-        // SAFETY: destroyed once, when this is dropped.
-        context.call("cuEventCreate", |f| unsafe { (f.event_create)(&mut handle, 0) })?;
-        Ok(Event { context, handle })
+        Ok(Event { context, handle: context.new_event()? })
     }
 
     fn record(&self) -> Result<(), CudaError> {
-        let stream = self.context.stream;
-        // SAFETY: both live as long as the context.
-        self.context.call("cuEventRecord", |f| unsafe { (f.event_record)(self.handle, stream) })
+        self.context.record(self.handle)
     }
 }
 
 impl Drop for Event<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by this context and destroyed once. What fails costs a handle, and there is nobody to tell.
-        let _ = self.context.call("cuEventDestroy", |f| unsafe { (f.event_destroy)(self.handle) });
-    }
-}
-
-impl Drop for Allocation {
-    fn drop(&mut self) {
-        // SAFETY: allocated by this context and freed once; the driver waits for launches that use it.
-        let _ = self.context.call("cuMemFree", |f| unsafe { (f.free)(self.address) });
+        self.context.destroy_event(self.handle);
     }
 }
 
@@ -452,9 +419,9 @@ impl Drop for Module {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        self.staging.release(self);
         if self.stream != 0 {
-            // SAFETY: made by this context and destroyed once.
-            let _ = self.call("cuStreamDestroy", |f| unsafe { (f.stream_destroy)(self.stream) });
+            self.destroy_stream(self.stream);
         }
         if self.handle != 0 {
             let mut device: c_int = 0;

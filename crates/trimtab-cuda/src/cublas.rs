@@ -16,19 +16,19 @@ const NAMES: &[&str] = if cfg!(windows) {
 };
 
 /// Numbers of the library's header.
-mod number {
-    pub(super) const PLAIN: i32 = 0;
-    pub(super) const TRANSPOSED: i32 = 1;
-    pub(super) const F32: i32 = 0;
-    pub(super) const F64: i32 = 1;
-    pub(super) const F16: i32 = 2;
-    pub(super) const BF16: i32 = 14;
-    pub(super) const IN_F32: i32 = 68;
-    pub(super) const IN_F64: i32 = 70;
-    pub(super) const IN_TF32: i32 = 77;
-    pub(super) const ANY_ALGORITHM: i32 = -1;
+pub(crate) mod number {
+    pub(crate) const PLAIN: i32 = 0;
+    pub(crate) const TRANSPOSED: i32 = 1;
+    pub(crate) const F32: i32 = 0;
+    pub(crate) const F64: i32 = 1;
+    pub(crate) const F16: i32 = 2;
+    pub(crate) const BF16: i32 = 14;
+    pub(crate) const IN_F32: i32 = 68;
+    pub(crate) const IN_F64: i32 = 70;
+    pub(crate) const IN_TF32: i32 = 77;
+    pub(crate) const ANY_ALGORITHM: i32 = -1;
     /// As the call says, and no sums of halves in halves.
-    pub(super) const EXACT_SUMS: i32 = 16;
+    pub(crate) const EXACT_SUMS: i32 = 16;
 }
 
 /// Why a product was not made, or there is no library.
@@ -47,6 +47,12 @@ pub enum CublasError {
         call: &'static str,
         /// Its code.
         code: i32,
+    },
+    /// It has fewer algorithms for a product.
+    #[error("cuBLASLt has no suggestion number {nth} for this product")]
+    NoSuggestion {
+        /// Which was asked for, from zero.
+        nth: u32,
     },
 }
 
@@ -98,7 +104,7 @@ impl std::fmt::Debug for Cublas {
     }
 }
 
-fn check(call: &'static str, code: c_int) -> Result<(), CublasError> {
+pub(crate) fn check(call: &'static str, code: c_int) -> Result<(), CublasError> {
     if code == 0 { Ok(()) } else { Err(CublasError::Call { call, code }) }
 }
 
@@ -157,6 +163,8 @@ pub struct LibraryProduct {
     pub problem: Matmul,
     /// Whether factors of f32 may be cut to 11 bits, for tensor cores.
     pub rough: bool,
+    /// Which of cuBLASLt's suggestions makes it, the best it knows of first; without one cuBLAS does.
+    pub suggestion: Option<u32>,
 }
 
 impl LibraryProduct {

@@ -2,12 +2,15 @@
 
 use crate::bench::CudaBench;
 use crate::bundle::bundled_count;
-use crate::context::{Allocation, Context};
+use crate::context::Context;
 use crate::cublas::{Cublas, CublasError, CublasHandle};
+use crate::cublaslt::{CublasLt, CublasLtHandle};
 use crate::driver::{DeviceInfo, Driver};
 use crate::error::CudaError;
-use crate::kernels::matmul::CublasKernel;
+use crate::graph::Graphs;
+use crate::kernels::matmul::{CublasKernel, CublasLtKernel};
 use crate::kernels::{self, CudaKernels};
+use crate::memory::Allocation;
 use crate::nvml::Nvml;
 use crate::nvrtc::Nvrtc;
 use crate::prepare::{Builder, NotReady, Prepared};
@@ -40,6 +43,8 @@ pub struct CudaOptions {
     pub nvrtc: Option<PathBuf>,
     /// cuBLAS's library, instead of the machine's.
     pub cublas: Option<PathBuf>,
+    /// cuBLASLt's library, instead of the machine's.
+    pub cublaslt: Option<PathBuf>,
     /// NVML's library, instead of the machine's.
     pub nvml: Option<PathBuf>,
 }
@@ -47,7 +52,15 @@ pub struct CudaOptions {
 impl CudaOptions {
     /// Our kernels, and the machine's libraries.
     pub fn new(reference: Arc<dyn Reference>) -> CudaOptions {
-        CudaOptions { reference, kernels: Vec::new(), driver: None, nvrtc: None, cublas: None, nvml: None }
+        CudaOptions {
+            reference,
+            kernels: Vec::new(),
+            driver: None,
+            nvrtc: None,
+            cublas: None,
+            cublaslt: None,
+            nvml: None,
+        }
     }
 }
 
@@ -62,6 +75,11 @@ pub struct CudaDevice {
     cublas: Option<Arc<Cublas>>,
     /// Made when first used.
     cublas_handle: OnceLock<Result<Mutex<CublasHandle>, CublasError>>,
+    cublaslt: Option<Arc<CublasLt>>,
+    cublaslt_handle: OnceLock<Result<Mutex<CublasLtHandle>, CublasError>>,
+    pub(crate) graphs: Graphs,
+    /// Words of launches that may tell that there is no answer.
+    pub(crate) status: Mutex<Option<Allocation>>,
     /// Programs that are ready, by what they compute.
     prepared: Mutex<HashMap<(KernelId, Problem, Point), Arc<Prepared>>>,
     /// Memory for what the steps of a program leave to each other. Programs run one after the other: one is enough for all.
@@ -106,11 +124,17 @@ impl CudaDevice {
             None => Cublas::find(),
         };
         let cublas = cublas.ok().map(Arc::new);
+        let cublaslt = options.cublaslt.as_ref().map_or_else(CublasLt::find, |file| CublasLt::load(file));
+        let cublaslt = cublaslt.ok().map(Arc::new);
         let nvml = options.nvml.as_ref().map_or_else(Nvml::find, |file| Nvml::load(file)).map(Arc::new);
         // NVIDIA's own products come first where nothing is measured yet.
-        let library = cublas.iter().flat_map(|cublas| [true, false].map(|rough| (cublas.version(), rough)));
-        let mut ours: CudaKernels =
-            library.map(|(version, rough)| erase(CublasKernel { version, rough })).collect();
+        let mut ours = CudaKernels::new();
+        for rough in [true, false] {
+            let plain = cublas.iter().map(|cublas| CublasKernel { version: cublas.version(), rough });
+            ours.extend(plain.map(erase));
+            let light = cublaslt.iter().map(|library| CublasLtKernel { version: library.version(), rough });
+            ours.extend(light.map(erase));
+        }
         ours.extend(kernels::all());
         let kernels = Arc::new(KernelTable::new(ours, options.kernels));
         let (mut devices, mut problems) = (Vec::new(), Vec::new());
@@ -132,6 +156,10 @@ impl CudaDevice {
                     nvml: nvml.clone(),
                     cublas: cublas.clone(),
                     cublas_handle: OnceLock::new(),
+                    cublaslt: cublaslt.clone(),
+                    cublaslt_handle: OnceLock::new(),
+                    graphs: Graphs::default(),
+                    status: Mutex::new(None),
                     scratch: Mutex::new(None),
                     kernels: Arc::clone(&kernels),
                     reference: Arc::clone(&options.reference),
@@ -163,6 +191,20 @@ impl CudaDevice {
         let library = library.map_err(|error| told(&error))?;
         let made = || CublasHandle::new(library, context).map(Mutex::new);
         self.cublas_handle.get_or_init(made).as_ref().map_err(told)
+    }
+
+    /// The same by the library that suggests algorithms.
+    pub(crate) fn cublaslt(&self) -> Result<&Mutex<CublasLtHandle>, LaunchError> {
+        let missing = || LaunchError::Kernel("no cuBLASLt: it was not looked for".to_string());
+        let (context, library) = (self.context()?, self.cublaslt.as_ref().ok_or_else(missing)?);
+        let made = || CublasLtHandle::new(library, context).map(Mutex::new);
+        let handle = self.cublaslt_handle.get_or_init(made).as_ref();
+        handle.map_err(|error| LaunchError::Kernel(error.to_string()))
+    }
+
+    /// Whether heat or the power supply holds its clock down.
+    pub(crate) fn is_slowed(&self) -> bool {
+        self.nvml.as_ref().is_some_and(|nvml| nvml.is_slowed(&self.info.uuid))
     }
 
     /// The counter of its energy, where there is one.

@@ -26,6 +26,8 @@ mod attribute {
     pub(super) const THREADS_A_MULTIPROCESSOR: u32 = 39;
     pub(super) const MAJOR: u32 = 75;
     pub(super) const MINOR: u32 = 76;
+    pub(super) const MANAGED_MEMORY: u32 = 83;
+    pub(super) const CONCURRENT_MANAGED: u32 = 89;
     pub(super) const SHARED_A_MULTIPROCESSOR: u32 = 81;
     pub(super) const REGISTERS_A_MULTIPROCESSOR: u32 = 82;
     pub(super) const SHARED_A_BLOCK_OPT_IN: u32 = 97;
@@ -72,6 +74,9 @@ pub struct DeviceInfo {
     pub clock_khz: u32,
     /// Whether it shares the processor's memory.
     pub integrated: bool,
+    /// Whether memory of both pays: it is the same memory, and the processor may use it at any time. A device with memory of its own moves
+    /// pages to and fro instead, which takes longer than copying once.
+    pub unified: bool,
 }
 
 impl Driver {
@@ -161,6 +166,10 @@ impl Driver {
             self.check("cuDeviceGetAttribute", answer)?;
             Ok(value.max(0) as u32)
         };
+        let integrated = ask(attribute::INTEGRATED)? != 0;
+        // What an older driver does not know it does not have.
+        let has = |attribute: u32| ask(attribute).is_ok_and(|value| value != 0);
+        let unified = integrated && has(attribute::MANAGED_MEMORY) && has(attribute::CONCURRENT_MANAGED);
         let capability = 10 * ask(attribute::MAJOR)? + ask(attribute::MINOR)?;
         let multiprocessor = Multiprocessor {
             capability,
@@ -184,7 +193,8 @@ impl Driver {
             block_threads: ask(attribute::THREADS_A_BLOCK)?,
             l2_bytes: ask(attribute::L2_BYTES)?.into(),
             clock_khz: ask(attribute::CLOCK_KHZ)?,
-            integrated: ask(attribute::INTEGRATED)? != 0,
+            integrated,
+            unified,
         })
     }
 

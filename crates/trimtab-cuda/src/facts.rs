@@ -19,6 +19,7 @@ impl DeviceInfo {
             l2_bytes: 4 << 20,
             clock_khz: 1_500_000,
             integrated: false,
+            unified: false,
         })
     }
 
@@ -40,7 +41,7 @@ impl DeviceInfo {
             f16: true,
             f64: true,
             timestamps: true,
-            unified_memory: self.integrated,
+            unified_memory: self.unified,
             pipeline_cache: false,
         };
         let Self { name, capability, multiprocessors, clock_khz, .. } = self;

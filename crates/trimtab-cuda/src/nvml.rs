@@ -1,4 +1,4 @@
-//! NVML, where it is found: temperature, clock and energy of a device.
+//! NVML, where it is found: temperature, clock, what holds it down, power and energy of a device.
 
 use crate::api::Handle;
 use libloading::Library;
@@ -13,6 +13,26 @@ const NAMES: &[&str] = if cfg!(windows) { &["nvml.dll"] } else { &["libnvidia-ml
 const CHIP: c_uint = 0;
 const MULTIPROCESSORS: c_uint = 1;
 
+/// What may hold a clock down, as the library numbers it, in words. Being idle, and clocks that somebody set, hold nothing down.
+const REASONS: [(u64, &str); 8] = [
+    (0x4, "the limit of power"),
+    (0x8, "the hardware's slow-down"),
+    (0x10, "the clocks of other devices"),
+    (0x20, "heat, by the driver"),
+    (0x40, "heat, by the hardware"),
+    (0x80, "the power supply"),
+    (0x200, "the limit of the board"),
+    (0x400, "the limit of the voltage"),
+];
+
+/// Those of them that a time should not be believed under. A limit of power is what large kernels run at for hours.
+const SLOWED: u64 = 0x8 | 0x20 | 0x40 | 0x80;
+
+/// The reasons among what the library told.
+fn reasons(bits: u64) -> Vec<&'static str> {
+    REASONS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, words)| *words).collect()
+}
+
 struct Functions {
     init: unsafe extern "C" fn() -> c_uint,
     by_uuid: unsafe extern "C" fn(*const c_char, *mut Handle) -> c_uint,
@@ -20,6 +40,9 @@ struct Functions {
     clock: unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint,
     most_clock: unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint,
     energy: unsafe extern "C" fn(Handle, *mut c_ulonglong) -> c_uint,
+    /// Not in every version.
+    throttled: Option<unsafe extern "C" fn(Handle, *mut c_ulonglong) -> c_uint>,
+    power: Option<unsafe extern "C" fn(Handle, *mut c_uint) -> c_uint>,
 }
 
 /// The library, started. Never unloaded.
@@ -50,6 +73,12 @@ impl Nvml {
                 *unsafe { library.get($symbol) }.ok()?
             };
         }
+        macro_rules! perhaps {
+            ($symbol:literal) => {
+                // SAFETY: the same.
+                unsafe { library.get($symbol) }.ok().map(|found| *found)
+            };
+        }
         let functions = Functions {
             init: function!("nvmlInit_v2"),
             by_uuid: function!("nvmlDeviceGetHandleByUUID"),
@@ -57,6 +86,10 @@ impl Nvml {
             clock: function!("nvmlDeviceGetClockInfo"),
             most_clock: function!("nvmlDeviceGetMaxClockInfo"),
             energy: function!("nvmlDeviceGetTotalEnergyConsumption"),
+            // Newer versions have both names for it.
+            throttled: perhaps!("nvmlDeviceGetCurrentClocksThrottleReasons")
+                .or(perhaps!("nvmlDeviceGetCurrentClocksEventReasons")),
+            power: perhaps!("nvmlDeviceGetPowerUsage"),
         };
         // SAFETY: may be called again; never shut down, because others in this process may use it.
         let started = unsafe { (functions.init)() };
@@ -85,9 +118,35 @@ impl Nvml {
             temperature_celsius: ask(self.functions.temperature, CHIP),
             frequency_mhz: ask(self.functions.clock, MULTIPROCESSORS),
             frequency_max_mhz: ask(self.functions.most_clock, MULTIPROCESSORS),
+            throttled_by: self.throttled_by(uuid),
+            power_mw: self.power_mw(device),
             energy_uj: self.energy_uj(uuid),
             ..State::default()
         }
+    }
+
+    /// What holds the clock of a device down now, where that is told.
+    pub fn throttled_by(&self, uuid: &[u8; 16]) -> Option<Vec<&'static str>> {
+        self.throttle_bits(uuid).map(reasons)
+    }
+
+    /// Whether heat or the power supply holds it down.
+    pub(crate) fn is_slowed(&self, uuid: &[u8; 16]) -> bool {
+        self.throttle_bits(uuid).is_some_and(|bits| bits & SLOWED != 0)
+    }
+
+    fn throttle_bits(&self, uuid: &[u8; 16]) -> Option<u64> {
+        let (device, ask, mut bits) = (self.device(uuid)?, self.functions.throttled?, 0);
+        // SAFETY: asks for a number of a device it knows.
+        let code = unsafe { ask(device, &mut bits) };
+        (code == 0).then_some(bits)
+    }
+
+    fn power_mw(&self, device: Handle) -> Option<u64> {
+        let (ask, mut milliwatts) = (self.functions.power?, 0);
+        // SAFETY: asks for a number of a device it knows.
+        let code = unsafe { ask(device, &mut milliwatts) };
+        (code == 0).then_some(milliwatts.into())
     }
 
     /// Energy a device used since its driver was loaded; differences are energy.
@@ -114,6 +173,13 @@ fn uuid_text(uuid: &[u8; 16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_holds_a_clock_down_is_told_and_what_does_not_is_not() {
+        // Idle, and a clock the user set.
+        assert_eq!(reasons(0x3), Vec::<&str>::new());
+        assert_eq!(reasons(0x45), ["the limit of power", "heat, by the hardware"]);
+    }
 
     #[test]
     fn an_identity_is_written_as_nvidia_does() {

@@ -195,13 +195,24 @@ impl Nvrtc {
         source: &str,
         options: &[String],
     ) -> Result<Compiled, NvrtcError> {
+        self.compile_both(capability, source, options).map(|(compiled, _)| compiled)
+    }
+
+    /// The same, and beside machine code the PTX it was made of, for a driver that refuses the former.
+    pub fn compile_both(
+        &self,
+        capability: u32,
+        source: &str,
+        options: &[String],
+    ) -> Result<(Compiled, Option<String>), NvrtcError> {
         if self.architectures.contains(&capability) {
             let options = with_architecture(options, format!("sm_{capability}"));
-            return Ok(Compiled::Cubin(self.made(source, &options)?.cubin()?));
+            let made = self.made(source, &options)?;
+            return Ok((Compiled::Cubin(made.cubin()?), Some(made.ptx()?)));
         }
         let older = self.architectures.iter().copied().filter(|known| *known <= capability).max();
         let newest = older.ok_or(NvrtcError::Architecture { capability, version: self.version })?;
-        Ok(Compiled::Ptx(self.ptx(newest, source, options)?))
+        Ok((Compiled::Ptx(self.ptx(newest, source, options)?), None))
     }
 
     /// Compiles to PTX of an architecture.

@@ -36,6 +36,8 @@ pub(crate) struct Prepared {
     pub steps: Vec<ReadyStep>,
     /// Bytes the steps leave to each other.
     pub scratch: u64,
+    /// Whether a step may tell that there is no answer.
+    pub has_status: bool,
     /// A product a library makes instead.
     pub product: Option<LibraryProduct>,
     /// How long compiling and loading took, where it was not done before.
@@ -106,7 +108,8 @@ impl Builder {
             steps.push(ReadyStep { function, entry, grid: *grid, block: *block, given: given.clone() });
         }
         let built_in = built.then(|| watch.elapsed());
-        Ok(Prepared { steps, scratch: program.scratch, product: program.product, built_in })
+        let Program { scratch, product, .. } = *program;
+        Ok(Prepared { steps, scratch, has_status: program.has_status(), product, built_in })
     }
 
     /// Another compiler makes other code of the same text.
@@ -168,11 +171,11 @@ impl Builder {
             (Err(error), None) => return Err(error.clone().into()),
         };
         let options = nvrtc.options_of(step);
-        let compiled = nvrtc.compile_for(capability, &step.source, &options)?;
+        let (compiled, ptx) = nvrtc.compile_both(capability, &step.source, &options)?;
         let image = compiled.image();
-        match (context.load(&image), compiled) {
-            (Err(error), Compiled::Cubin(_)) if REFUSED_CODE.contains(&error.code) => {
-                let image = Compiled::Ptx(nvrtc.ptx(capability, &step.source, &options)?).image();
+        match (context.load(&image), ptx) {
+            (Err(error), Some(ptx)) if REFUSED_CODE.contains(&error.code) => {
+                let image = Compiled::Ptx(ptx).image();
                 Ok((context.load(&image)?, image))
             }
             (loaded, _) => Ok((loaded?, image)),

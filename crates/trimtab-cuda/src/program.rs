@@ -25,10 +25,18 @@ pub enum StepArgument {
     Out,
     /// The address of memory that lives as long as the program runs, for what steps leave to each other.
     Scratch,
+    /// An address so many bytes behind its beginning.
+    ScratchAt(u64),
+    /// The address of a word, zero at first, where a kernel tells that there is no answer: see [`mod@crate::kernels`].
+    Status,
     /// An integer of 32 bits.
     U32(u32),
     /// An integer of 64 bits.
     U64(u64),
+    /// A number.
+    F32(f32),
+    /// A number.
+    F64(f64),
 }
 
 /// One launch.
@@ -82,6 +90,11 @@ impl Program {
         let mut program = Program::default();
         kernel.launch(problem, point, &mut program)?;
         Ok(program)
+    }
+
+    /// Whether a step may tell that there is no answer.
+    pub fn has_status(&self) -> bool {
+        self.steps.iter().flat_map(|step| &step.given).any(|given| *given == StepArgument::Status)
     }
 
     /// Adds a launch, if a grid can be that large.

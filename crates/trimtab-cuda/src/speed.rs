@@ -2,6 +2,7 @@
 
 use crate::device::CudaDevice;
 use crate::run::CudaBuffer;
+use crate::staging::TransferPath;
 use trimtab_core::{
     BinaryOp, Bytes, DType, Device, Elementwise, KernelId, LaunchError, Matmul, Nanos, Operation, Problem,
     Rates, Transfers,
@@ -95,7 +96,7 @@ fn time(device: &CudaDevice, operation: Operation, problem: &Problem) -> Result<
     for _ in 0..REPEATS {
         let mut failed = None;
         let run = || {
-            failed = device.start(&prepared, &inputs, &out).err();
+            failed = device.start(&prepared, &inputs, &out, 0).err();
             Ok(())
         };
         let took = context.timed(LONGEST, run).map_err(told)?;
@@ -107,31 +108,42 @@ fn time(device: &CudaDevice, operation: Operation, problem: &Problem) -> Result<
     Ok(least)
 }
 
-/// Measures what moving data to the device and back takes; work that does nothing is taken for a small transfer each way.
+/// Measures what moving data to the device and back takes, through pinned memory and without, and lets it go by the faster from then on; work that does
+/// nothing is taken for a small transfer each way.
 pub(crate) fn transfers(device: &CudaDevice) -> Result<Transfers, LaunchError> {
     let context = device.context()?;
     let told = |error: crate::CudaError| LaunchError::Kernel(error.to_string());
-    let time = |bytes: usize| -> Result<(Nanos, Nanos), LaunchError> {
+    let time = |bytes: usize| -> Result<[Nanos; 2], LaunchError> {
         let mut data = vec![1u8; bytes];
         let allocation = context.allocate(bytes as u64).map_err(told)?;
-        let mut least = (Nanos::MAX, Nanos::MAX);
+        let mut least = [Nanos::MAX; 2];
         for _ in 0..REPEATS {
             let watch = Stopwatch::start();
             context.upload(&allocation, &data).map_err(told)?;
+            // What is under way counts, too.
+            context.wait(LONGEST).map_err(told)?;
             let up = watch.elapsed();
             let watch = Stopwatch::start();
             context.download(&allocation, &mut data).map_err(told)?;
-            least = (least.0.min(up), least.1.min(watch.elapsed()));
+            least = [least[0].min(up), least[1].min(watch.elapsed())];
         }
         Ok(least)
     };
-    let (small, large) = (time(4)?, time(LARGE)?);
-    let rate = |small: Nanos, large: Nanos| LARGE as f64 * 1e9 / large.saturating_sub(small).0.max(1) as f64;
+    let by = |path: TransferPath| -> Result<[[Nanos; 2]; 2], LaunchError> {
+        context.staging.prefer(path);
+        Ok([time(4)?, time(LARGE)?])
+    };
+    let both = |measured: &[[Nanos; 2]; 2]| measured[1][0].0.saturating_add(measured[1][1].0);
+    let (pinned, direct) = (by(TransferPath::Pinned)?, by(TransferPath::Direct)?);
+    let is_pinned = both(&pinned) <= both(&direct);
+    context.staging.prefer(if is_pinned { TransferPath::Pinned } else { TransferPath::Direct });
+    let [small, large] = if is_pinned { pinned } else { direct };
+    let rate = |way: usize| LARGE as f64 * 1e9 / large[way].saturating_sub(small[way]).0.max(1) as f64;
     Ok(Transfers {
-        upload_latency: small.0,
-        upload_bytes_per_s: rate(small.0, large.0),
-        download_latency: small.1,
-        download_bytes_per_s: rate(small.1, large.1),
-        submit: Nanos(small.0.0 + small.1.0),
+        upload_latency: small[0],
+        upload_bytes_per_s: rate(0),
+        download_latency: small[1],
+        download_bytes_per_s: rate(1),
+        submit: Nanos(small[0].0 + small[1].0),
     })
 }

@@ -10,24 +10,31 @@ use reference::Loops;
 use spilling::spilling;
 use std::path::PathBuf;
 use std::sync::Arc;
-use trimtab_core::{Bytes, Device, KernelId, Nanos, Problem};
+use trimtab_core::{Bytes, Device, Interference, KernelId, Nanos, Problem};
 use trimtab_cuda::{CudaDevice, CudaOptions, bundled_count};
-use trimtab_operands::{Batch, Executor, Kept, Launch, Operands, Reference, Wait};
+use trimtab_operands::{
+    Batch, Executor, HostLaunch, Kept, Launch, Operands, Reference, Slice, SliceMut, Wait,
+};
 // Built with the tests, loaded by its path.
 use trimtab_standin_cuda as _;
 
 /// The interpreter is slower than a GPU.
 const PATIENCE: Nanos = Nanos(60_000_000_000);
 
-fn device() -> CudaDevice {
+fn stand_in() -> PathBuf {
     let beside = std::env::current_exe().unwrap();
     let name =
         format!("{}trimtab_standin_cuda{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let stand_in = beside.parent().unwrap().join(name);
+    beside.parent().unwrap().join(name)
+}
+
+fn device() -> CudaDevice {
+    let stand_in = stand_in();
     let options = CudaOptions {
         driver: Some(stand_in.clone()),
         nvrtc: Some(PathBuf::from("no/such/nvrtc.so")),
         cublas: Some(stand_in.clone()),
+        cublaslt: Some(stand_in.clone()),
         nvml: Some(stand_in),
         ..CudaOptions::new(Arc::new(Loops))
     };
@@ -59,7 +66,11 @@ fn without_nvrtc_bundled_kernels_are_right_at_any_size() {
         ("elementwise.sub:f32:9x7,1x7", 1),
         ("reduce.sum:f32:3000", 2),
         ("reduce.max:f32:9x100:axis0", 2),
-        ("transpose:f32:33x50", 1),
+        ("transpose:f32:33x50", 2),
+        ("rows.softmax:f32:9x100", 1),
+        ("gather:f32:30x7:axis0,count90", 1),
+        ("cast:f32:301:f16", 1),
+        ("cast:f16:301:f32", 1),
     ] {
         let problem: Problem = text.parse().unwrap();
         let kernels = takers(&device, &problem);
@@ -209,8 +220,149 @@ fn cublas_is_a_rival_for_every_layout_and_rough_only_as_it_says() {
 }
 
 #[test]
-fn nvml_tells_the_state() {
-    let state = device().state();
+fn cublaslt_is_a_rival_whose_suggestions_are_settings() {
+    let device = device();
+    let named = |name: &str| {
+        let at = device.kernels().iter().position(|info| info.name == name).unwrap();
+        KernelId(at as u32)
+    };
+    let (exact, rough) = (named("cuda.matmul.cublaslt"), named("cuda.matmul.cublaslt_tf32"));
+    for text in [
+        "matmul:f32:7x5x11",
+        "matmul:f32:7x5x11:t,n",
+        "matmul:f32:7x5x11:n,t",
+        "matmul:f32:3x7x5x11:t,t",
+        "matmul:f64:7x5x11",
+        "matmul:f16:7x5x11",
+        "matmul:bf16:7x5x11",
+    ] {
+        let problem: Problem = text.parse().unwrap();
+        let space = device.space(exact, &problem);
+        // The stand-in has three suggestions; the third works in memory beside the operands.
+        for point in &space.points()[..3] {
+            device.verify(exact, &problem, point, PATIENCE).unwrap_or_else(|f| panic!("{text}: {f}"));
+        }
+        let missing = device.verify(exact, &problem, &space.points()[3], PATIENCE).unwrap_err();
+        assert!(missing.to_string().contains("no suggestion number 3"), "{missing}");
+        let work = device.work(exact, &problem, &space.points()[0]);
+        assert!(work.error == 0.0 && work.scratch > Bytes(0));
+    }
+    let problem: Problem = "matmul:f32:7x5x11".parse().unwrap();
+    let point = device.space(rough, &problem).points()[0];
+    device.verify(rough, &problem, &point, PATIENCE).unwrap();
+    assert!(device.work(rough, &problem, &point).error > 5e-4);
+}
+
+/// What the stand-in counts by that name.
+fn count(name: &str) -> u64 {
+    // SAFETY: our own library.
+    let library = unsafe { libloading::Library::new(stand_in()) }.unwrap();
+    let name = std::ffi::CString::new(name).unwrap();
+    // SAFETY: the type of that function; the name ends with a zero.
+    unsafe {
+        let count =
+            library.get::<unsafe extern "C" fn(*const std::ffi::c_char) -> u64>(b"standin_count").unwrap();
+        count(name.as_ptr())
+    }
+}
+
+#[test]
+fn a_batch_that_comes_again_is_one_call_of_a_graph() {
+    let device = device();
+    let problem: Problem = "elementwise.add:f32:100".parse().unwrap();
+    let kernel = takers(&device, &problem)[0];
+    let space = device.space(kernel, &problem);
+    let filled = |value: f32| {
+        let (buffer, data) = (device.allocate(Bytes(400)).unwrap(), vec![value; 100]);
+        device.upload(Slice::F32(&data), buffer.as_ref()).unwrap();
+        buffer
+    };
+    let [one, two] = [1.0, 2.0].map(filled);
+    let results = [0.0; 3].map(filled);
+    let [a, b, c] = results.each_ref().map(|buffer| buffer.as_ref());
+    let launch = |inputs, out| Launch { kernel, problem: &problem, point: &space.points()[0], inputs, out };
+    let steps = |first| {
+        [launch(vec![first, two.as_ref()], a), launch(vec![a, a], b), launch(vec![b, one.as_ref()], c)]
+    };
+    let run = |first, wait| {
+        let mut read = vec![0f32; 100];
+        let launches = steps(first);
+        let timed =
+            device.run(Batch { launches: &launches, read: Some(SliceMut::F32(&mut read)), wait }).unwrap();
+        assert_eq!(timed.is_some(), wait == Wait::Timed);
+        assert!(read.iter().all(|value| *value == read[0]));
+        read[0]
+    };
+    // Launched one by one, then made a graph, then only launched.
+    for (times, wait) in [(0, Wait::Done), (1, Wait::Later), (2, Wait::Timed), (3, Wait::Done)] {
+        assert_eq!(run(one.as_ref(), wait), 7.0);
+        assert_eq!(count("cuGraphLaunch"), times);
+    }
+    assert_eq!(count("cuGraphInstantiateWithFlags"), 1);
+    // Another operand is another batch.
+    assert_eq!(run(two.as_ref(), Wait::Done), 9.0);
+    assert_eq!(count("cuGraphLaunch"), 3);
+    // What cannot be made a graph is launched as before.
+    let fail = |call: &std::ffi::CStr| {
+        // SAFETY: our own library, the type of that function, and a name that ends with a zero.
+        unsafe {
+            let library = libloading::Library::new(stand_in()).unwrap();
+            let fail =
+                library.get::<unsafe extern "C" fn(*const std::ffi::c_char, u32)>(b"standin_fail").unwrap();
+            fail(call.as_ptr(), 1);
+        }
+    };
+    fail(c"cuGraphInstantiateWithFlags");
+    assert_eq!(run(two.as_ref(), Wait::Done), 9.0);
+    assert_eq!(run(two.as_ref(), Wait::Done), 9.0);
+    assert_eq!(count("cuGraphLaunch"), 3);
+}
+
+#[test]
+fn an_index_that_is_not_there_is_told_and_costs_nothing() {
+    let device = device();
+    let problem: Problem = "gather:f32:5:count3".parse().unwrap();
+    let kernel = takers(&device, &problem)[0];
+    let space = device.space(kernel, &problem);
+    let run = |indices: [i64; 3]| {
+        let (from, mut out) = ([1f32, 2.0, 3.0, 4.0, 5.0], [0f32; 3]);
+        let inputs = [Slice::F32(&from), Slice::I64(&indices)];
+        let launch = HostLaunch { kernel, problem: &problem, point: &space.points()[0], inputs: &inputs };
+        device.launch_host(launch, SliceMut::F32(&mut out), false).map(|_| out)
+    };
+    assert_eq!(run([4, -5, 0]), Ok([5.0, 1.0, 1.0]));
+    for (indices, number) in [([4, 5, -6], 1), ([i64::MIN, 0, 0], 0), ([0, 1, 1 << 40], 2)] {
+        let error = run(indices).unwrap_err();
+        let expected = format!("number {number} of the indices is not in an axis of 5 elements");
+        assert!(error.is_callers() && error.to_string().contains(&expected), "{error}");
+    }
+    assert_eq!(run([1, 1, 1]), Ok([2.0; 3]));
+}
+
+#[test]
+fn nvml_tells_the_state_and_heat_disturbs_what_is_timed() {
+    let device = device();
+    let state = device.state();
+    assert_eq!((state.power_mw, state.throttled_by), (Some(70_500), Some(vec![])));
     assert_eq!((state.temperature_celsius, state.frequency_mhz), (Some(41.0), Some(1200.0)));
     assert_eq!((state.frequency_max_mhz, state.energy_uj.is_some()), (Some(1500.0), true));
+    let problem: Problem = "elementwise.add:f32:100".parse().unwrap();
+    let kernel = takers(&device, &problem)[0];
+    let point = device.space(kernel, &problem).points()[0];
+    let mut bench = device.bench(&problem, PATIENCE).unwrap();
+    // A limit of power is everyday, heat is not.
+    let heat = "heat, by the hardware";
+    for (bits, words, found) in [
+        (0x4, vec!["the limit of power"], None),
+        (0x41, vec![heat], Some(Interference::Throttled)),
+        (0x0, vec![], None),
+    ] {
+        // SAFETY: our own library, and the type of that function.
+        unsafe {
+            let library = libloading::Library::new(stand_in()).unwrap();
+            library.get::<extern "C" fn(u64)>(b"standin_throttled").unwrap()(bits);
+        }
+        assert_eq!(device.state().throttled_by, Some(words));
+        assert_eq!(bench.run(kernel, &point, 1, PATIENCE).unwrap().interference, found);
+    }
 }

@@ -60,6 +60,24 @@ impl StandIn {
         }
     }
 
+    /// How often a function was called, or what else it counts by that name.
+    fn count(&self, name: &str) -> u64 {
+        let name = CString::new(name).unwrap();
+        // SAFETY: the type of that function; the name ends with a zero.
+        unsafe {
+            let count =
+                self.library.get::<unsafe extern "C" fn(*const c_char) -> u64>(b"standin_count").unwrap();
+            count(name.as_ptr())
+        }
+    }
+
+    /// Lets devices share the processor's memory.
+    fn unified(self) -> StandIn {
+        // SAFETY: the type of that function.
+        unsafe { self.library.get::<extern "C" fn()>(b"standin_unified").unwrap()() };
+        self
+    }
+
     fn last_fault(&self) -> String {
         let mut text = vec![0u8; 4096];
         // SAFETY: the type of that function; there is that much room.
@@ -166,6 +184,52 @@ fn memory_that_is_not_to_be_had_is_an_error_and_no_more() {
     assert!(error.is_out_of_memory() && !error.is_lost(), "{error}");
     drop(most);
     assert_eq!(multiply(&context, TILED, "tiled"), Ok(20.0));
+}
+
+#[test]
+fn data_goes_through_pinned_memory_in_parts_and_without_where_there_is_none() {
+    let data: Vec<u8> = (0..(9u32 << 20) + 5).map(|at| (at % 251) as u8).collect();
+    for refused in [false, true] {
+        let stand_in = StandIn::usual();
+        let context = stand_in.open(0);
+        if refused {
+            stand_in.fail("cuMemHostAlloc", 2);
+        }
+        let x = context.allocate(data.len() as u64).unwrap();
+        let mut read = vec![0; data.len()];
+        context.upload(&x, &data).unwrap();
+        context.download(&x, &mut read).unwrap();
+        assert!(read == data);
+        context.upload(&x, &[7; 3]).unwrap();
+        context.download(&x, &mut read[..4]).unwrap();
+        assert_eq!(read[..4], [7, 7, 7, data[3]]);
+        let through = if refused { 0 } else { 2 * data.len() as u64 + 7 };
+        assert_eq!(
+            (stand_in.count("pinned"), stand_in.count("pins")),
+            (through, if refused { 0 } else { 2 })
+        );
+        drop(x);
+        drop(context);
+        assert_eq!(stand_in.count("pins"), 0);
+    }
+}
+
+#[test]
+fn where_both_have_one_memory_nothing_is_copied() {
+    let stand_in = StandIn::usual().unified();
+    let context = stand_in.open(0);
+    assert!(context.info().unified && context.info().integrated);
+    assert!(context.allocate(8).unwrap().is_unified());
+    assert_eq!(multiply(&context, TILED, "tiled"), Ok(20.0));
+    let copies = ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"].map(|name| stand_in.count(name));
+    assert_eq!(copies, [0, 0]);
+    assert_eq!(stand_in.count("cuMemAllocManaged"), 4);
+    assert_eq!(context.memory(), Ok((1 << 24, 1 << 24)));
+    // A device with memory of its own keeps to it.
+    drop((context, stand_in));
+    let stand_in = StandIn::usual();
+    assert!(!stand_in.open(0).allocate(8).unwrap().is_unified());
+    assert_eq!(stand_in.count("cuMemAllocManaged"), 0);
 }
 
 #[test]

@@ -87,22 +87,40 @@ impl GlobalMemory {
 
     /// Allocates; nothing is written yet, and reading it is a fault.
     pub fn allocate(&mut self, bytes: u64) -> Result<u64, MemoryError> {
+        let base = self.next;
+        self.add(base, bytes)?;
+        self.next = (base + bytes + GAP).next_multiple_of(ALIGNMENT);
+        Ok(base)
+    }
+
+    /// Allocates at an address of the caller's choice, such as one of the host's, for memory that both use. Nothing else may lie there, nor any allocation
+    /// be made by [`GlobalMemory::allocate`] that would reach it.
+    pub fn allocate_at(&mut self, address: u64, bytes: u64) -> Result<(), MemoryError> {
+        let end = address.checked_add(bytes).ok_or(MemoryError::OutOfBounds { address, bytes })?;
+        let meets = |known: &Allocation| known.base < end && address < known.base + known.bytes.len() as u64;
+        if end <= self.next || self.allocations.iter().any(meets) {
+            return Err(MemoryError::OutOfBounds { address, bytes });
+        }
+        self.add(address, bytes)
+    }
+
+    fn add(&mut self, base: u64, bytes: u64) -> Result<(), MemoryError> {
         let free = self.capacity - self.used;
         if bytes > free {
             return Err(MemoryError::Full { asked: bytes, free });
         }
-        let base = self.next;
-        self.next = (base + bytes + GAP).next_multiple_of(ALIGNMENT);
         self.used += bytes;
-        self.allocations.push(Allocation {
+        let at = self.allocations.partition_point(|known| known.base < base);
+        let allocation = Allocation {
             base,
             // A pattern, so that what is read regardless is not taken for zero.
             bytes: vec![0xa5; bytes as usize],
             written: Written::new(bytes as usize),
             records: Vec::new(),
             grain: 0,
-        });
-        Ok(base)
+        };
+        self.allocations.insert(at, allocation);
+        Ok(())
     }
 
     /// Gives an allocation back.
@@ -263,6 +281,21 @@ mod tests {
         memory.free(a).unwrap();
         assert_eq!(memory.free(a), Err(MemoryError::Unknown { address: a }));
         assert_eq!((memory.used(), memory.contains(a, 1)), (900, false));
+    }
+
+    #[test]
+    fn memory_of_both_lies_where_the_caller_says() {
+        let mut memory = GlobalMemory::new(1000);
+        let (a, there) = (memory.allocate(100).unwrap(), 0x7000_0000_0000);
+        memory.allocate_at(there, 50).unwrap();
+        let b = memory.allocate(100).unwrap();
+        assert!(memory.contains(there, 50) && memory.contains(b, 100) && b < there);
+        for (address, bytes) in [(there + 49, 8), (there - 7, 8), (a, 8), (u64::MAX, 8)] {
+            assert_eq!(memory.allocate_at(address, bytes), Err(MemoryError::OutOfBounds { address, bytes }));
+        }
+        assert_eq!(memory.allocate_at(there + 50, 800), Err(MemoryError::Full { asked: 800, free: 750 }));
+        memory.free(there).unwrap();
+        memory.allocate_at(there, 8).unwrap();
     }
 
     #[test]

@@ -41,3 +41,41 @@ pub unsafe extern "C" fn standin_last_fault(to: *mut u8, bytes: usize) {
         0
     });
 }
+
+/// How often a function was called; bytes that went through pinned memory, for the name `pinned`; blocks of pinned memory there are, for `pins`.
+///
+/// # Safety
+/// The name ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn standin_count(name: *const c_char) -> u64 {
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let mut count = 0;
+    answer("", |state| {
+        count = match name.as_ref() {
+            "pinned" => state.pinned_bytes,
+            "pins" => state.pinned.len() as u64,
+            call => state.calls.get(call).copied().unwrap_or(0),
+        };
+        0
+    });
+    count
+}
+
+/// Lets devices share the processor's memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn standin_unified() {
+    answer("", |state| {
+        state.unified = true;
+        0
+    });
+}
+
+/// What holds clocks down, in NVML's bits.
+#[unsafe(no_mangle)]
+pub extern "C" fn standin_throttled(bits: u64) {
+    answer("", |state| {
+        state.throttled = bits;
+        0
+    });
+}

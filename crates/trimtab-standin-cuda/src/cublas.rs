@@ -1,18 +1,18 @@
-//! What trimtab-cuda calls of cuBLAS: products by plain loops, arguments checked as the library does.
+//! What trimtab-cuda calls of cuBLAS, and the products of cuBLASLt: products by plain loops, arguments checked as the library does.
 
 use crate::device::put;
-use crate::state::on_device;
+use crate::state::{DeviceState, code, on_device};
 use std::ffi::{c_int, c_longlong, c_void};
 use trimtab_ptx::GlobalMemory;
 
 /// Codes of the library.
-const INVALID_VALUE: i32 = 7;
+pub(crate) const INVALID_VALUE: i32 = 7;
 const EXECUTION_FAILED: i32 = 13;
 /// Nanoseconds of a multiply-add: made up.
 const NANOSECONDS_EACH: f64 = 0.01;
 
 /// The driver's codes become the library's own.
-fn told(code: u32) -> c_int {
+pub(crate) fn told(code: u32) -> c_int {
     if code == 0 { 0 } else { EXECUTION_FAILED }
 }
 
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn cublasGetProperty(which: c_int, to: *mut c_int) -> c_in
 
 /// An element type by the library's number.
 #[derive(Clone, Copy, PartialEq)]
-enum Number {
+pub(crate) enum Number {
     F64,
     F32,
     F16,
@@ -58,7 +58,7 @@ enum Number {
 }
 
 impl Number {
-    fn of(code: c_int) -> Option<Number> {
+    pub(crate) fn of(code: c_int) -> Option<Number> {
         match code {
             0 => Some(Number::F32),
             1 => Some(Number::F64),
@@ -130,10 +130,51 @@ fn half(bits: u16) -> f64 {
 }
 
 /// One operand of a batch: where it starts, elements from a column to the next, elements from a matrix to the next.
-struct Columns {
-    address: u64,
-    leading: u64,
-    apart: u64,
+pub(crate) struct Columns {
+    pub address: u64,
+    pub leading: u64,
+    pub apart: u64,
+}
+
+/// A product as both libraries make it.
+pub(crate) struct Gemm {
+    pub number: Number,
+    /// Whether factors are cut to 11 bits.
+    pub rough: bool,
+    /// Whether rows and columns of a factor change places.
+    pub turned: [bool; 2],
+    pub sizes: [u64; 3],
+    pub batch: u64,
+    pub scalars: [f64; 2],
+    pub columns: [Columns; 3],
+}
+
+impl Gemm {
+    /// Makes it on a device.
+    pub(crate) fn make(&self, device: &mut DeviceState) -> u32 {
+        let (Gemm { number, columns: [a, b, c], .. }, [m, n, k], [alpha, beta]) =
+            (self, self.sizes, self.scalars);
+        let (number, memory) = (*number, &mut device.memory);
+        let seen = |value: f64| if self.rough { cut(value) } else { value };
+        let turn = |turned: bool, [row, column]: [u64; 2]| if turned { [column, row] } else { [row, column] };
+        for place in 0..self.batch * m * n {
+            let (matrix, column, row) = (place / (m * n), place / m % n, place % m);
+            let term = |memory: &GlobalMemory, i: u64| {
+                let ([r, s], [t, u]) = (turn(self.turned[0], [row, i]), turn(self.turned[1], [i, column]));
+                let left = a.read(memory, number, [matrix, r, s])?;
+                Some(seen(left) * seen(b.read(memory, number, [matrix, t, u])?))
+            };
+            let sum: Option<f64> = (0..k).map(|i| term(memory, i)).sum();
+            let old = if beta == 0.0 { Some(0.0) } else { c.read(memory, number, [matrix, row, column]) };
+            let (Some(sum), Some(old)) = (sum, old) else { return code::ILLEGAL_ADDRESS };
+            let bytes = number.write(alpha * sum + beta * old);
+            if memory.write(c.element(number, [matrix, row, column]), &bytes).is_err() {
+                return code::ILLEGAL_ADDRESS;
+            }
+        }
+        device.clock_ns += ((self.batch * m * n * k) as f64 * NANOSECONDS_EACH) as u64 + 1;
+        code::SUCCESS
+    }
 }
 
 impl Columns {
@@ -198,38 +239,20 @@ pub unsafe extern "C" fn cublasGemmStridedBatchedEx(
         leading: leading as u64,
         apart: apart as u64,
     };
-    let (a, b, c) =
-        (columns(a, leading_a, apart_a), columns(b, leading_b, apart_b), columns(c, leading_c, apart_c));
-    let [m, n, k, batch] = [m, n, k, batch].map(|size| size as u64);
-    told(on_device("cublasGemmStridedBatchedEx", |state, at| {
-        let memory = &mut state.devices[at].memory;
-        let seen = |value: f64| if within == 77 { cut(value) } else { value };
-        for place in 0..batch * m * n {
-            let (matrix, column, row) = (place / (m * n), place / m % n, place % m);
-            let term = |memory: &GlobalMemory, i: u64| {
-                let left = a.read(
-                    memory,
-                    number,
-                    [matrix, if turn_a == 0 { row } else { i }, if turn_a == 0 { i } else { row }],
-                )?;
-                let right = b.read(
-                    memory,
-                    number,
-                    [matrix, if turn_b == 0 { i } else { column }, if turn_b == 0 { column } else { i }],
-                )?;
-                Some(seen(left) * seen(right))
-            };
-            let sum: Option<f64> = (0..k).map(|i| term(memory, i)).sum();
-            let old = if beta == 0.0 { Some(0.0) } else { c.read(memory, number, [matrix, row, column]) };
-            let (Some(sum), Some(old)) = (sum, old) else { return crate::state::code::ILLEGAL_ADDRESS };
-            let bytes = number.write(alpha * sum + beta * old);
-            if memory.write(c.element(number, [matrix, row, column]), &bytes).is_err() {
-                return crate::state::code::ILLEGAL_ADDRESS;
-            }
-        }
-        state.devices[at].clock_ns += ((batch * m * n * k) as f64 * NANOSECONDS_EACH) as u64 + 1;
-        0
-    }))
+    let gemm = Gemm {
+        number,
+        rough: within == 77,
+        turned: [turn_a != 0, turn_b != 0],
+        sizes: [m, n, k].map(|size| size as u64),
+        batch: batch as u64,
+        scalars: [alpha, beta],
+        columns: [
+            columns(a, leading_a, apart_a),
+            columns(b, leading_b, apart_b),
+            columns(c, leading_c, apart_c),
+        ],
+    };
+    told(on_device("cublasGemmStridedBatchedEx", |state, at| gemm.make(&mut state.devices[at])))
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(to: *mut c_int, attribute: c_uint,
             12 | 82 => 1 << 16,
             13 => 1_000_000,
             16 => 8,
-            18 => 0,
+            18 | 83 | 89 => state.unified.into(),
             38 => 4 << 20,
             39 => threads,
             75 => capability / 10,
@@ -191,6 +191,15 @@ pub unsafe extern "C" fn cuEventRecord(event: usize, _stream: usize) -> u32 {
             }
             None => code::INVALID_HANDLE,
         }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuEventQuery(event: usize) -> u32 {
+    on_device("cuEventQuery", |state, at| match state.events.contains_key(&event) {
+        true if state.devices[at].busy => code::NOT_READY,
+        true => code::SUCCESS,
+        false => code::INVALID_HANDLE,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Modules, functions and launches.
 
 use crate::device::{multiprocessor, put};
-use crate::state::{code, on_device};
+use crate::state::{DriverState, code, on_device};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use trimtab_ptx::{FaultKind, GridLaunch, LaunchError, Module};
 
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
     block_y: c_uint,
     block_z: c_uint,
     shared: c_uint,
-    _stream: usize,
+    stream: usize,
     parameters: *mut *mut c_void,
     _extra: *mut *mut c_void,
 ) -> u32 {
@@ -130,26 +130,38 @@ pub unsafe extern "C" fn cuLaunchKernel(
         launch.limits.shared_bytes =
             most_shared as usize - if state.settings.capability < 80 { 0 } else { 1024 };
         launch.limits.instructions = state.settings.instructions;
-        let device = &mut state.devices[at];
-        if device.busy {
-            return code::SUCCESS;
-        }
-        match kernel.launch(&mut device.memory, &launch) {
-            Ok(counters) => device.clock_ns += counters.warp_instructions,
-            Err(LaunchError::Refused(reason)) => {
-                state.last_fault = reason;
-                return code::OUT_OF_RESOURCES;
+        match &mut state.capturing {
+            Some((captured, recorded)) if *captured == stream => {
+                recorded.push((function, launch));
+                code::SUCCESS
             }
-            Err(LaunchError::Fault(fault)) => {
-                state.last_fault = fault.to_string();
-                match fault.kind {
-                    FaultKind::TooLong => device.busy = true,
-                    FaultKind::OutOfBounds | FaultKind::ReadOnly => device.lost = Some(code::ILLEGAL_ADDRESS),
-                    FaultKind::Misaligned => device.lost = Some(code::MISALIGNED),
-                    _ => device.lost = Some(code::LAUNCH_FAILED),
-                }
-            }
+            _ => perform(state, at, function, &launch),
         }
-        code::SUCCESS
     })
+}
+
+/// Runs a launch.
+pub(crate) fn perform(state: &mut DriverState, at: usize, function: usize, launch: &GridLaunch) -> u32 {
+    let Some(kernel) = state.functions.get(&function) else { return code::INVALID_HANDLE };
+    let device = &mut state.devices[at];
+    if device.busy {
+        return code::SUCCESS;
+    }
+    match kernel.launch(&mut device.memory, launch) {
+        Ok(counters) => device.clock_ns += counters.warp_instructions,
+        Err(LaunchError::Refused(reason)) => {
+            state.last_fault = reason;
+            return code::OUT_OF_RESOURCES;
+        }
+        Err(LaunchError::Fault(fault)) => {
+            state.last_fault = fault.to_string();
+            match fault.kind {
+                FaultKind::TooLong => device.busy = true,
+                FaultKind::OutOfBounds | FaultKind::ReadOnly => device.lost = Some(code::ILLEGAL_ADDRESS),
+                FaultKind::Misaligned => device.lost = Some(code::MISALIGNED),
+                _ => device.lost = Some(code::LAUNCH_FAILED),
+            }
+        }
+    }
+    code::SUCCESS
 }

@@ -1,9 +1,11 @@
 //! What the driver knows: devices, modules, functions, events.
 
+use crate::cublaslt::Light;
+use crate::memory::HostMemory;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use trimtab_ptx::{GlobalMemory, Kernel, Module};
+use trimtab_ptx::{GlobalMemory, GridLaunch, Kernel, Module};
 
 /// Codes of the driver.
 pub(crate) mod code {
@@ -47,7 +49,12 @@ pub(crate) struct DeviceState {
     /// A kernel that never ends.
     pub busy: bool,
     pub clock_ns: u64,
+    /// Memory the processor uses by the same addresses.
+    pub unified: Vec<HostMemory>,
 }
+
+/// A launch that waits: its function, and everything else.
+pub(crate) type Recorded = (usize, GridLaunch);
 
 pub(crate) struct DriverState {
     pub settings: Settings,
@@ -59,6 +66,19 @@ pub(crate) struct DriverState {
     /// What the next call of a function answers, once.
     pub failures: Vec<(String, u32)>,
     pub last_fault: String,
+    /// How often each function was called.
+    pub calls: HashMap<String, u64>,
+    /// Bytes that were copied from or to pinned memory.
+    pub pinned_bytes: u64,
+    pub pinned: Vec<HostMemory>,
+    /// Whether devices share the processor's memory.
+    pub unified: bool,
+    /// What holds clocks down.
+    pub throttled: u64,
+    /// What a stream records instead of running it.
+    pub capturing: Option<(usize, Vec<Recorded>)>,
+    pub graphs: HashMap<usize, Vec<Recorded>>,
+    pub light: Light,
 }
 
 impl DriverState {
@@ -68,6 +88,7 @@ impl DriverState {
             lost: None,
             busy: false,
             clock_ns: 0,
+            unified: Vec::new(),
         };
         DriverState {
             settings,
@@ -78,6 +99,14 @@ impl DriverState {
             next: 1 << 12,
             failures: Vec::new(),
             last_fault: String::new(),
+            calls: HashMap::new(),
+            pinned_bytes: 0,
+            pinned: Vec::new(),
+            unified: false,
+            throttled: 0,
+            capturing: None,
+            graphs: HashMap::new(),
+            light: Light::default(),
         }
     }
 
@@ -108,6 +137,7 @@ pub(crate) fn reset(settings: Settings) {
 pub(crate) fn answer(call: &str, work: impl FnOnce(&mut DriverState) -> u32) -> u32 {
     let mut guard = lock();
     let state = guard.get_or_insert_with(|| DriverState::new(Settings::DEFAULT));
+    *state.calls.entry(call.to_string()).or_default() += 1;
     if let Some(at) = state.failures.iter().position(|(known, _)| known == call) {
         return state.failures.remove(at).1;
     }
@@ -123,7 +153,13 @@ pub(crate) fn on_device(call: &str, work: impl FnOnce(&mut DriverState, usize) -
         };
         match state.devices[at].lost {
             Some(code) => code,
-            None => work(state, at),
+            None => {
+                // The processor may have written what both have, and may read what the call writes.
+                state.devices[at].from_host();
+                let answer = work(state, at);
+                state.devices[at].to_host();
+                answer
+            }
         }
     })
 }

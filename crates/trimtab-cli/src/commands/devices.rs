@@ -157,6 +157,8 @@ fn state_view(state: &State) -> Value {
         "frequency_mhz": state.frequency_mhz,
         "frequency_max_mhz": state.frequency_max_mhz,
         "throttle_count": state.throttle_count,
+        "throttled_by": state.throttled_by,
+        "power_watts": state.power_mw.map(|power| power as f64 / 1e3),
         "on_battery": state.on_battery,
         "battery_percent": state.battery_percent,
         "power_profile": state.power_profile,
@@ -197,6 +199,11 @@ fn show(session: &Session, device: &dyn Device, verbose: bool) -> Result<()> {
     let speeds = match facts.adapter.as_deref() {
         Some(adapter) => {
             fields(gpu::facts(facts, adapter))?;
+            let state = gpu::state(&device.state());
+            if !state.is_empty() {
+                out.apart("State now")?;
+                fields(state)?;
+            }
             gpu::speeds(device)
         }
         None => {

@@ -28,6 +28,9 @@ pub fn state(root: &Path) -> State {
         frequency_mhz: frequency(root, &processors),
         frequency_max_mhz: frequency_max(root, &processors),
         throttle_count: throttles(root, &processors),
+        // Processors tell neither: how often, and an energy whose differences are power.
+        throttled_by: None,
+        power_mw: None,
         on_battery,
         battery_percent,
         power_profile: text(root, "sys/firmware/acpi/platform_profile")

@@ -60,6 +60,53 @@ impl Toolchain {
         Ok((listing, assembled))
     }
 
+    /// Several at once, which saves most of the compiler's start: each is in a namespace of its own behind its macros. The PTX has them all; beside each, its name there.
+    pub fn compile_all(
+        &self,
+        architecture: u32,
+        steps: &[&LaunchStep],
+    ) -> Result<(String, Vec<(String, Assembled)>)> {
+        let first = steps.first().context("there is nothing to compile")?;
+        let is_shared = |option: &String| !option.starts_with("-D");
+        let mut options: Vec<String> = self.nvrtc.options_of(first).into_iter().filter(is_shared).collect();
+        options.push("-lineinfo".to_string());
+        let name = |number: usize, step: &LaunchStep| format!("{}_{number}", step.entry);
+        let mut text = String::new();
+        for (number, step) in steps.iter().enumerate() {
+            let mut macros: Vec<(&str, String)> =
+                step.macros.iter().map(|(name, value)| (*name, value.clone())).collect();
+            macros.push((step.entry, name(number, step)));
+            for (name, value) in &macros {
+                text.push_str(&format!("#define {name} {value}\n"));
+            }
+            text.push_str(&format!(
+                "namespace step_{number} {{\n#line 1 \"kernel.cu\"\n{}\n}}\n",
+                step.source
+            ));
+            // Those the source defines itself, too.
+            let own = step.source.lines().filter_map(|line| line.trim_start().strip_prefix("#define "));
+            let word =
+                |rest: &str| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().map(String::from);
+            let names = own.filter_map(word).chain(macros.iter().map(|(name, _)| name.to_string()));
+            names.for_each(|name| text.push_str(&format!("#undef {name}\n")));
+        }
+        let listing = self.nvrtc.listing(architecture, &text, &options)?;
+        let told = |entry: &str| {
+            let begin = listing.told.find(&format!("Compiling entry function '{entry}'"))?;
+            let rest = &listing.told[begin + 8..];
+            Some(&rest[..rest.find("Compiling entry").unwrap_or(rest.len())])
+        };
+        let each = |(number, step): (usize, &&LaunchStep)| {
+            let entry = name(number, step);
+            let told =
+                told(&entry).with_context(|| format!("nothing is said of {entry}: {}", listing.told))?;
+            let assembled = Assembled::read(told)?;
+            Ok((entry, assembled))
+        };
+        let assembled = steps.iter().enumerate().map(each).collect::<Result<Vec<_>>>()?;
+        Ok((listing.ptx, assembled))
+    }
+
     /// The same by the assembler of its own, which knows nothing of NVRTC.
     pub fn assemble(&self, architecture: u32, ptx: &str, file: &Path) -> Result<Assembled> {
         std::fs::write(file, ptx)?;

@@ -1,7 +1,8 @@
 //! Verifies the kernels without a GPU, with NVIDIA's own compilers: `cargo xtask cuda` installs them and runs this.
 //!
 //! Every kernel × point is compiled and assembled by NVRTC for seven architectures, one of each kernel and type by ptxas, too, and what
-//! NVRTC emitted is run by trimtab-ptx on ragged shapes against a reference. Our occupancy is compared with NVIDIA's calculator.
+//! NVRTC emitted is run by trimtab-ptx on ragged shapes against a reference, every case once for each compiler. Our occupancy is compared with
+//! NVIDIA's calculator.
 
 mod cases;
 mod compilers;
@@ -10,28 +11,21 @@ mod interpret;
 mod occupancy;
 mod reference;
 mod spilling;
+mod verify;
 
 use anyhow::{Context, Result, bail};
-use cases::{Case, cases};
-use compilers::{Assembled, Toolchain};
-use std::collections::{BTreeMap, BTreeSet};
+use cases::cases;
+use compilers::Toolchain;
+use interpret::Answers;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use trimtab_cuda::occupancy::{Multiprocessor, Usage};
-use trimtab_cuda::{BUNDLED_FOR, LaunchStep, Nvrtc, bundle_entry, bundle_steps};
+use trimtab_cuda::{BUNDLED_FOR, Nvrtc, bundle_entry, bundle_steps};
 use trimtab_ptx::Counters;
+use trimtab_tune::Stopwatch;
+use verify::Run;
 
 /// Architectures from Turing to Blackwell.
 const ARCHITECTURES: [u32; 7] = [75, 80, 86, 89, 90, 100, 120];
-/// Threads that compile.
-const WORKERS: usize = 2;
-/// Of the cases one in this many is interpreted on an architecture, another part on each.
-const SHARE: usize = 3;
-
-/// Cases that are compiled alike, by number.
-type Group<'a> = Vec<(usize, &'a Case)>;
-
 /// What one kernel came to over all its points.
 #[derive(Clone, Copy, Default)]
 struct Line {
@@ -50,7 +44,7 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (mut toolchains, mut files, mut header, mut driver) = (Vec::new(), Vec::new(), None, None);
     let (mut work, mut nvdisasm) = (PathBuf::from("target/cuda"), None);
-    let mut words = words.iter();
+    let (mut words, mut architectures) = (words.iter(), ARCHITECTURES.to_vec());
     while let Some(word) = words.next() {
         let mut next = || words.next().with_context(|| format!("{word} needs a value"));
         match word.as_str() {
@@ -66,6 +60,11 @@ fn main() -> Result<()> {
             }
             "--driver" => driver = Some(PathBuf::from(next()?)),
             "--header" => header = Some(PathBuf::from(next()?)),
+            // Fewer, for who works on a kernel.
+            "--architectures" => {
+                let wanted = next()?;
+                architectures.retain(|known| wanted.split(',').any(|one| one == known.to_string()));
+            }
             "--work" => work = PathBuf::from(next()?),
             other => bail!("there is no option `{other}`"),
         }
@@ -74,21 +73,25 @@ fn main() -> Result<()> {
         toolchain.nvdisasm = nvdisasm.clone();
     }
     std::fs::create_dir_all(&work)?;
+    let started = Stopwatch::start();
     if let Some(header) = header {
         occupancy::compare(&header, &work)?;
     }
     if let Some(driver) = driver {
         device::verify_with_each(&driver, &files, &work)?;
+        println!("the device was verified after {}", started.elapsed());
     }
-    let mut lines: BTreeMap<String, Line> = BTreeMap::new();
+    let (mut lines, answers): (BTreeMap<String, Line>, Answers) = Default::default();
     for toolchain in &toolchains {
-        for (number, architecture) in ARCHITECTURES.into_iter().enumerate() {
+        for (number, architecture) in architectures.iter().copied().enumerate() {
             let all = cases(architecture)?;
-            let found = verify(toolchain, architecture, number, &all, &work)?;
+            let found = Run::new(toolchain, architecture, [number, architectures.len()], &answers)
+                .verify(&all, &work)?;
             let launches: u32 = found.iter().map(|(_, line)| line.launches).sum();
             let compiled: u32 = found.iter().map(|(_, line)| line.compiled).sum();
             println!(
-                "{toolchain}, sm_{architecture}: {compiled} compiled and assembled, {launches} launches right"
+                "{toolchain}, sm_{architecture}: {compiled} compiled and assembled, {launches} launches right, after {}",
+                started.elapsed()
             );
             for (name, line) in found {
                 lines.entry(name).or_default().add(&line);
@@ -138,138 +141,4 @@ impl Line {
         self.launches += other.launches;
         self.counters += other.counters;
     }
-}
-
-/// One compiler for one architecture.
-struct Run<'a> {
-    toolchain: &'a Toolchain,
-    architecture: u32,
-    /// Which of the architectures it is.
-    number: usize,
-    /// Kernels that ptxas assembled and nvdisasm looked into: entry point and type.
-    seen: Mutex<BTreeSet<(&'static str, Option<String>)>>,
-}
-
-impl Run<'_> {
-    /// Whether nobody has looked into a kernel for this type: NVRTC assembles like ptxas and saves its start, and reading machine code takes four
-    /// times as long as making it.
-    fn is_first(&self, step: &LaunchStep) -> bool {
-        let of = step.macros.iter().find(|(name, _)| *name == "NUMBER").map(|(_, value)| value.clone());
-        self.seen.lock().is_ok_and(|mut seen| seen.insert((step.entry, of)))
-    }
-}
-
-/// All cases with one compiler for one architecture, by kernel.
-fn verify(
-    toolchain: &Toolchain,
-    architecture: u32,
-    number: usize,
-    all: &[Case],
-    work: &Path,
-) -> Result<Vec<(String, Line)>> {
-    // Cases that differ in sizes only share what is compiled.
-    let mut groups: BTreeMap<Vec<(&str, Vec<String>)>, Group<'_>> = BTreeMap::new();
-    for (at, case) in all.iter().enumerate() {
-        let key = case.program.steps.iter().map(|step| (step.source.as_ref(), step.options())).collect();
-        groups.entry(key).or_default().push((at, case));
-    }
-    let groups: Vec<Group<'_>> = groups.into_values().collect();
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let run = Run { toolchain, architecture, number, seen: Mutex::default() };
-    std::thread::scope(|scope| {
-        for worker in 0..WORKERS {
-            let (next, results, groups, run) = (&next, &results, &groups, &run);
-            scope.spawn(move || {
-                while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let file = work.join(format!("kernel-{worker}.ptx"));
-                    let result = one(run, group, &file);
-                    let failed = result.is_err();
-                    if let Ok(mut results) = results.lock() {
-                        results.push(result);
-                    }
-                    if failed {
-                        next.store(groups.len(), Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    results.into_inner().map_err(|_| anyhow::anyhow!("a worker panicked"))?.into_iter().collect()
-}
-
-/// Cases that are compiled alike: compiled and assembled once, run as often as it is their turn.
-fn one(run: &Run<'_>, group: &[(usize, &Case)], file: &Path) -> Result<(String, Line)> {
-    let Run { toolchain, architecture, number, .. } = *run;
-    let case = group.first().context("a group has a case")?.1;
-    let mut line = Line::default();
-    let mut texts = Vec::new();
-    for step in &case.program.steps {
-        let at =
-            || format!("{toolchain}, sm_{architecture}, {}, {}, {:?}", case.kernel, step.entry, step.macros);
-        let (listing, assembled) = toolchain.compile(architecture, step).with_context(at)?;
-        let is_first = run.is_first(step);
-        if is_first {
-            let alone = toolchain.assemble(architecture, &listing.ptx, file).with_context(at)?;
-            if alone != assembled {
-                bail!("{}: NVRTC says {assembled:?}, ptxas {alone:?}", at());
-            }
-            line.by_ptxas += 1;
-        }
-        let ptx = listing.ptx;
-        check(architecture, step, &assembled).with_context(at)?;
-        let registers = (assembled.registers, assembled.registers);
-        let spills = u32::from(assembled.spilled > 0);
-        line.add(&Line { compiled: 1, spills, registers, ..Line::default() });
-        // Which instructions a kernel is named for, and that the machine code has them.
-        if let Some((inner, machine)) = expected(step.entry) {
-            if !ptx.contains(inner) {
-                bail!("{}: no {inner} in the PTX", at());
-            }
-            if is_first {
-                match toolchain.disassembled(file).with_context(at)? {
-                    Some(text) if !text.contains(machine) => {
-                        bail!("{}: no {machine} in the machine code", at())
-                    }
-                    Some(_) => line.disassembled += 1,
-                    None => {}
-                }
-            }
-        }
-        texts.push(ptx);
-    }
-    let at = || format!("{toolchain}, sm_{architecture}, {}", case.kernel);
-    for (index, case) in group {
-        if index % SHARE == number % SHARE {
-            let counters = interpret::run(&texts, case)
-                .with_context(|| format!("{}, {}, {}", at(), case.problem, case.setting))?;
-            line.launches += 1;
-            line.counters += counters;
-        }
-    }
-    Ok((case.kernel.clone(), line))
-}
-
-/// The instructions by which a kernel is faster than others, in PTX and in machine code.
-fn expected(entry: &str) -> Option<(&'static str, &'static str)> {
-    match entry {
-        "matmul_tensor" | "matmul_tf32" => Some(("mma.sync", "HMMA")),
-        "matmul_pipelined" => Some(("cp.async", "LDGSTS")),
-        _ => None,
-    }
-}
-
-/// A kernel that assembles must be one a device can hold.
-fn check(architecture: u32, step: &LaunchStep, assembled: &Assembled) -> Result<()> {
-    let multiprocessor = Multiprocessor::of(architecture).context("an architecture without a table")?;
-    let usage = Usage {
-        threads: step.block.iter().product(),
-        registers: assembled.registers,
-        shared_bytes: assembled.shared_bytes,
-        barriers: assembled.barriers,
-    };
-    let occupancy = multiprocessor.occupancy(&usage);
-    if occupancy.blocks == 0 {
-        bail!("no block fits: {usage:?}, limited by {}", occupancy.limited_by);
-    }
-    Ok(())
 }

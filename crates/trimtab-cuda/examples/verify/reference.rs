@@ -1,8 +1,17 @@
-//! What plain loops in f64 give: what kernels are compared with here. Used by the example and by tests.
+//! What plain loops in f64 give: what kernels are compared with here. Used by the example and by tests, which find its parts by their paths.
+
+#[path = "reference_fft.rs"]
+mod fft;
+#[path = "reference_lines.rs"]
+mod lines;
+#[path = "reference_moves.rs"]
+mod moves;
+#[path = "reference_windows.rs"]
+mod windows;
 
 use trimtab_core::{
     BinaryOp, DType, Elementwise, ElementwiseOp, Fused, LaunchError, Matmul, Operand, Over, Problem,
-    ProblemError, Reduce, ReduceOp, Rows, RowsOp, Step, Transpose, UnaryOp, Varies,
+    ProblemError, Reduce, ReduceOp, Rows, RowsOp, Step, UnaryOp, Varies,
 };
 use trimtab_operands::{Data, Reference, Slice, SliceMut};
 
@@ -29,8 +38,20 @@ pub fn reference(problem: &Problem, inputs: &[Vec<f64>]) -> Result<Vec<f64>, Str
         Problem::Elementwise(p) => elements(p, input(0), input(1)),
         Problem::Reduce(p) => folded(p, input(0)),
         Problem::Rows(p) => along_rows(p, inputs),
-        Problem::Transpose(p) => transposed(p, input(0)),
+        Problem::Transpose(p) => moves::transposed(p, input(0)),
         Problem::Fused(p) => fused(p, inputs).map_err(|error| error.to_string())?,
+        Problem::Cast(p) => input(0).iter().map(|value| moves::cast(p, *value)).collect(),
+        Problem::Gather(p) => moves::gathered(p, input(0), input(1)),
+        Problem::Scatter(p) => moves::scattered(p, input(0), input(1), input(2)),
+        Problem::Mask(p) => moves::masked(p, inputs),
+        Problem::Concat(p) => moves::side_by_side(p, inputs),
+        Problem::Put(p) => moves::put(p, input(0), input(1)),
+        Problem::Scan(p) => lines::scanned(p, input(0)),
+        Problem::Sort(p) => lines::sorted(p, input(0)),
+        Problem::Arg(p) => lines::indices(p, input(0)),
+        Problem::Pool(p) => windows::pooled(p, input(0)),
+        Problem::Attention(p) => windows::attended(p, inputs),
+        Problem::Fft(p) => fft::transformed(p, input(0)),
         _ => return Err(format!("no reference for {problem}")),
     })
 }
@@ -67,10 +88,11 @@ fn elements(p: &Elementwise, lhs: &[f64], rhs: &[f64]) -> Vec<f64> {
     };
     let one = |at: usize| {
         let x = lhs[place(at, &|axis| p.lhs_varies(axis))];
-        match p.op {
+        let value = match p.op {
             ElementwiseOp::Unary(op) => unary(op, x),
             ElementwiseOp::Binary(op) => binary(op, x, rhs[place(at, &|axis| p.rhs_varies(axis))]),
-        }
+        };
+        if p.dtype == DType::I32 { value.trunc() } else { value }
     };
     (0..p.out_len() as usize).map(one).collect()
 }
@@ -201,18 +223,4 @@ fn along_rows(p: &Rows, inputs: &[Vec<f64>]) -> Vec<f64> {
         }
     }
     out
-}
-
-fn transposed(p: &Transpose, input: &[f64]) -> Vec<f64> {
-    let dims: Vec<usize> = p.dims().iter().map(|size| *size as usize).collect();
-    let [planes, height, width] = match dims.as_slice() {
-        [height, width] => [1, *height, *width],
-        [planes, height, width] => [*planes, *height, *width],
-        _ => return Vec::new(),
-    };
-    let from = |at: usize| {
-        let (plane, x, y) = (at / (height * width), at / height % width, at % height);
-        input[(plane * height + y) * width + x]
-    };
-    (0..planes * height * width).map(from).collect()
 }

@@ -1,7 +1,7 @@
 //! A GPU among the devices: what its adapter told, what was measured of it.
 
 use super::{Fields, giga};
-use trimtab::advanced::core::{AdapterFacts, Device, DeviceFacts};
+use trimtab::advanced::core::{AdapterFacts, Device, DeviceFacts, State};
 
 pub(super) fn facts(facts: &DeviceFacts, adapter: &AdapterFacts) -> Fields<'static> {
     let [x, y, z] = adapter.max_workgroup;
@@ -27,6 +27,22 @@ pub(super) fn facts(facts: &DeviceFacts, adapter: &AdapterFacts) -> Fields<'stat
         ("subgroups", subgroups),
         ("memory", format!("{shared}; buffers up to {buffer}, of which a kernel sees {binding}")),
     ]
+}
+
+/// What the driver tells of now; most tell nothing.
+pub(super) fn state(state: &State) -> Fields<'static> {
+    let mut fields = Fields::new();
+    fields.extend(state.memory_free.map(|free| ("free memory", free.to_string())));
+    fields.extend(state.temperature_celsius.map(|celsius| ("temperature", format!("{celsius:.0} °C"))));
+    let most = state.frequency_max_mhz.map(|most| format!(" of at most {most:.0} MHz")).unwrap_or_default();
+    fields.extend(state.frequency_mhz.map(|now| ("frequency", format!("{now:.0} MHz{most}"))));
+    fields.extend(state.throttled_by.as_ref().map(|reasons| {
+        let nothing = reasons.is_empty();
+        ("held down by", if nothing { "nothing".to_string() } else { reasons.join(", ") })
+    }));
+    fields.extend(state.power_mw.map(|power| ("power", format!("{:.1} W", power as f64 / 1e3))));
+    fields.extend(state.energy_uj.map(|_| ("energy", "can be measured".to_string())));
+    fields
 }
 
 pub(super) fn speeds(device: &dyn Device) -> Fields<'static> {

@@ -1,7 +1,8 @@
-//! The kernels of the operation elementwise: one or two dense operands of floating-point numbers, of one shape or with repeated axes.
+//! The kernels of the operation elementwise: one or two dense operands of floating-point numbers or i32, of one shape or with repeated axes.
 
 mod broadcast;
 pub(super) mod walk;
+mod whole;
 
 use super::{CudaKernels, impossible, not_float};
 use crate::program::adapter;
@@ -9,7 +10,7 @@ use trimtab_core::{BinaryOp, DType, Decline, DeviceFacts, Elementwise, Elementwi
 
 /// In order of preference.
 pub fn kernels() -> CudaKernels {
-    vec![erase(walk::WalkKernel), erase(broadcast::BroadcastKernel)]
+    vec![erase(walk::WalkKernel), erase(broadcast::BroadcastKernel), erase(whole::WholeKernel)]
 }
 
 /// The operations in CUDA C, as functions `op_<name>`.

@@ -20,6 +20,12 @@ impl WalkConfig {
         all.filter(|config| fits(device, config.width, 0)).collect()
     }
 
+    /// Fewer of them, for what memory alone limits.
+    pub(in crate::kernels) fn few(device: &DeviceFacts) -> Vec<WalkConfig> {
+        let all = [(256, 4), (256, 1), (128, 8)].map(|(width, each)| WalkConfig { width, each });
+        all.into_iter().filter(|config| fits(device, config.width, 0)).collect()
+    }
+
     /// Its macros, and the grid for so many elements.
     pub(in crate::kernels) fn shape(self, elements: u64) -> Result<(CompilerMacros, [u64; 3]), LaunchError> {
         let WalkConfig { width, each } = self;

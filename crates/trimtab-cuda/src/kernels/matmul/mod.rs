@@ -11,7 +11,7 @@ pub(super) mod tensor;
 mod tf32;
 pub(super) mod tiled;
 
-pub use library::CublasKernel;
+pub use library::{CublasKernel, CublasLtKernel};
 
 use super::{CompilerMacros, CudaKernels, impossible, not_float, of_number};
 use crate::program::{MAX_GRID, Program, StepArgument};

@@ -1,7 +1,8 @@
-//! The kernels of the operation reduce: sum, mean, smallest and largest of floating-point numbers.
+//! The kernels of the operation reduce: sum, mean, smallest, largest and product of floating-point numbers, and of i32 all but the mean.
 
 pub(super) mod columns;
 pub(super) mod rows;
+mod team;
 pub(super) mod twopass;
 
 use super::{CompilerMacros, CudaKernels, impossible, not_float, of_number};
@@ -10,7 +11,12 @@ use trimtab_core::{Bytes, Decline, DeviceFacts, Flops, LaunchError, Reduce, Redu
 
 /// In order of preference.
 pub fn kernels() -> CudaKernels {
-    vec![erase(twopass::TwoPassKernel), erase(rows::RowsKernel), erase(columns::ColumnsKernel)]
+    vec![
+        erase(twopass::TwoPassKernel),
+        erase(rows::RowsKernel),
+        erase(columns::ColumnsKernel),
+        erase(team::ReduceTeam),
+    ]
 }
 
 fn declines(problem: &Reduce, device: &DeviceFacts) -> Option<Decline> {

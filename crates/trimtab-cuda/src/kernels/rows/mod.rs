@@ -2,6 +2,8 @@
 
 mod team;
 
+pub(super) use team::TeamConfig;
+
 use super::{CudaKernels, impossible, not_float};
 use crate::program::adapter;
 use trimtab_core::{Decline, DeviceFacts, Rows, erase};

@@ -25,7 +25,24 @@ const SHORT: u64 = 16 * WARP as u64;
 pub struct TeamKernel;
 
 impl TeamConfig {
-    fn is_legal(self) -> bool {
+    /// Those for lines of so many elements, so far apart, in the order they are tried.
+    pub(in crate::kernels) fn all(len: u64, inner: u64) -> Vec<TeamConfig> {
+        let alone = APART.map(|width| TeamConfig { width, team: 1 });
+        let warps = APART.map(|width| TeamConfig { width, team: WARP });
+        let blocks = SHARED.map(|width| TeamConfig { width, team: width });
+        // Neighbouring threads should read neighbouring elements.
+        let order: [&[TeamConfig]; 3] = match len {
+            _ if inner > 1 => [&alone, &blocks, &warps],
+            len if len > SHORT => [&blocks, &warps, &alone],
+            _ => [&warps, &blocks, &alone],
+        };
+        let mut all = order.concat();
+        // Half of a team at least has something to do.
+        all.retain(|config| u64::from(config.team) < 2 * len);
+        all
+    }
+
+    pub(in crate::kernels) fn is_legal(self) -> bool {
         let known = (WARP..=1024).contains(&self.width) && self.width.is_multiple_of(WARP);
         known && [1, WARP, self.width].contains(&self.team)
     }
@@ -47,21 +64,9 @@ impl Variant<Cuda> for TeamKernel {
     }
 
     fn configs(&self, problem: &Rows, device: &DeviceFacts) -> Vec<TeamConfig> {
-        let alone = APART.map(|width| TeamConfig { width, team: 1 });
-        let warps = APART.map(|width| TeamConfig { width, team: WARP });
-        let blocks = SHARED.map(|width| TeamConfig { width, team: width });
-        // Neighbouring threads should read neighbouring elements.
-        let order: [&[TeamConfig]; 3] = match problem.len {
-            _ if problem.inner > 1 => [&alone, &blocks, &warps],
-            len if len > SHORT => [&blocks, &warps, &alone],
-            _ => [&warps, &blocks, &alone],
-        };
-        let mut all = order.concat();
-        // Half of a team at least has something to do.
+        let mut all = TeamConfig::all(problem.len, problem.inner);
         all.retain(|config| {
-            u64::from(config.team) < 2 * problem.len
-                && fits(device, config.width, SHARED_BYTES)
-                && config.blocks(problem) <= MAX_GRID[0]
+            fits(device, config.width, SHARED_BYTES) && config.blocks(problem) <= MAX_GRID[0]
         });
         all
     }

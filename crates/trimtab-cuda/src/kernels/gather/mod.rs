@@ -1,0 +1,11 @@
+//! The kernels of the operation gather: elements of any type are moved as their bits.
+
+mod elements;
+
+use super::CudaKernels;
+use trimtab_core::erase;
+
+/// In order of preference.
+pub fn kernels() -> CudaKernels {
+    vec![erase(elements::GatherKernel)]
+}

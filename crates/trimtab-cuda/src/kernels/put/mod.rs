@@ -1,0 +1,11 @@
+//! The kernels of the operation put: elements of any type are moved as their bits.
+
+mod elements;
+
+use super::CudaKernels;
+use trimtab_core::erase;
+
+/// In order of preference.
+pub fn kernels() -> CudaKernels {
+    vec![erase(elements::PutKernel)]
+}
