@@ -220,7 +220,7 @@ def test_two_thousand_random_calls_agree_with_numpy_errors_included() -> None:
             print(f"after {counts.total()} calls, {kind.__name__}: {state}")
             raise
     print(counts)
-    assert counts["agreed"] > 1500 and counts["raised"] > 100 and counts["refused"] < 1000, counts
+    assert counts["agreed"] > 1400 and counts["raised"] > 100 and counts["refused"] < 1000, counts
 
 
 STRICT = [

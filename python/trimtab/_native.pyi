@@ -13,6 +13,42 @@ _Out = TypeVar("_Out", bound=NDArray[Any])
 _Number: TypeAlias = bool | int | float | complex
 _Axes: TypeAlias = int | tuple[int, ...] | None
 
+__all__ = [
+    "Expression",
+    "NativeChoice",
+    "NativeKernel",
+    "NativeRuntime",
+    "NativeStudy",
+    "__version__",
+    "_command",
+    "_flush",
+    "_forked",
+    "_lies",
+    "_matmul_in_rust",
+    "abs",
+    "add",
+    "div",
+    "exp",
+    "gelu",
+    "log",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "mul",
+    "neg",
+    "pow",
+    "prod",
+    "relu",
+    "sigmoid",
+    "sqrt",
+    "sub",
+    "sum",
+    "tanh",
+]
+
 __version__: str
 
 @overload
