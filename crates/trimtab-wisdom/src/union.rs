@@ -7,13 +7,14 @@
 use crate::fact::{DAY_MS, Fact, FactKey, Filter, MERGED, MeasuredOn, Outcome, Stats, Verdict, is_live};
 use crate::line::{FactLine, Forget, Intent, Line};
 use crate::names::{Name, Names};
-use crate::quick::{Quick, Told};
 use crate::seen::{Seen, SeenBy};
 use crate::verdicts::{Verdicts, WonRace};
 use crate::wall::MAX_MS;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use trimtab_core::Condition;
+
+mod read;
 
 /// The most origins whose facts count for one key.
 pub const MAX_ORIGINS: usize = 8;
@@ -96,35 +97,6 @@ impl Union {
             texts.map(|text| self.names.name(text));
         let key = NamedKey { device, problem, kernel, version, point, condition };
         self.insert_named(key, Seen { origin, at_ms, outcome })
-    }
-
-    /// Takes a fact in that was just read from that text, in a segment of that origin. `last` are the names of the one before.
-    pub fn insert_quick(
-        &mut self,
-        text: &str,
-        origin: &str,
-        quick: &Quick,
-        last: &mut Option<([Told; 7], [Name; 7])>,
-    ) -> Change {
-        let told = quick.texts;
-        let [own, device, kernel, version, problem, point, condition] = told.map(|told| told.in_text(text));
-        if !self.forgets.is_empty() && quick.at_ms <= self.forgotten_until(device, kernel, Some(problem)) {
-            return Change::Unchanged;
-        }
-        let texts = [own, device, kernel, version, problem, point, condition];
-        let mut names = [Name::default(); 7];
-        for (at, name) in names.iter_mut().enumerate() {
-            *name = match last {
-                Some((before, names)) if before[at] == told[at] => names[at],
-                // A line without an origin is its segment's.
-                _ if at == 0 && own.is_empty() => self.names.name(origin),
-                _ => self.names.name_hashed(texts[at], told[at].hash),
-            };
-        }
-        *last = Some((told, names));
-        let [origin, device, kernel, version, problem, point, condition] = names;
-        let key = NamedKey { device, problem, kernel, version, point, condition };
-        self.insert_named(key, Seen { origin, at_ms: quick.at_ms, outcome: Outcome::Timed(quick.stats) })
     }
 
     fn insert_named(&mut self, key: NamedKey, seen: Seen) -> Change {
