@@ -223,8 +223,8 @@ where
         57 => {
             (small.scan(ScanOp::Sum, axis, true), tame().and_then(|a| rt.scan(ScanOp::Sum, &a, axis, true)))
         }
-        58 => (small.scan(ScanOp::Prod, axis, op.lhs % 2 == 0), {
-            tame().and_then(|a| rt.scan(ScanOp::Prod, &a, axis, op.lhs % 2 == 0))
+        58 => (small.scan(ScanOp::Prod, axis, op.lhs.is_multiple_of(2)), {
+            tame().and_then(|a| rt.scan(ScanOp::Prod, &a, axis, op.lhs.is_multiple_of(2)))
         }),
         _ => {
             // Twelve places as three by four; as many channels as there are.
