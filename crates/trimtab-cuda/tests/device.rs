@@ -78,7 +78,9 @@ fn without_nvrtc_bundled_kernels_are_right_at_any_size() {
         for kernel in kernels {
             let (space, name) = (device.space(kernel, &problem), &device.kernels()[kernel.0 as usize].name);
             assert!(!space.points().is_empty(), "{name}, {text}");
-            for point in space.points() {
+            // The stand-in of cuBLASLt has three suggestions.
+            let most = if name.contains("cublaslt") { 3 } else { usize::MAX };
+            for point in space.points().iter().take(most) {
                 device
                     .verify(kernel, &problem, point, PATIENCE)
                     .unwrap_or_else(|f| panic!("{name}, {text}: {f}"));

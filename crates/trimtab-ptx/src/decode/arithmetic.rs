@@ -315,7 +315,9 @@ fn convert(words: &mut Words<'_>, operands: &Arguments<'_>) -> Result<Op, String
                 && !conversion.to_whole
                 && matches!(conversion.rounding, Rounding::Nearest | Rounding::Zero)
         }
-        Scalar::F32 => !directed || conversion.to_whole || matches!(from, Scalar::F64 | Scalar::F32),
+        Scalar::F32 => {
+            !directed || conversion.to_whole || !from.is_float() || matches!(from, Scalar::F64 | Scalar::F32)
+        }
         Scalar::F64 => (!directed || conversion.to_whole) && !saturate,
         _ => !from.is_float() || conversion.to_whole,
     };

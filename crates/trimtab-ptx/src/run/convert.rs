@@ -75,7 +75,7 @@ fn of_whole(conversion: &Conversion, bits: u64) -> u64 {
     match to {
         Scalar::F16 => Half::F16.bits(value as f64, rounding),
         Scalar::Bf16 => Half::Bf16.bits(value as f64, rounding),
-        Scalar::F32 => of_f32(value as f32),
+        Scalar::F32 => of_f32(whole_to_f32(value, rounding)),
         Scalar::F64 => (value as f64).to_bits(),
         _ => {
             let (bytes, width) = (to.bytes(), 8 * to.bytes() as u32);
@@ -87,6 +87,20 @@ fn of_whole(conversion: &Conversion, bits: u64) -> u64 {
             // A register wider than the type is filled with the sign.
             if to.is_signed() { signed(value, bytes) as u64 } else { low(value, bytes) }
         }
+    }
+}
+
+/// A whole number of up to 64 bits rounded to f32.
+fn whole_to_f32(value: i128, rounding: Rounding) -> f32 {
+    let nearest = value as f32;
+    // Exact: an f32 of that size is a whole number.
+    let exact = nearest as i128;
+    let down = exact > value && (rounding == Rounding::Down || rounding == Rounding::Zero && value > 0);
+    let up = exact < value && (rounding == Rounding::Up || rounding == Rounding::Zero && value < 0);
+    match (down, up) {
+        (true, _) => nearest.next_down(),
+        (_, true) => nearest.next_up(),
+        _ => nearest,
     }
 }
 
@@ -106,6 +120,7 @@ mod tests {
             saturate: false,
             flush: false,
         };
+        let directed = |to, from, rounding| Conversion { rounding, ..nearest(to, from) };
         let whole = |to, from, rounding| Conversion { rounding, to_whole: true, ..nearest(to, from) };
         for (conversion, bits, expected) in [
             (nearest(Scalar::S64, Scalar::S32), 0xffff_ffff, u64::MAX),
@@ -114,6 +129,11 @@ mod tests {
             (nearest(Scalar::S32, Scalar::S8), 0x80, (-128i64) as u64),
             (nearest(Scalar::F32, Scalar::S32), 0xffff_ffff, f(-1.0)),
             (nearest(Scalar::F32, Scalar::U64), u64::MAX, f(18446744073709551616.0)),
+            (directed(Scalar::F32, Scalar::S32, Rounding::Zero), 0x7fff_ffff, f(2147483520.0)),
+            (directed(Scalar::F32, Scalar::S32, Rounding::Zero), 0x8000_0001, f(-2147483520.0)),
+            (directed(Scalar::F32, Scalar::U64, Rounding::Zero), u64::MAX, f(18446742974197923840.0)),
+            (directed(Scalar::F32, Scalar::U64, Rounding::Up), (1 << 40) + 1, f(1099511758848.0)),
+            (directed(Scalar::F32, Scalar::S64, Rounding::Down), (1 << 40) + 1, f(1099511627776.0)),
             (whole(Scalar::S32, Scalar::F32, Rounding::Zero), f(-2.7), (-2i64) as u64),
             (whole(Scalar::S32, Scalar::F32, Rounding::Nearest), f(2.5), 2),
             (whole(Scalar::S32, Scalar::F32, Rounding::Zero), f(3e9), 0x7fff_ffff),
