@@ -127,7 +127,7 @@ const PROBLEMS: [&str; 72] = [
 #[test]
 fn a_launch_takes_no_more_than_operands_and_declared_scratch_warm_and_cold() {
     let device = CpuDevice::new(CpuOptions { blas: Some(vec![]), ..CpuOptions::default() });
-    let (mut ran, mut wrong, mut launches) = (BTreeSet::new(), Vec::new(), 0);
+    let (mut ran, mut wrong) = (BTreeSet::new(), Vec::new());
     for text in PROBLEMS {
         let problem: Problem = text.parse().unwrap();
         let mut operands = Operands::new(&problem);
@@ -136,38 +136,37 @@ fn a_launch_takes_no_more_than_operands_and_declared_scratch_warm_and_cold() {
             if info.operation != problem.operation() || device.declines(kernel, &problem).is_some() {
                 continue;
             }
-            for point in device.space(kernel, &problem).points() {
-                let declared = device.work(kernel, &problem, point).scratch.0 as i64;
-                // On threads that keep no room from others: the first launch is a cold one.
-                let cold = CpuDevice::new(CpuOptions { blas: Some(vec![]), ..CpuOptions::default() });
-                let launched = std::thread::scope(|scope| {
-                    let launch = || {
-                        let inputs: Vec<_> = operands.inputs.iter().map(|input| input.slice()).collect();
-                        let mut out = operands.out.clone();
-                        [0, 1].map(|_| {
-                            let before = IN_USE.load(Ordering::Relaxed);
-                            MOST.store(before, Ordering::Relaxed);
-                            let ran = cold.launch(kernel, &problem, point, &inputs, out.slice_mut());
-                            ran.unwrap();
-                            MOST.load(Ordering::Relaxed) - before
-                        })
-                    };
-                    scope.spawn(launch).join().unwrap()
-                });
-                drop(cold);
-                operands.out.poison();
-                ran.insert(number);
-                launches += 1;
-                for (launch, peak) in ["cold", "warm"].into_iter().zip(launched) {
-                    if peak > declared + BESIDE {
-                        let what = format!("{} {point:?} on {text}, {launch}", info.name);
-                        wrong.push(format!("{what}: {peak} bytes, declared {declared}"));
-                    }
+            let Some(point) = device.space(kernel, &problem).points().first().copied() else { continue };
+            let declared = device.work(kernel, &problem, &point).scratch.0 as i64;
+            // On threads that keep no room from others: the first launch is a cold one.
+            let cold = CpuDevice::new(CpuOptions { blas: Some(vec![]), ..CpuOptions::default() });
+            let launched = std::thread::scope(|scope| {
+                let launch = || {
+                    let inputs: Vec<_> = operands.inputs.iter().map(|input| input.slice()).collect();
+                    let mut out = operands.out.clone();
+                    [0, 1].map(|_| {
+                        let before = IN_USE.load(Ordering::Relaxed);
+                        MOST.store(before, Ordering::Relaxed);
+                        let ran = cold.launch(kernel, &problem, &point, &inputs, out.slice_mut());
+                        ran.unwrap();
+                        MOST.load(Ordering::Relaxed) - before
+                    })
+                };
+                scope.spawn(launch).join().unwrap()
+            });
+            drop(cold);
+            operands.out.poison();
+            ran.insert(number);
+            for (launch, peak) in ["cold", "warm"].into_iter().zip(launched) {
+                if peak > declared + BESIDE {
+                    wrong.push(format!(
+                        "{} on {text}, {launch}: {peak} bytes, declared {declared}",
+                        info.name
+                    ));
                 }
             }
         }
     }
-    println!("{launches} points");
     assert!(wrong.is_empty(), "{wrong:#?}");
     let kernels = device.kernels().iter().enumerate();
     let forgotten: Vec<&str> =
