@@ -369,10 +369,10 @@ impl Context {
         self.call("cuEventRecord", |f| unsafe { (f.event_record)(event, stream) })
     }
 
-    /// Waits until what was put into the queue before a moment is over: no limit, because there is no way back before.
-    pub(crate) fn await_event(&self, event: Handle) -> Result<(), CudaError> {
+    /// Waits until what was put into the queue before a moment is over.
+    pub(crate) fn await_event(&self, event: Handle, limit: Nanos) -> Result<(), CudaError> {
         // SAFETY: asks about an event that lives.
-        until_ready(Nanos::MAX, || self.call("cuEventQuery", |f| unsafe { (f.event_query)(event) }))
+        until_ready(limit, || self.call("cuEventQuery", |f| unsafe { (f.event_query)(event) }))
     }
 
     pub(crate) fn destroy_event(&self, event: Handle) {

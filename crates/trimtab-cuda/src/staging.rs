@@ -6,9 +6,13 @@ use crate::error::CudaError;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use trimtab_core::Nanos;
 
 /// Bytes of a part.
 pub(crate) const PART_BYTES: usize = 4 << 20;
+
+/// How long a copy is waited for when the device is given up.
+const GRACE: Nanos = Nanos(200_000_000);
 
 /// How data moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,18 +91,22 @@ impl Part {
 
     fn release(&mut self, context: &Context) {
         if self.over != 0 {
-            // Nobody else waits for copies that are still under way.
-            let _ = self.settle(context);
+            // Behind a kernel that never ends a copy may still come: rather this memory is lost than written to as somebody else's.
+            if self.under_way
+                && context.await_event(self.over, GRACE).is_err_and(|error| error.is_not_ready())
+            {
+                return;
+            }
             context.destroy_event(self.over);
         }
         // SAFETY: made by this context, and given back once. What fails costs memory, and there is nobody to tell.
         let _ = context.call("cuMemFreeHost", |f| unsafe { (f.unpin)(self.place.cast()) });
     }
 
-    /// Until it may be written.
+    /// Until it may be written: no limit, because there is no way back before.
     fn settle(&mut self, context: &Context) -> Result<(), CudaError> {
         if self.under_way {
-            context.await_event(self.over)?;
+            context.await_event(self.over, Nanos::MAX)?;
             self.under_way = false;
         }
         Ok(())

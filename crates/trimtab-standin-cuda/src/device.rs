@@ -166,7 +166,7 @@ pub unsafe extern "C" fn cuStreamQuery(_stream: usize) -> u32 {
 pub unsafe extern "C" fn cuEventCreate(to: *mut usize, _flags: c_uint) -> u32 {
     on_device("cuEventCreate", |state, _| {
         let handle = state.handle();
-        state.events.insert(handle, 0);
+        state.events.insert(handle, (0, false));
         // SAFETY: the caller's pointer.
         unsafe { put(to, handle) }
     })
@@ -183,10 +183,10 @@ pub unsafe extern "C" fn cuEventDestroy_v2(event: usize) -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventRecord(event: usize, _stream: usize) -> u32 {
     on_device("cuEventRecord", |state, at| {
-        let now = state.devices[at].clock_ns;
+        let now = (state.devices[at].clock_ns, state.devices[at].busy);
         match state.events.get_mut(&event) {
-            Some(time) => {
-                *time = now;
+            Some(moment) => {
+                *moment = now;
                 code::SUCCESS
             }
             None => code::INVALID_HANDLE,
@@ -196,10 +196,10 @@ pub unsafe extern "C" fn cuEventRecord(event: usize, _stream: usize) -> u32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventQuery(event: usize) -> u32 {
-    on_device("cuEventQuery", |state, at| match state.events.contains_key(&event) {
-        true if state.devices[at].busy => code::NOT_READY,
-        true => code::SUCCESS,
-        false => code::INVALID_HANDLE,
+    on_device("cuEventQuery", |state, _| match state.events.get(&event) {
+        Some((_, true)) => code::NOT_READY,
+        Some((_, false)) => code::SUCCESS,
+        None => code::INVALID_HANDLE,
     })
 }
 
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn cuEventQuery(event: usize) -> u32 {
 pub unsafe extern "C" fn cuEventElapsedTime(to: *mut f32, begin: usize, end: usize) -> u32 {
     on_device("cuEventElapsedTime", |state, _| match (state.events.get(&begin), state.events.get(&end)) {
         // SAFETY: the caller's pointer.
-        (Some(begin), Some(end)) => unsafe { put(to, end.saturating_sub(*begin) as f32 / 1e6) },
+        (Some((begin, _)), Some((end, _))) => unsafe { put(to, end.saturating_sub(*begin) as f32 / 1e6) },
         _ => code::INVALID_HANDLE,
     })
 }

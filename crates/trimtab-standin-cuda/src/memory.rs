@@ -34,7 +34,7 @@ impl HostMemory {
 
 impl DeviceState {
     /// What the processor sees in unified memory becomes what the device sees,
-    pub(crate) fn from_host(&mut self) {
+    pub(crate) fn see_host(&mut self) {
         for block in &mut self.unified {
             // It was allocated there, so that it is written.
             let _ = self.memory.write(block.address(), block.data());
@@ -42,7 +42,7 @@ impl DeviceState {
     }
 
     /// and the other way round.
-    pub(crate) fn to_host(&mut self) {
+    pub(crate) fn show_host(&mut self) {
         for block in &mut self.unified {
             let _ = self.memory.read(block.address(), block.data());
         }

@@ -61,7 +61,8 @@ pub(crate) struct DriverState {
     pub devices: Vec<DeviceState>,
     pub modules: HashMap<usize, Module>,
     pub functions: HashMap<usize, Kernel>,
-    pub events: HashMap<usize, u64>,
+    /// When each was, and whether a kernel that never ends is before it.
+    pub events: HashMap<usize, (u64, bool)>,
     pub next: usize,
     /// What the next call of a function answers, once.
     pub failures: Vec<(String, u32)>,
@@ -155,9 +156,9 @@ pub(crate) fn on_device(call: &str, work: impl FnOnce(&mut DriverState, usize) -
             Some(code) => code,
             None => {
                 // The processor may have written what both have, and may read what the call writes.
-                state.devices[at].from_host();
+                state.devices[at].see_host();
                 let answer = work(state, at);
-                state.devices[at].to_host();
+                state.devices[at].show_host();
                 answer
             }
         }

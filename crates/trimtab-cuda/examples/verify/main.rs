@@ -131,8 +131,9 @@ fn bundle(nvrtc: &Path, file: &Path) -> Result<()> {
 
 impl Line {
     fn add(&mut self, other: &Line) {
+        // What only ran has none.
         let least =
-            if self.registers.0 == 0 { other.registers.0 } else { self.registers.0.min(other.registers.0) };
+            [self.registers.0, other.registers.0].into_iter().filter(|least| *least > 0).min().unwrap_or(0);
         self.registers = (least, self.registers.1.max(other.registers.1));
         self.compiled += other.compiled;
         self.spills += other.spills;
