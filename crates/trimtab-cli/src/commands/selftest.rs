@@ -98,7 +98,9 @@ fn test(device: &dyn Device, budget: Nanos) -> Tested {
         tell(&problem, kernel);
         let space = device.space(kernel, &problem);
         for point in space.points() {
-            if late(1) {
+            // However little time there is, something is checked.
+            let any = outcome.right > 0 || !outcome.wrong.is_empty();
+            if any && late(1) {
                 outcome.left += 1;
                 continue;
             }
