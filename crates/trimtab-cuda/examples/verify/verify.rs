@@ -17,6 +17,8 @@ use trimtab_ptx::Module;
 const WORKERS: usize = 2;
 /// Steps of one source that are compiled at once.
 const AT_ONCE: usize = 8;
+/// A step of a kernel of that name.
+type Named<'a> = (&'a str, &'a LaunchStep);
 /// What is compiled alike: text and macros.
 type Key<'a> = (&'a str, &'a [(&'static str, String)]);
 
@@ -134,11 +136,7 @@ impl<'a> Run<'a> {
     }
 
     /// Steps of one source: compiled and assembled together, and one of each kernel and type alone.
-    fn batch<'s>(
-        &self,
-        steps: &[(&'s str, &'s LaunchStep)],
-        file: &Path,
-    ) -> Result<Vec<((&'s str, &'s LaunchStep), Line, Compiled)>> {
+    fn batch<'s>(&self, steps: &[Named<'s>], file: &Path) -> Result<Vec<(Named<'s>, Line, Compiled)>> {
         let Run { toolchain, architecture, .. } = *self;
         let all: Vec<&LaunchStep> = steps.iter().map(|(_, step)| *step).collect();
         let at = || steps.first().map_or(String::new(), |(kernel, step)| self.at(kernel, step));
