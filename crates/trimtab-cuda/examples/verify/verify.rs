@@ -26,6 +26,9 @@ struct Compiled {
     entry: String,
 }
 
+/// A step with the kernel it is of, what came of it, and where it is.
+type Done<'s> = ((&'s str, &'s LaunchStep), Line, Compiled);
+
 pub struct Run<'a> {
     toolchain: &'a Toolchain,
     architecture: u32,
@@ -134,11 +137,7 @@ impl<'a> Run<'a> {
     }
 
     /// Steps of one source: compiled and assembled together, and one of each kernel and type alone.
-    fn batch<'s>(
-        &self,
-        steps: &[(&'s str, &'s LaunchStep)],
-        file: &Path,
-    ) -> Result<Vec<((&'s str, &'s LaunchStep), Line, Compiled)>> {
+    fn batch<'s>(&self, steps: &[(&'s str, &'s LaunchStep)], file: &Path) -> Result<Vec<Done<'s>>> {
         let Run { toolchain, architecture, .. } = *self;
         let all: Vec<&LaunchStep> = steps.iter().map(|(_, step)| *step).collect();
         let at = || steps.first().map_or(String::new(), |(kernel, step)| self.at(kernel, step));
