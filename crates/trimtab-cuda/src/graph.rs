@@ -60,11 +60,11 @@ enum Batch {
 /// Batches that were launched, by everything the driver is told of them.
 #[derive(Default)]
 pub(crate) struct Graphs {
-    known: Mutex<Known>,
+    known: Mutex<KnownBatches>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownBatches {
     batches: HashMap<Vec<u64>, Batch>,
     order: VecDeque<Vec<u64>>,
 }
@@ -104,7 +104,7 @@ impl Graphs {
     }
 }
 
-impl Known {
+impl KnownBatches {
     /// Launches a batch as a graph, if it is one or becomes one.
     ///
     /// # Safety

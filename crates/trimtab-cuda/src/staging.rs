@@ -25,7 +25,7 @@ pub(crate) enum TransferPath {
 
 /// A part of pinned memory, and the moment its last copy is over.
 #[derive(Debug)]
-struct Part {
+struct PinnedPart {
     place: *mut u8,
     over: Handle,
     /// Whether a copy was made that nobody waited for.
@@ -33,14 +33,14 @@ struct Part {
 }
 
 // SAFETY: a place in memory that belongs to nobody else, and a handle.
-unsafe impl Send for Part {}
+unsafe impl Send for PinnedPart {}
 
 /// What was made of it.
 #[derive(Debug, Default)]
-enum Made {
+enum Pinned {
     #[default]
     NotYet,
-    Parts([Part; 2]),
+    Parts([PinnedPart; 2]),
     /// There is no such memory to be had.
     Refused,
 }
@@ -48,7 +48,7 @@ enum Made {
 /// The pinned memory of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
-    made: Mutex<Made>,
+    made: Mutex<Pinned>,
     /// Whether copying without it was measured to be faster.
     direct: AtomicBool,
 }
@@ -66,19 +66,19 @@ impl Staging {
     /// Gives it back, with the context.
     pub(crate) fn release(&self, context: &Context) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Made::Parts(parts) = &mut *made {
+        if let Pinned::Parts(parts) = &mut *made {
             parts.iter_mut().for_each(|part| part.release(context));
         }
-        *made = Made::Refused;
+        *made = Pinned::Refused;
     }
 }
 
-impl Part {
-    fn new(context: &Context) -> Result<Part, CudaError> {
+impl PinnedPart {
+    fn new(context: &Context) -> Result<PinnedPart, CudaError> {
         let mut place: *mut c_void = std::ptr::null_mut();
         // SAFETY: given back once, with the context.
         context.call("cuMemHostAlloc", |f| unsafe { (f.pin)(&mut place, PART_BYTES, 0) })?;
-        let mut part = Part { place: place.cast(), over: 0, under_way: false };
+        let mut part = PinnedPart { place: place.cast(), over: 0, under_way: false };
         match context.new_event() {
             Ok(event) => part.over = event,
             Err(error) => {
@@ -120,19 +120,19 @@ impl Part {
 
 impl Context {
     /// Works with the parts; nothing if there is no such memory.
-    fn pinned<R>(&self, work: impl FnOnce(&mut [Part; 2]) -> R) -> Option<R> {
+    fn pinned<R>(&self, work: impl FnOnce(&mut [PinnedPart; 2]) -> R) -> Option<R> {
         let mut made = self.staging.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*made, Made::NotYet) {
-            *made = match (Part::new(self), Part::new(self)) {
-                (Ok(first), Ok(second)) => Made::Parts([first, second]),
+        if matches!(*made, Pinned::NotYet) {
+            *made = match (PinnedPart::new(self), PinnedPart::new(self)) {
+                (Ok(first), Ok(second)) => Pinned::Parts([first, second]),
                 (first, second) => {
                     first.into_iter().chain(second).for_each(|mut part| part.release(self));
-                    Made::Refused
+                    Pinned::Refused
                 }
             };
         }
         match &mut *made {
-            Made::Parts(parts) => Some(work(parts)),
+            Pinned::Parts(parts) => Some(work(parts)),
             _ => None,
         }
     }
@@ -161,7 +161,7 @@ impl Context {
         self.pinned(|parts| {
             let (all, count) = (data.len(), data.len().div_ceil(PART_BYTES));
             let length = |number: usize| PART_BYTES.min(all - number * PART_BYTES);
-            let ask = |parts: &mut [Part; 2], number: usize| {
+            let ask = |parts: &mut [PinnedPart; 2], number: usize| {
                 let part = &mut parts[number % 2];
                 part.settle(self)?;
                 let (at, to) = (from + (number * PART_BYTES) as u64, part.place);
