@@ -45,12 +45,12 @@ struct Suggestion {
     reserved: [c_int; 4],
 }
 
-type Made = unsafe extern "C" fn(*mut Handle) -> c_int;
+type Maker = unsafe extern "C" fn(*mut Handle) -> c_int;
 type Destroyed = unsafe extern "C" fn(Handle) -> c_int;
 type Set = unsafe extern "C" fn(Handle, c_int, *const c_void, usize) -> c_int;
 
 struct Functions {
-    create: Made,
+    create: Maker,
     destroy: Destroyed,
     property: unsafe extern "C" fn(c_int, *mut c_int) -> c_int,
     product: unsafe extern "C" fn(*mut Handle, c_int, c_int) -> c_int,
@@ -59,7 +59,7 @@ struct Functions {
     layout: unsafe extern "C" fn(*mut Handle, c_int, u64, u64, i64) -> c_int,
     layout_set: Set,
     layout_destroy: Destroyed,
-    wish: Made,
+    wish: Maker,
     wish_set: Set,
     wish_destroy: Destroyed,
     suggest: unsafe extern "C" fn(

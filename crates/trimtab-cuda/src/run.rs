@@ -58,7 +58,7 @@ fn at_least(context: &Arc<Context>, kept: &mut Option<Allocation>, bytes: u64) -
 }
 
 /// A launch with everything it needs.
-struct ReadyLaunch<'a> {
+struct BoundLaunch<'a> {
     prepared: Arc<Prepared>,
     inputs: Vec<&'a CudaBuffer>,
     out: &'a CudaBuffer,
@@ -66,7 +66,7 @@ struct ReadyLaunch<'a> {
     status: u64,
 }
 
-impl ReadyLaunch<'_> {
+impl BoundLaunch<'_> {
     fn bound(&self, scratch: u64) -> Result<Vec<BoundStep>, LaunchError> {
         let of = |step| bound(step, &self.inputs, self.out, [scratch, self.status]);
         self.prepared.steps.iter().map(of).collect()
@@ -146,12 +146,12 @@ impl CudaDevice {
         out: &CudaBuffer,
         status: u64,
     ) -> Result<(), LaunchError> {
-        let launch = ReadyLaunch { prepared: Arc::clone(prepared), inputs: inputs.to_vec(), out, status };
+        let launch = BoundLaunch { prepared: Arc::clone(prepared), inputs: inputs.to_vec(), out, status };
         self.start_all(&[launch], false)
     }
 
     /// Makes the launches of programs, in order: where no library comes between as one batch, which may become a graph.
-    fn start_all(&self, launches: &[ReadyLaunch<'_>], by_graphs: bool) -> Result<(), LaunchError> {
+    fn start_all(&self, launches: &[BoundLaunch<'_>], by_graphs: bool) -> Result<(), LaunchError> {
         let context = self.context()?;
         // Held until all steps are in the queue, so that nobody else's come between.
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,12 +202,12 @@ impl CudaDevice {
         made.map_err(|error| LaunchError::Kernel(error.to_string()))
     }
 
-    fn ready<'a>(&self, launch: &Launch<'a>) -> Result<ReadyLaunch<'a>, LaunchError> {
+    fn ready<'a>(&self, launch: &Launch<'a>) -> Result<BoundLaunch<'a>, LaunchError> {
         fits_bytes(launch)?;
         let prepared =
             self.prepare(launch.kernel, launch.problem, launch.point).map_err(|refused| refused.error)?;
         let inputs = launch.inputs.iter().map(|input| CudaBuffer::of(*input)).collect::<Result<_, _>>()?;
-        Ok(ReadyLaunch { prepared, inputs, out: CudaBuffer::of(launch.out)?, status: 0 })
+        Ok(BoundLaunch { prepared, inputs, out: CudaBuffer::of(launch.out)?, status: 0 })
     }
 }
 

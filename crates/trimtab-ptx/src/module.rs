@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where variables of a module lie in the generic address space.
-pub(crate) const VARIABLES: u64 = 0x7d00_0000_0000;
+pub(crate) const VARIABLES: u64 = 0x00fd_0000_0000_0000;
 
 /// A PTX module whose kernels can be launched.
 #[derive(Clone, Debug)]

@@ -28,6 +28,9 @@ struct Compiled {
     entry: String,
 }
 
+/// A step with the kernel it is of, what came of it, and where it is.
+type Done<'s> = ((&'s str, &'s LaunchStep), Line, Compiled);
+
 pub struct Run<'a> {
     toolchain: &'a Toolchain,
     architecture: u32,
@@ -136,7 +139,7 @@ impl<'a> Run<'a> {
     }
 
     /// Steps of one source: compiled and assembled together, and one of each kernel and type alone.
-    fn batch<'s>(&self, steps: &[Named<'s>], file: &Path) -> Result<Vec<(Named<'s>, Line, Compiled)>> {
+    fn batch<'s>(&self, steps: &[(&'s str, &'s LaunchStep)], file: &Path) -> Result<Vec<Done<'s>>> {
         let Run { toolchain, architecture, .. } = *self;
         let all: Vec<&LaunchStep> = steps.iter().map(|(_, step)| *step).collect();
         let at = || steps.first().map_or(String::new(), |(kernel, step)| self.at(kernel, step));

@@ -27,9 +27,9 @@ type Lanes = [u64; LANES];
 /// How a kernel that made a mistake stops.
 type Stop = Box<Fault>;
 
-/// Where generic addresses of shared and local memory lie.
-const SHARED: u64 = 0x7f00_0000_0000;
-const LOCAL: u64 = 0x7e00_0000_0000;
+/// Where generic addresses of shared and local memory lie: above what processors give to programs, so that memory may lie where the host's does.
+const SHARED: u64 = 0x00ff_0000_0000_0000;
+const LOCAL: u64 = 0x00fe_0000_0000_0000;
 /// How large each of these windows is.
 const WINDOW: u64 = 1 << 32;
 

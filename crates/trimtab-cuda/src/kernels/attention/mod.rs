@@ -7,5 +7,5 @@ use trimtab_core::erase;
 
 /// In order of preference.
 pub fn kernels() -> CudaKernels {
-    vec![erase(online::OnlineAttention)]
+    vec![erase(online::TeamAttention)]
 }

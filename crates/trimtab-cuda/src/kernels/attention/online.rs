@@ -17,7 +17,7 @@ const CONFIGS: [[u32; 3]; 7] =
 
 /// See the module.
 #[derive(Debug)]
-pub struct OnlineAttention;
+pub struct TeamAttention;
 
 impl OnlineConfig {
     fn queries(self) -> u64 {
@@ -40,7 +40,7 @@ impl OnlineConfig {
     }
 }
 
-impl Variant<Cuda> for OnlineAttention {
+impl Variant<Cuda> for TeamAttention {
     type Problem = Attention;
     type Config = OnlineConfig;
 
