@@ -17,8 +17,6 @@ use trimtab_ptx::Module;
 const WORKERS: usize = 2;
 /// Steps of one source that are compiled at once.
 const AT_ONCE: usize = 8;
-/// A step of a kernel of that name.
-type Named<'a> = (&'a str, &'a LaunchStep);
 /// What is compiled alike: text and macros.
 type Key<'a> = (&'a str, &'a [(&'static str, String)]);
 
