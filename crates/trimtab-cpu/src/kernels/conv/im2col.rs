@@ -60,7 +60,8 @@ impl Variant<Cpu> for Im2ColKernel {
         let columns = (problem.batch() as u64).saturating_mul(places).saturating_mul(problem.depth());
         let moved = columns.saturating_mul(3).saturating_mul(problem.groups() as u64);
         let room = Im2ColKernel::room(problem, config.places).saturating_mul(config.threads.into());
-        multiplied(work(problem, moved, room, config.threads), device)
+        let product = [problem.group_outputs() as u64, places.min(config.places.into()), problem.depth()];
+        multiplied(work(problem, moved, room, config.threads), device, product, problem.dtype)
     }
 
     fn launch(&self, problem: &Conv, config: Im2ColConfig, args: Args<'_>) -> Launched {

@@ -6,7 +6,7 @@ use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
 use crate::kernels::matmul::gemm::slabs;
 use crate::simd::Level;
-use trimtab_core::{Bytes, Channels, Conv, Decline, DeviceFacts, LaunchError, Variant, Work};
+use trimtab_core::{Bytes, Channels, Conv, DType, Decline, DeviceFacts, LaunchError, Variant, Work};
 
 trimtab_core::config! {
     /// Threads, and places of the result that one takes at once.
@@ -39,7 +39,10 @@ impl Variant<Cpu> for PointwiseKernel {
     }
 
     fn work(&self, problem: &Conv, config: PointwiseConfig, device: &DeviceFacts) -> Work {
-        multiplied(work(problem, problem.operand_len(), 0, config.threads), device)
+        let (outputs, inputs) = (problem.group_outputs() as u64, problem.depth());
+        let places = u64::from(config.places).min(count(problem.window.out()) as u64);
+        let work = work(problem, problem.operand_len(), 0, config.threads);
+        multiplied(work, device, [outputs, places, inputs], problem.dtype)
     }
 
     fn launch(&self, problem: &Conv, config: PointwiseConfig, args: Args<'_>) -> Launched {
@@ -53,9 +56,17 @@ impl Variant<Cpu> for PointwiseKernel {
     }
 }
 
-/// With what the crate `gemm` keeps for its threads.
-pub(super) fn multiplied(work: Work, device: &DeviceFacts) -> Work {
-    Work { scratch: Bytes(work.scratch.0.saturating_add(slabs(device, work.threads))), ..work }
+/// The crate `gemm` packs operands in whole tiles, at most so large.
+const PACKED: u64 = 64;
+
+/// With what the crate `gemm` keeps for its threads, and with what it packs of products of that many rows, columns and terms: the whole
+/// right operand, and the left one where it is short.
+pub(super) fn multiplied(work: Work, device: &DeviceFacts, product: [u64; 3], dtype: DType) -> Work {
+    let [rows, columns, terms] = product;
+    let lines = rows.next_multiple_of(PACKED).saturating_add(columns.next_multiple_of(PACKED));
+    let packed = lines.saturating_mul(terms).saturating_mul(dtype.size()).saturating_mul(work.threads.into());
+    let scratch = work.scratch.0.saturating_add(slabs(device, work.threads)).saturating_add(packed);
+    Work { scratch: Bytes(scratch), ..work }
 }
 
 /// A product `rows × columns × depth` with strides of rows and columns.

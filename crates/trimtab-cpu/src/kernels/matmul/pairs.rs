@@ -6,7 +6,8 @@
 //!
 //! **Error.** A number cut to one term is off by at most 2⁻⁹ of itself, to two terms 2⁻¹⁸, to three 2⁻²⁷; both factors together by twice
 //! that, and for two terms the product of both second terms, 2⁻¹⁸, is left out. Stated is twice the sum; for three terms 2⁻²⁰, because six times
-//! as many products are rounded as they are added up. Numbers too small for f32's normal range count as zero.
+//! as many products are rounded as they are added up. Numbers too small for f32's normal range count as zero. An infinity counts in the
+//! product of first terms alone: times a second term that is zero it would be no number.
 
 use super::float::wrong_point;
 use super::product::{Product, Spread, View, rereads, splits, spread, thread_counts};
@@ -305,15 +306,32 @@ fn launch(problem: &Matmul, config: PairsConfig, args: Args<'_>, tile: TileFn) -
     }
 }
 
+/// The terms of one side that are multiplied one after the other, each with whether it meets the first term of the other side.
+fn factors(terms: u32, side: fn(&(u8, u8)) -> (u8, u8)) -> impl Iterator<Item = (u8, bool)> {
+    let products = products(terms).iter();
+    products.map(move |product| {
+        let (own, other) = side(product);
+        (own, other == 0)
+    })
+}
+
+/// The term of an element that is multiplied. What is not finite counts where first terms meet, and nowhere else.
+#[inline]
+fn factor<T: Cut>(element: T, (nth, meets_first): (u8, bool)) -> u16 {
+    let bits = element.term(nth);
+    let is_finite = bits & 0x7f80 != 0x7f80;
+    if is_finite || nth == 0 && meets_first { bits } else { 0 }
+}
+
 /// A pair of terms of neighbours along the depth; the last may have no neighbour.
 ///
 /// # Safety
 /// The elements must be readable.
 #[inline]
-unsafe fn pair<T: Cut>(at: *const T, step: usize, both: bool, nth: u8) -> u32 {
+unsafe fn pair<T: Cut>(at: *const T, step: usize, both: bool, which: (u8, bool)) -> u32 {
     // SAFETY: as promised by the caller.
     let (low, high) = unsafe { (*at, if both { *at.add(step) } else { T::default() }) };
-    u32::from(low.term(nth)) | u32::from(high.term(nth)) << 16
+    u32::from(factor(low, which)) | u32::from(factor(high, which)) << 16
 }
 
 /// A product on the caller's thread: sums of a block are kept in the result between passes over the depth, or beside it where the
@@ -395,8 +413,8 @@ unsafe fn pack_rhs<T: Cut>(
 ) {
     for (strip, packed) in (0..cols).step_by(WIDTH).zip(block.chunks_exact_mut(steps * WIDTH)) {
         let wide = WIDTH.min(cols - strip);
-        let rows =
-            products(terms).iter().flat_map(|&(_, term)| (0..depth).step_by(2).map(move |at| (at, term)));
+        let rows = factors(terms, |&(left, right)| (right, left))
+            .flat_map(|term| (0..depth).step_by(2).map(move |at| (at, term)));
         for ((at, term), to) in rows.zip(packed.chunks_exact_mut(WIDTH)) {
             let from = rhs.start.wrapping_add((p + at) * rhs.row + (col + strip) * rhs.col);
             let both = at + 1 < depth;
@@ -422,7 +440,8 @@ unsafe fn pack_lhs<T: Cut>(
     terms: u32,
     panel: &mut [u32],
 ) {
-    let steps = products(terms).iter().flat_map(|&(term, _)| (0..depth).step_by(2).map(move |at| (at, term)));
+    let steps =
+        factors(terms, |&product| product).flat_map(|term| (0..depth).step_by(2).map(move |at| (at, term)));
     for ((at, term), to) in steps.zip(panel.chunks_exact_mut(ROWS)) {
         let from = lhs.start.wrapping_add(row * lhs.row + (p + at) * lhs.col);
         let both = at + 1 < depth;
@@ -490,6 +509,21 @@ mod tests {
         assert!(check("matmul:f32:13x33x7", rough, plain_tile, Some(error(2))).is_err());
         let closer = PairsConfig { terms: 2, ..rough };
         assert!(check("matmul:f32:13x33x7", closer, plain_tile, Some(error(3))).is_err());
+    }
+
+    #[test]
+    fn an_infinity_stays_one_however_many_terms_its_factor_has() {
+        // A factor of one term has a second one of zero, and one that is no bf16 number has not.
+        for (factor, terms) in [(0.5f32, 2), (0.5, 3), (-1.234_567_8, 3), (3.0, 1)] {
+            let problem = Matmul::new(DType::F32, 1, 2, 3).unwrap();
+            let (lhs, rhs) = ([f32::INFINITY, 1.0, 1.0], [factor, 1.0, 1.0, 1.0, 1.0, 1.0]);
+            let mut out = [f32::NAN; 2];
+            let inputs = [f32::erase(&lhs), f32::erase(&rhs)];
+            let args = Args { inputs: &inputs, out: f32::erase_mut(&mut out), pool: &Pool::new(1) };
+            let config = PairsConfig { terms, kc: 256, threads: 1, split: 0 };
+            launch(&problem, config, args, plain_tile).unwrap();
+            assert_eq!(out, [f32::INFINITY.copysign(factor), f32::INFINITY], "{factor} in {terms} terms");
+        }
     }
 
     #[test]

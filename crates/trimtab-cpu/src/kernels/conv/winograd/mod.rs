@@ -180,7 +180,9 @@ impl Variant<Cpu> for WinogradKernel {
         let weights = (cut.weights(problem) as u64).saturating_mul(1 + blocks);
         let moved = elements.saturating_mul(tiles).saturating_mul(2 * (inputs + outputs));
         let room = cut.weights(problem) as u64 + cut.block() as u64 * u64::from(config.threads);
-        let mut work = multiplied(work(problem, moved.saturating_add(weights), room, config.threads), device);
+        let product = [outputs, (cut.rows * cut.across) as u64, inputs];
+        let all = work(problem, moved.saturating_add(weights), room, config.threads);
+        let mut work = multiplied(all, device, product, problem.dtype);
         // Additions of the transforms: 1 (3) for each element and axis of the operand, and twice that of the way back.
         let each = if config.tile == 2 { 2 } else { 6 };
         let products = elements.saturating_mul(tiles).saturating_mul(2 * inputs * outputs);
