@@ -1,6 +1,6 @@
 //! Classes of operations whose calls cost alike by size: what thresholds are set for and what is calibrated.
 
-use trimtab_core::{DType, ElementwiseOp, Problem, Step};
+use trimtab_core::{ArgOp, DType, ElementwiseOp, Problem, Step};
 
 /// A product whose longest side is more than this many times its shortest costs by its bytes, not by its arithmetic.
 const LONGEST_SIDE: u64 = 8;
@@ -79,7 +79,12 @@ impl Class {
             Problem::Scatter(p) => (Class::Index, p.along_count()),
             Problem::Mask(_) | Problem::Concat(_) | Problem::Put(_) => (Class::Elementwise, elements),
             Problem::Fft(_) => (Class::Fft, elements),
-            Problem::Arg(_) | Problem::Cast(_) | Problem::Custom(_) => return None,
+            Problem::Arg(p) => match p.op {
+                ArgOp::Min | ArgOp::Max => (Class::Reduction, elements),
+                ArgOp::Sort | ArgOp::Top => (Class::Sort, elements),
+            },
+            Problem::Cast(_) => (Class::Unary, elements),
+            Problem::Custom(_) => return None,
         })
     }
 
@@ -108,7 +113,7 @@ impl Class {
             Problem::Scatter(_) | Problem::Mask(_) | Problem::Concat(_) | Problem::Put(_) => false,
             // Powers of two; other lengths take up to ten times as long.
             Problem::Fft(p) => p.points().is_power_of_two() && are_alike(p.points(), p.batch, 1),
-            Problem::Fused(_) | Problem::Attention(_) => false,
+            Problem::Fused(_) | Problem::Attention(_) | Problem::Arg(_) | Problem::Cast(_) => false,
             _ => true,
         };
         let single = matches!(problem.dtype(), Some(DType::F32 | DType::Complex64));
@@ -179,6 +184,21 @@ mod tests {
     }
 
     #[test]
+    fn every_operation_of_ours_has_a_class() {
+        for (text, class) in [
+            ("arg.max:f32:64x1024", Class::Reduction),
+            ("arg.min:f32:1024", Class::Reduction),
+            ("arg.sort:f32:1024", Class::Sort),
+            ("arg.top:f32:64x1024:count10", Class::Sort),
+            ("cast:f32:1024:f16", Class::Unary),
+            ("attention:f32:4x100x300x32", Class::Matmul),
+            ("concat:f32:512x300,512x200", Class::Elementwise),
+        ] {
+            assert_eq!(Class::of(&text.parse().unwrap()).unwrap().0, class, "{text}");
+        }
+    }
+
+    #[test]
     fn a_calibration_does_not_speak_of_what_it_did_not_try() {
         for text in [
             "matmul:f32:1x512x512",
@@ -191,6 +211,8 @@ mod tests {
             "sort:f32:1000000",
             "fft.forward:complex64:1000x1000",
             "fft.real:f32:1024x1024",
+            "arg.sort:f32:1024x1024",
+            "cast:f32:1024:f16",
         ] {
             assert_eq!(Class::calibrated(&text.parse().unwrap()), None, "{text}");
         }

@@ -87,8 +87,8 @@ fn a_new_expression_is_decided_without_copying_at_every_size() {
     };
     let [small, medium, large] = [16, 1024, 4096].map(fresh);
     println!("fresh expression: {small} {medium} {large} bytes");
-    // Larger problems have a few more settings to choose from; an operand is a thousand times as large.
-    assert!(large < 2 * small && medium < 2 * small, "{small} {medium} {large}");
+    // Larger problems have more settings to choose from, with AVX512-BF16 twice as many; an operand is a thousand times as large.
+    assert!(large < 3 * small && medium < 3 * small, "{small} {medium} {large}");
     assert!(large < OPERAND / 100, "{large}");
     assert_eq!(rt.activity().placed, 6);
 }
