@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trimtab_core::Nanos;
 use trimtab_study::{
     BuildCache, Conversation, Failed, Fault, Fingerprint, Launch, NamedPoint, Quiet, Ran, Runner, Setting,
-    Trouble, run, succeeded,
+    Trouble, include_dirs, included, includes_others, run, succeeded,
 };
 use trimtab_tune::Stopwatch;
 use trimtab_wisdom::files;
@@ -96,10 +96,12 @@ impl KernelRunner {
         let mut key = Fingerprint::default();
         words.iter().for_each(|word| key.text(word));
         key.text(&text);
-        key.file(&job.source);
-        self.spec.depends.iter().for_each(|path| key.file(path));
+        let dirs = include_dirs(words.iter().map(String::as_str));
+        key.source(&job.source, &dirs);
+        self.spec.depends.iter().for_each(|path| key.source(path, &dirs));
         let key = format!("{}.so", key.finish());
-        let built = self.built.get(&key, |unfinished| self.make(job, &text, words, unfinished, makes_way));
+        let built =
+            self.built.get(&key, true, |unfinished| self.make(job, &text, words, unfinished, makes_way));
         built.map(Some)
     }
 
@@ -218,14 +220,20 @@ impl KernelRunner {
         let source = files::read(&against.path, u64::MAX)
             .map_err(|error| Trouble::Fatal(format!("{} cannot be read: {error}", against.path.display())))?;
         let text = String::from_utf8_lossy(&source);
-        let words = words_of(&text);
+        let mut all = text.to_string();
+        for header in included(&against.path, &[]).iter().filter(|_| includes_others(&against.path)) {
+            let header = files::read(header, u64::MAX).unwrap_or_default();
+            all.push('\n');
+            all.push_str(&String::from_utf8_lossy(&header));
+        }
+        let words = words_of(&all);
         let fixed: Vec<&str> = self.spec.defines.iter().map(|(name, _)| name.as_str()).collect();
         // What it does not name cannot change its result: then one result serves every point.
         reference
             .defines
             .retain(|(name, _)| words.contains(&name.as_str()) || fixed.contains(&name.as_str()));
         let mut key = Fingerprint::default();
-        key.text(&text);
+        key.text(&all);
         key.text(&serde_json::to_string(&reference).unwrap_or_default());
         let key = key.finish();
         let outputs: Vec<(usize, PathBuf)> = (0..job.arguments.len())

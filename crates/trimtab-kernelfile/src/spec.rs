@@ -5,7 +5,9 @@ use crate::language::Language;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use trimtab_core::DType;
-use trimtab_study::{Failed, Fault, Fingerprint, NamedPoint, ParameterSpace, Setting, Template};
+use trimtab_study::{
+    Failed, Fault, Fingerprint, NamedPoint, ParameterSpace, Setting, Template, include_dirs,
+};
 use trimtab_tune::Expression;
 
 /// The most bytes of one argument.
@@ -140,8 +142,11 @@ impl KernelSpec {
         let mut sum = Fingerprint::default();
         sum.text(&format!("{self:?}"));
         let reference = self.reference.as_ref().map(|against| &against.path);
-        let mut paths: Vec<&PathBuf> =
-            [&self.path].into_iter().chain(&self.depends).chain(reference).collect();
+        let dirs = self.include_dirs();
+        for source in [&self.path].into_iter().chain(&self.depends).chain(reference) {
+            sum.source(source, &dirs);
+        }
+        let mut paths: Vec<&PathBuf> = Vec::new();
         for argument in &self.arguments {
             if let Content::Array { fill, expected, .. } = &argument.content {
                 paths.extend(expected);
@@ -153,6 +158,12 @@ impl KernelSpec {
         }
         paths.into_iter().for_each(|path| sum.file(path));
         sum.finish()
+    }
+
+    /// Where its compiler looks for included files, as far as that is the same for every point.
+    pub(crate) fn include_dirs(&self) -> Vec<PathBuf> {
+        let flags = self.flags.as_ref().map(Template::text).unwrap_or_default();
+        include_dirs(flags.split_whitespace())
     }
 
     /// The number of a formula.

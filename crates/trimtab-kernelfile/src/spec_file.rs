@@ -9,7 +9,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trimtab_study::toml::Spanned;
 use trimtab_study::toml::de::{DeTable, DeValue};
-use trimtab_study::{ParameterSpace, Setting, SpaceFileError, Template, Written, in_order};
+use trimtab_study::{
+    ParameterSpace, Setting, SpaceFileError, Template, Written, in_order, included, includes_others,
+};
 use trimtab_wisdom::files;
 
 /// The largest source of a kernel.
@@ -437,6 +439,13 @@ impl Reader<'_> {
     /// A parameter nobody uses is a mistake of the file.
     fn all_used(&self, spec: &KernelSpec, text: &str, table: &DeTable<'_>) -> Result<(), Wrong> {
         let mut words: Vec<String> = words_of(text).into_iter().map(str::to_string).collect();
+        let dirs = spec.include_dirs();
+        let headers = [&spec.path].into_iter().chain(&spec.depends).filter(|path| includes_others(path));
+        for header in headers.flat_map(|path| included(path, &dirs)) {
+            // What cannot be read here is for the compiler to say.
+            let text = source_text(&header).unwrap_or_default();
+            words.extend(words_of(&text).into_iter().map(str::to_string));
+        }
         for depends in &spec.depends {
             words.extend(words_of(&source_text(depends)?).into_iter().map(str::to_string));
         }

@@ -38,10 +38,12 @@ impl BuildCache {
         self.dir.join(key)
     }
 
-    /// What was built under that name; built now if need be, by `make`, which writes the file it is given.
+    /// What was built under that name; built now if need be, by `make`, which writes the file it is given. `keeps` says whether what an
+    /// earlier process built under it is as good: whether the name says everything it was built of.
     pub fn get(
         &self,
         key: &str,
+        keeps: bool,
         make: impl FnOnce(&Path) -> Result<(), Trouble>,
     ) -> Result<PathBuf, Trouble> {
         let path = self.path(key);
@@ -59,7 +61,7 @@ impl BuildCache {
         }
         built.insert(key.to_string(), Built::UnderWay);
         drop(built);
-        let result = self.make(&path, make);
+        let result = self.make(&path, keeps, make);
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         match &result {
             // Says nothing of the point: next time it is tried again.
@@ -75,8 +77,13 @@ impl BuildCache {
     }
 
     /// Made under another name: a compiler that is killed leaves no half of it.
-    fn make(&self, path: &Path, make: impl FnOnce(&Path) -> Result<(), Trouble>) -> Result<(), Trouble> {
-        if path.exists() {
+    fn make(
+        &self,
+        path: &Path,
+        keeps: bool,
+        make: impl FnOnce(&Path) -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
+        if keeps && path.exists() {
             return Ok(());
         }
         let cannot = |what: &Path, error: std::io::Error| {
@@ -86,6 +93,8 @@ impl BuildCache {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);
+        // Half of one, of a process that was killed, is none: whoever makes nothing must not seem to have made it.
+        let _ = std::fs::remove_file(&unfinished);
         make(&unfinished)?;
         std::fs::rename(&unfinished, path).map_err(|error| cannot(path, error))
     }

@@ -2,6 +2,7 @@
 
 use crate::build_cache::BuildCache;
 use crate::fingerprint::Fingerprint;
+use crate::included::{include_dirs, includes_others};
 use crate::metric::Metric;
 use crate::outcome::{Failed, Fault, Ran};
 use crate::process::{Ended, Launch, run};
@@ -13,14 +14,17 @@ use crate::verdict::succeeded;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use trimtab_core::Nanos;
 use trimtab_wisdom::files;
 
 /// Names that holes can have besides those of parameters: what is compiled, and the number of the worker.
 const OUT: &str = "out";
 const WORKER: &str = "worker";
+
+/// Names of what is compiled that are remembered; after so many they are found anew.
+const MAX_KEYS: usize = 10_000;
 
 /// The commands of a study.
 #[derive(Clone, Debug)]
@@ -83,6 +87,31 @@ impl Commands {
         Ok(())
     }
 
+    /// Whether so many workers keep out of each other's way: a file with a number is one worker's.
+    pub fn check_files(&self, workers: usize) -> Result<(), String> {
+        if workers < 2 {
+            return Ok(());
+        }
+        for path in self.metrics().filter_map(Metric::file) {
+            let shown = path.display();
+            if self.worker_dirs.is_none() {
+                return Err(format!(
+                    "{workers} workers would write one {shown} and read each other's numbers; add --workdir-per-worker, use one worker, or print the number (regex:, json:)"
+                ));
+            }
+            if path.is_absolute() {
+                return Err(format!(
+                    "{shown} is the same file for all {workers} workers, who would read each other's numbers; give a path relative to their directories"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn metrics(&self) -> impl Iterator<Item = &Metric> {
+        std::iter::once(&self.metric).chain(self.numbers.iter().map(|(_, metric)| metric))
+    }
+
     fn templates(&self) -> impl Iterator<Item = (String, &Template)> {
         let named = [("--prepare", &self.prepare), ("--compile", &self.compile), ("--check", &self.check)];
         let named =
@@ -100,8 +129,18 @@ pub struct CommandRunner {
     sizes: Vec<(String, String)>,
     /// What was compiled.
     built: BuildCache,
+    /// What it is called, by the words it is compiled with.
+    keys: Mutex<BTreeMap<String, CompiledOf>>,
     quiet: Arc<Quiet>,
     stop: Arc<AtomicBool>,
+}
+
+/// What something is compiled of.
+#[derive(Clone, Debug)]
+struct CompiledOf {
+    key: String,
+    /// Whether that is known to be everything: then what an earlier process compiled of it is as good.
+    is_all: bool,
 }
 
 impl CommandRunner {
@@ -112,26 +151,45 @@ impl CommandRunner {
         built_dir: PathBuf,
         stop: Arc<AtomicBool>,
     ) -> CommandRunner {
-        CommandRunner { commands, sizes, built: BuildCache::new(built_dir), quiet: Arc::default(), stop }
+        let (built, keys, quiet) = (BuildCache::new(built_dir), Mutex::default(), Arc::default());
+        CommandRunner { commands, sizes, built, keys, quiet, stop }
     }
 
-    /// What compiling depends on: its words, its variables, and the files it names.
-    fn key(&self, compile: &Template, point: &NamedPoint) -> String {
+    /// What compiling depends on: its words, its variables, the files it names and those they include. Files are looked at once for the
+    /// same words: what compiling writes beside its result must not give it another name.
+    fn compiled_of(&self, compile: &Template, point: &NamedPoint) -> CompiledOf {
         let mut key = Fingerprint::default();
         let extra = self.extra("", "");
-        let words = compile.fill(point, Fill { extra: &extra });
-        words.iter().for_each(|word| key.text(word));
-        for (name, value) in self
-            .environment(point, &extra)
-            .into_iter()
-            .chain(compile.environment(point, Fill { extra: &extra }))
+        let fill = Fill { extra: &extra };
+        compile.fill(point, fill).iter().for_each(|word| key.text(word));
+        for (name, value) in
+            self.environment(point, &extra).into_iter().chain(compile.environment(point, fill))
         {
             key.text(&name);
             key.text(&value);
         }
-        let named = words.iter().map(PathBuf::from).chain(self.commands.depends.iter().cloned());
-        named.for_each(|path| key.file(&path));
-        key.finish()
+        let asked = key.clone().finish();
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = keys.get(&asked) {
+            return known.clone();
+        }
+        let mentioned = compile.mentioned(point, fill);
+        let dir = self.worker_dir(0);
+        let here = |name: PathBuf| dir.as_ref().map_or(name.clone(), |dir| dir.join(name));
+        let dirs: Vec<PathBuf> =
+            include_dirs(mentioned.iter().map(String::as_str)).into_iter().map(here).collect();
+        let named: Vec<PathBuf> = mentioned.iter().map(|name| here(name.into())).collect();
+        named.iter().for_each(|path| key.source(path, &dirs));
+        self.commands.depends.iter().for_each(|path| key.source(path, &dirs));
+        // Of `make`, a script, another language it is not known what else they read.
+        let is_all = !self.commands.depends.is_empty()
+            || named.iter().any(|path| includes_others(path) && path.is_file());
+        let found = CompiledOf { key: key.finish(), is_all };
+        if keys.len() >= MAX_KEYS {
+            keys.clear();
+        }
+        keys.insert(asked, found.clone());
+        found
     }
 
     fn extra<'a>(&'a self, out: &'a str, worker: &'a str) -> Vec<(&'a str, &'a str)> {
@@ -148,7 +206,7 @@ impl CommandRunner {
 
     fn out(&self, point: &NamedPoint) -> String {
         match &self.commands.compile {
-            Some(compile) => self.built.path(&self.key(compile, point)).display().to_string(),
+            Some(compile) => self.built.path(&self.compiled_of(compile, point).key).display().to_string(),
             None => String::new(),
         }
     }
@@ -236,9 +294,9 @@ impl Runner for CommandRunner {
             // It makes its result always in the same place: nothing can be kept.
             return self.compile(template, point, &self.out(point), makes_way);
         }
-        let key = self.key(template, point);
+        let CompiledOf { key, is_all } = self.compiled_of(template, point);
         self.built
-            .get(&key, |unfinished| {
+            .get(&key, is_all, |unfinished| {
                 self.compile(template, point, &unfinished.display().to_string(), makes_way)
             })
             .map(drop)
@@ -262,6 +320,14 @@ impl Runner for CommandRunner {
             memory_limit: commands.memory_limit,
             ..self.launch(&commands.run, point, &out, worker)
         };
+        for metric in commands.metrics() {
+            metric.forget(launch.dir.as_deref()).map_err(|error| {
+                let shown = metric.file().map(|path| path.display().to_string()).unwrap_or_default();
+                Trouble::Fatal(format!(
+                    "{shown} cannot be removed before a run: {error}; what another run wrote would be taken for its number. Name a file that the command writes anew"
+                ))
+            })?;
+        }
         let ended = self.start(&launch, &commands.run, "the command", Fault::Start)?;
         succeeded(&ended, "it", Fault::Exit)?;
         let value = commands.metric.read(&ended, launch.dir.as_deref())?;

@@ -4,6 +4,7 @@ use crate::outcome::{Failed, Fault};
 use crate::process::Ended;
 use regex_lite::Regex;
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use trimtab_wisdom::files;
 
@@ -48,6 +49,23 @@ impl Metric {
     /// Whether it is a time that another process beside it disturbs.
     pub fn is_time(&self) -> bool {
         matches!(self, Metric::Wall)
+    }
+
+    /// The file it is read from, if it is.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Metric::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Before a run: forgets what another run wrote, which would be taken for this one's.
+    pub fn forget(&self, dir: Option<&Path>) -> std::io::Result<()> {
+        let Some(path) = self.file() else { return Ok(()) };
+        match std::fs::remove_file(dir.map_or_else(|| path.to_path_buf(), |dir| dir.join(path))) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The number of a run that ended well, or why there is none.
@@ -95,8 +113,12 @@ impl Metric {
             Metric::File(path) => {
                 let path = dir.map_or_else(|| path.clone(), |dir| dir.join(path));
                 let shown = path.display();
-                let bytes = files::read(&path, MAX_FILE_BYTES)
-                    .map_err(|error| unreadable(format!("{shown} cannot be read: {error}")))?;
+                let bytes = files::read(&path, MAX_FILE_BYTES).map_err(|error| {
+                    unreadable(match error.kind() {
+                        ErrorKind::NotFound => format!("the run did not write {shown}"),
+                        _ => format!("{shown} cannot be read: {error}"),
+                    })
+                })?;
                 number(&String::from_utf8_lossy(&bytes))
             }
         }
@@ -122,6 +144,22 @@ mod tests {
     }
 
     #[test]
+    fn a_number_in_a_file_is_read_where_the_run_was_and_forgotten_before_the_next() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let (metric, ended) = (Metric::parse("file:out/n.txt").unwrap(), Ended::of_text(""));
+        metric.forget(Some(dir.path())).unwrap();
+        std::fs::create_dir(dir.path().join("out")).unwrap();
+        std::fs::write(dir.path().join("out/n.txt"), " 2.5e1\n").unwrap();
+        assert_eq!(metric.read(&ended, Some(dir.path())), Ok(25.0));
+        metric.forget(Some(dir.path())).unwrap();
+        assert!(metric.read(&ended, Some(dir.path())).unwrap_err().message.contains("did not write"));
+        let whole = Metric::parse(&format!("file:{}", dir.path().join("m").display())).unwrap();
+        std::fs::write(dir.path().join("m"), "7").unwrap();
+        assert_eq!(whole.read(&ended, None), Ok(7.0));
+        assert!(Metric::parse("file:out").unwrap().forget(Some(dir.path())).is_err(), "a directory stays");
+    }
+
+    #[test]
     fn what_is_not_there_is_named() {
         assert!(read("regex:time: (.+)", "nothing").unwrap_err().contains("matches `time: (.+)`"));
         assert!(read("regex:time: (.+)", "time: soon").unwrap_err().contains("`soon` is no finite number"));
@@ -129,7 +167,8 @@ mod tests {
         assert!(read("json:/t", "nothing").unwrap_err().contains("no JSON"));
         assert!(read("json:/t", "{\"u\": 1}").unwrap_err().contains("nothing at `/t`"));
         assert!(read("json:/t", "{\"t\": []}").unwrap_err().contains("not a number"));
-        assert!(read("file:no-such-file", "").unwrap_err().contains("cannot be read"));
+        assert!(read("file:no-such-file", "").unwrap_err().contains("did not write no-such-file"));
+        assert!(read("file:/", "").unwrap_err().contains("cannot be read"));
         for (text, part) in [
             ("time", "use wall"),
             ("regex:(", "cannot be read"),

@@ -27,8 +27,9 @@ enum Quotes {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     text: String,
+    /// Of a shell's text only what may name files: roughly its words.
     words: Vec<Vec<Piece>>,
-    /// The text for a shell, with names in the place of values; then there are no words.
+    /// The text for a shell, with names in the place of values.
     shell: Option<String>,
     holes: Vec<String>,
 }
@@ -110,6 +111,7 @@ impl Template {
         let mut shell = String::new();
         let mut rest = text.chars().peekable();
         let mut quotes = Quotes::None;
+        let mut word: Option<Vec<Piece>> = None;
         while let Some(c) = rest.next() {
             match (quotes, c) {
                 (Quotes::None, '\'') => quotes = Quotes::Single,
@@ -117,7 +119,10 @@ impl Template {
                 (Quotes::None, '"') => quotes = Quotes::Double,
                 (Quotes::None | Quotes::Double, '\\') => {
                     shell.push(c);
-                    shell.extend(rest.next());
+                    if let Some(next) = rest.next() {
+                        shell.push(next);
+                        push(word.get_or_insert_default(), next);
+                    }
                     continue;
                 }
                 // The shell's own ${name}, and its groups.
@@ -130,6 +135,7 @@ impl Template {
                     match hole(&mut rest)? {
                         Some(piece) => {
                             template.note(&piece);
+                            word.get_or_insert_default().push(piece.clone());
                             let reference = match &piece {
                                 Piece::Value(name) => format!("${{{name}}}"),
                                 Piece::IfOn(name, text) => format!("${{{name}_on:+{text}}}"),
@@ -145,10 +151,12 @@ impl Template {
                     }
                     continue;
                 }
-                _ => {}
+                (Quotes::None, c) if ends_word(c) => template.words.extend(word.take()),
+                (_, c) => push(word.get_or_insert_default(), c),
             }
             shell.push(c);
         }
+        template.words.extend(word);
         template.shell = Some(shell);
         Ok(template)
     }
@@ -188,6 +196,25 @@ impl Template {
         self.words.iter().filter_map(|word| filled(word, point, fill)).collect()
     }
 
+    /// What may name a file: the words of a point, what is behind `=` or `@` in them, and of words that are a text for a shell its words.
+    pub fn mentioned(&self, point: &NamedPoint, fill: Fill<'_>) -> Vec<String> {
+        let mut mentioned: Vec<String> =
+            self.words.iter().filter_map(|word| filled(word, point, fill)).collect();
+        let texts: Vec<String> = mentioned.iter().filter(|word| word.contains(ends_word)).cloned().collect();
+        for text in &texts {
+            let words = text.split(|c: char| ends_word(c) || c == '"' || c == '\'');
+            mentioned.extend(words.filter(|word| !word.is_empty()).map(str::to_string));
+        }
+        let behind = |word: &String| {
+            word.strip_prefix('@')
+                .or_else(|| word.split_once('=').map(|(_, value)| value))
+                .map(str::to_string)
+        };
+        let values: Vec<String> = mentioned.iter().filter_map(behind).collect();
+        mentioned.extend(values);
+        mentioned
+    }
+
     /// What a shell's text finds in the environment.
     pub fn environment(&self, point: &NamedPoint, fill: Fill<'_>) -> Vec<(String, String)> {
         if self.shell.is_none() {
@@ -204,6 +231,11 @@ impl Template {
         }
         variables
     }
+}
+
+/// What separates words in a shell's text, outside of quotes.
+fn ends_word(c: char) -> bool {
+    c.is_whitespace() || ";|&()<>`".contains(c)
 }
 
 fn push(word: &mut Vec<Piece>, c: char) {
@@ -319,6 +351,21 @@ mod tests {
             variables.contains(&("n".into(), "1;2".into()))
                 && variables.contains(&("f_on".into(), "1".into()))
         );
+    }
+
+    #[test]
+    fn what_may_name_a_file_is_found_in_words_and_in_a_shells_text() {
+        let (point, fill) = (point(&[("v", "fast"), ("o", "2")]), Fill { extra: &[("out", "")] });
+        let plain = Template::parse("gcc -O{o} {v}.c --use=a.h @words 'b c.c' -o {out}").unwrap();
+        assert_eq!(
+            plain.mentioned(&point, fill),
+            ["gcc", "-O2", "fast.c", "--use=a.h", "@words", "b c.c", "-o", "b", "c.c", "a.h", "words"]
+        );
+        let shell = Template::for_shell("cd x&&gcc src/{v}.c 'my file.c' \"{v}.h\">log; sh -c 'cc d.c' ${X}");
+        let mentioned = shell.unwrap().mentioned(&point, fill);
+        for name in ["src/fast.c", "my file.c", "fast.h", "log", "d.c"] {
+            assert!(mentioned.iter().any(|word| word == name), "{name}: {mentioned:?}");
+        }
     }
 
     #[test]

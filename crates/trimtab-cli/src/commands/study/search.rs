@@ -6,7 +6,7 @@ use crate::args::study::{KeptWhere, Search};
 use crate::failure::{FAILED, bad_input};
 use crate::interrupt;
 use crate::output::{Output, counted, percent, printable, time};
-use crate::progress::Bar;
+use crate::progress::{Bar, HowLong};
 use crate::session::warn;
 use crate::table::Table;
 use anyhow::Result;
@@ -27,6 +27,9 @@ use trimtab::advanced::tune::search::Donor;
 const USUAL_EVALUATIONS: usize = 100;
 /// The most sizes of one command.
 const MAX_SIZES: usize = 1_000;
+
+/// Where in a study's directory is what was built for its points.
+pub const BUILT: &str = "built";
 
 /// Sizes by name.
 pub type Sizes = Vec<(String, Setting)>;
@@ -92,6 +95,9 @@ pub fn run(global: &Global, asked: &Asked<'_>, make: &MakeRunner<'_>) -> Result<
         let space = Arc::clone(&asked.space);
         let mut file = StudyFile::open(&path, definition, space, donors, asked.kept.fresh).map_err(said)?;
         file.warnings().iter().for_each(|warning| warn(warning));
+        if asked.kept.fresh && at == 0 {
+            forget_built(&place.join(BUILT))?;
+        }
         // What earlier sizes left over is shared by those to come.
         let spent: f64 = searched.iter().map(StudyFile::seconds).sum();
         let budget = asked.budget.map(|budget| {
@@ -109,7 +115,9 @@ pub fn run(global: &Global, asked: &Asked<'_>, make: &MakeRunner<'_>) -> Result<
             stop: Arc::clone(&stop),
         };
         let most = evaluations.map_or(file.study.space().len(), |most| most.min(file.study.space().len()));
-        let bar = Bar::new(most);
+        let how_long = budget.map_or(HowLong::Points(most), HowLong::AtMost);
+        let what = format!("searching {}", shown_name(&name, sizes));
+        let bar = Bar::announced(most, &what, how_long, "what is measured is kept at once");
         if global.json {
             let known = file.study.evaluations().to_vec();
             known.iter().try_for_each(|known| line(&out, &file, known, true))?;
@@ -202,6 +210,16 @@ pub fn combined(sizes: &[(String, Vec<Setting>)]) -> Result<Vec<Sizes>> {
         }
     }
     Ok(all)
+}
+
+/// What was compiled is forgotten with everything else.
+fn forget_built(dir: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(bad_input(format!("{} cannot be removed: {error}; remove it", dir.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn key(sizes: &Sizes) -> String {

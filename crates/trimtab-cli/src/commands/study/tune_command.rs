@@ -7,6 +7,7 @@ use crate::args::study::TuneCommand;
 use crate::failure::bad_input;
 use anyhow::Result;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use trimtab::advanced::study::{CommandRunner, Commands, Effort, Metric, ParameterSpace, Template};
@@ -42,7 +43,7 @@ pub fn run(global: &Global, args: &TuneCommand) -> Result<ExitCode> {
         let sizes = sizes.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
         let mut commands = request.commands.clone();
         commands.worker_dirs = args.workdir_per_worker.then(|| place.to_path_buf());
-        Box::new(CommandRunner::new(commands, sizes, place.join("built"), Arc::clone(stop)))
+        Box::new(CommandRunner::new(commands, sizes, place.join(search::BUILT), Arc::clone(stop)))
     })
 }
 
@@ -100,7 +101,8 @@ impl Request {
             time_limit: Some(args.timeout),
             build_limit: Some(args.timeout),
             memory_limit: args.memory,
-            worker_dirs: None,
+            // Where they are is known when the study is.
+            worker_dirs: args.workdir_per_worker.then(PathBuf::new),
         };
         let is_time = commands.metric.is_time() || args.is_time;
         // Which is the slowest is no race: then the middle of several runs counts.
@@ -110,6 +112,7 @@ impl Request {
                 "--workers runs points side by side, and each would slow the others down: the times would be wrong. Use one worker, or a metric that is no time (regex:, json:, file:)",
             ));
         }
+        commands.check_files(args.workers as usize).map_err(bad_input)?;
         let sizes = sizes(&args.sizes, &space)?;
         let size_names: Vec<String> = sizes[0].iter().map(|(name, _)| name.clone()).collect();
         commands.check_holes(&space, &size_names).map_err(bad_input)?;

@@ -84,7 +84,7 @@ pub fn run(global: &Global, args: &TuneKernel, program: &[String]) -> Result<Exi
     search::run(global, &asked, &|sizes, place, stop| {
         let sizes: Sizes = fixed.iter().chain(sizes).cloned().collect();
         let child = program.iter().cloned().chain([CHILD.to_string()]).collect();
-        let built = place.join("built");
+        let built = place.join(search::BUILT);
         Box::new(KernelRunner::new(spec.clone(), sizes, limits, child, built, Arc::clone(stop)))
     })
 }
