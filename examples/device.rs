@@ -70,14 +70,8 @@ impl Device for Second {
     fn transfers(&self) -> Option<Transfers> {
         *self.transfers.get_or_init(|| trimtab::device::transfers(self).ok())
     }
-    fn verify(
-        &self,
-        kernel: KernelId,
-        problem: &Problem,
-        point: &Point,
-        limit: Nanos,
-    ) -> Result<(), Failure> {
-        trimtab::device::verify(self, &self.processor, kernel, problem, point, limit)
+    fn verify(&self, id: KernelId, problem: &Problem, point: &Point, limit: Nanos) -> Result<(), Failure> {
+        trimtab::device::verify(self, &self.processor, id, problem, point, limit)
     }
     fn bench(&self, problem: &Problem, limit: Nanos) -> Result<Box<dyn Bench + '_>, Decline> {
         trimtab::device::bench(self, &self.processor, problem, limit)

@@ -41,6 +41,20 @@ fn the_readmes_example_is_this_program_and_prints_what_the_readme_says() {
 }
 
 #[test]
+fn every_program_is_read_in_a_minute() {
+    let files = std::fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap().map(|entry| entry.unwrap().path());
+    let programs = files.filter(|path| path.extension().is_some_and(|ending| ending == "rs"));
+    // The README's example is as long as the README has room for.
+    let programs: Vec<_> = programs.filter(|path| path.file_name().unwrap() != "readme.rs").collect();
+    // One of them is the device of another.
+    assert_eq!(programs.len(), 8 + 1, "{programs:?}");
+    for path in programs {
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        assert!((30..=80).contains(&lines), "{} has {lines} lines", path.display());
+    }
+}
+
+#[test]
 fn first_steps_computes_and_says_why() {
     let out = said(env!("CARGO_BIN_EXE_first_steps"));
     contains(
