@@ -1,7 +1,8 @@
 //! The rules no compiler checks: dependency direction, file length, opening sentences, banned calls and words, unsafe where
-//! allowed; names, paths and paragraphs in `tree`, README and docs in `book`.
+//! allowed; names, paths and paragraphs in `tree`, the public face in `facade`, README and docs in `book`.
 
 mod book;
+mod facade;
 mod tree;
 
 use anyhow::{Context, Result, bail};
@@ -104,6 +105,7 @@ pub fn check(root: &Path) -> Result<()> {
         }
     }
     types.check(&mut problems);
+    facade::check(&root.join("crates/trimtab/src"), &mut problems);
     let listed: BTreeSet<String> =
         tree::files(root)?.into_iter().filter(|shown| root.join(shown).exists()).collect();
     for shown in &listed {

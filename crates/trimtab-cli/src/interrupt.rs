@@ -37,6 +37,14 @@ pub fn set_when_asked(stop: &Arc<AtomicBool>) {
     });
 }
 
+/// From now on Ctrl-C, and being asked to end, ends at once and says what [`would_say`] was told. For commands that remember nothing.
+pub fn watch_alone() {
+    let _ = ctrlc::set_handler(|| {
+        say();
+        std::process::exit(INTERRUPTED);
+    });
+}
+
 /// From now on whoever is interrupted says this: what was kept, and how to go on.
 pub fn would_say(kept: String) {
     if let Ok(mut text) = KEPT.lock() {

@@ -34,6 +34,12 @@ impl Output {
         Output { json, width: None, styled: false, kept: Some(RefCell::default()) }
     }
 
+    /// The same as on a terminal of so many columns.
+    #[cfg(test)]
+    pub fn kept_at(columns: usize) -> Output {
+        Output { width: Some(columns), ..Output::kept(false) }
+    }
+
     /// What was kept so far.
     pub fn take(&self) -> String {
         self.kept.as_ref().map(RefCell::take).unwrap_or_default()

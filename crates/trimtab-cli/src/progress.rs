@@ -1,7 +1,8 @@
 //! How far a long command is, on standard error: a bar on a terminal, drawn between measurements, never during one; elsewhere a line now and then.
 
-use crate::output::{printable, time};
+use crate::output::{counted, printable, time};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use trimtab::advanced::tune::{Progress, Stopwatch};
@@ -14,6 +15,37 @@ const EVERY: Nanos = Nanos(30_000_000_000);
 /// Before each such line, so that scripts know it from warnings.
 const MARK: &str = "trimtab: ";
 
+/// How long something takes, as far as that is known beforehand.
+#[derive(Clone, Copy, Debug)]
+pub enum HowLong {
+    /// No longer than its budget.
+    AtMost(Nanos),
+    /// By what is known of its parts.
+    About(Nanos),
+    /// As long as so many points take, each of which may take what it likes.
+    Points(usize),
+}
+
+impl HowLong {
+    /// Whether it is said wherever standard error goes.
+    fn is_long(self) -> bool {
+        match self {
+            HowLong::AtMost(time) | HowLong::About(time) => time >= LONG,
+            HowLong::Points(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for HowLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HowLong::AtMost(time) => write!(f, "for at most {time}"),
+            HowLong::About(time) => write!(f, "for about {time}"),
+            HowLong::Points(points) => write!(f, "at most {}", counted(*points, "point")),
+        }
+    }
+}
+
 /// A bar over problems or other work; a line every half a minute where standard error is not a terminal.
 pub struct Bar {
     bar: ProgressBar,
@@ -25,6 +57,7 @@ pub struct Bar {
 }
 
 impl Bar {
+    /// One that says nothing beforehand, because another did.
     pub fn new(problems: usize) -> Bar {
         // No ticking thread: it would take a core away from what is being measured.
         let target = match std::io::stderr().is_terminal() && problems > 0 {
@@ -38,10 +71,10 @@ impl Bar {
         Bar { bar, stopwatch: Stopwatch::start(), told, done, all: problems }
     }
 
-    /// The same, which says beforehand what is done and how long that may take.
-    pub fn announced(problems: usize, what: &str, most: Nanos, then: &str) -> Bar {
-        if std::io::stderr().is_terminal() || most >= LONG {
-            line(&format!("{what}, for at most {most}; {then}"));
+    /// The same, which says beforehand what is done, how long that may take, and what is kept of it.
+    pub fn announced(problems: usize, what: &str, how_long: HowLong, then: &str) -> Bar {
+        if std::io::stderr().is_terminal() || how_long.is_long() {
+            line(&format!("{what}, {how_long}; {then}"));
         }
         Bar::new(problems)
     }

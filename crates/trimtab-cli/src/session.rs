@@ -7,9 +7,10 @@ use crate::terminal::{self, Style};
 use anyhow::Result;
 use std::cell::Cell;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trimtab::Constraints;
+use trimtab::advanced::cpu::probe::facts;
 use trimtab::advanced::plan::calibration::Calibration;
 use trimtab::advanced::wisdom::{Filter, Wisdom};
 use trimtab::{Builder, KernelRules, Runtime};
@@ -18,21 +19,27 @@ use trimtab::{Builder, KernelRules, Runtime};
 pub struct Deviceless {
     pub wisdom: Arc<Wisdom>,
     pub out: Output,
+    /// Warnings that were told already.
+    told: Cell<usize>,
 }
 
 impl Deviceless {
     /// Opens no device.
     pub fn open(global: &Global) -> Deviceless {
-        let wisdom = match wisdom_dir(global) {
+        let wisdom = Arc::new(match wisdom_dir(global) {
             Some(dir) => trimtab::open_wisdom(&dir),
             None => Wisdom::in_memory(),
-        };
-        let wisdom = Arc::new(wisdom);
+        });
         crate::interrupt::watch(&wisdom);
-        for warning in wisdom.warnings() {
-            warn(&warning.to_string());
-        }
-        Deviceless { wisdom, out: Output::new(global) }
+        let told = Cell::new(0);
+        tell(&wisdom, &told);
+        Deviceless { wisdom, out: Output::new(global), told }
+    }
+
+    /// Writes what was changed and tells what went wrong with that.
+    pub fn keep(&self) {
+        self.wisdom.flush();
+        tell(&self.wisdom, &self.told);
     }
 
     /// Where wisdom is kept, in words.
@@ -53,6 +60,49 @@ fn place(wisdom: &Wisdom) -> String {
     match wisdom.dir() {
         Some(dir) => format!("remembered in {}", dir.display()),
         None => "not remembered: wisdom is off".to_string(),
+    }
+}
+
+/// Tells the warnings that were not told yet.
+fn tell(wisdom: &Wisdom, told: &Cell<usize>) {
+    let warnings = wisdom.warnings();
+    for warning in warnings.iter().skip(told.get()) {
+        warn(&warning.to_string());
+    }
+    told.set(warnings.len());
+}
+
+/// Which devices of this machine facts may be about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Here {
+    /// None: they are of other processors.
+    Nobody,
+    /// The processor alone.
+    Processor,
+    /// Others too. Which there are, only opening them tells.
+    Anybody,
+}
+
+impl Here {
+    /// By fingerprints, or by several joined as verdicts have them. Reads what the system says of the processor; opens nothing.
+    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Here {
+        let own = facts(Path::new("/"), None).fingerprint.0;
+        let one = |part: &str| match part {
+            part if part == own => Here::Processor,
+            part if part.starts_with("cpu/") => Here::Nobody,
+            _ => Here::Anybody,
+        };
+        names.into_iter().flat_map(|name| name.split(" + ")).map(one).max().unwrap_or(Here::Nobody)
+    }
+
+    /// A runtime with those devices; none where there is nobody. What is wrong with wisdom was told by whoever asks.
+    pub fn open(self, global: &Global) -> Result<Option<Runtime>> {
+        let processor = Global { device: Some("cpu".into()), ..global.clone() };
+        match self {
+            Here::Nobody => Ok(None),
+            Here::Processor => build(Runtime::builder(), &processor).map(Some),
+            Here::Anybody => build(Runtime::builder(), global).map(Some),
+        }
     }
 }
 
@@ -121,11 +171,7 @@ impl Session {
     /// Writes what was learned to disk and tells what went wrong with that.
     pub fn keep(&self) {
         self.runtime.planner().drain();
-        let warnings = self.runtime.wisdom().warnings();
-        for warning in warnings.iter().skip(self.told.get()) {
-            warn(&warning.to_string());
-        }
-        self.told.set(warnings.len());
+        tell(self.runtime.wisdom(), &self.told);
     }
 
     /// Where wisdom is kept, in words.

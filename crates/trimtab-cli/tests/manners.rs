@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::{BufRead, Write};
 use std::path::Path;
 use support::{Ended, Machine};
 use trimtab::advanced::wisdom::{FactKey, Outcome, Stats, Wisdom};
@@ -126,15 +127,26 @@ fn commands_that_need_no_device_ask_for_none() {
     let machine = Machine::new();
     remember(&machine);
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../trimtab-replay/data");
+    let exported = machine.file("exported");
     let asking = |args: &[&str]| Ended::of(machine.command(args).env("TRIMTAB_DEVICE", "no such device"));
     for args in [
         &["wisdom", "path"][..],
         &["wisdom", "list"],
         &["wisdom", "list", "--device", "cpu/somewhere"],
         &["wisdom", "export"],
+        &["wisdom", "export", &exported],
+        &["wisdom", "import", &exported],
+        &["wisdom", "import", &exported, "--commit"],
         &["wisdom", "quarantine", "list"],
+        &["wisdom", "quarantine", "lift"],
         &["wisdom", "compact"],
+        &["stats"],
+        &["stats", "--op", "matmul", "--json"],
+        &["wisdom", "forget", "--kernel", "cpu.matmul.blocked"],
+        &["wisdom", "forget", "--all"],
+        &["stats"],
         &["recording", "list", "--data", data],
+        &["simulate", "--data", data, "--strategy", "random", "--seeds", "1"],
         &["study", "list"],
         &["completions", "bash"],
         &["man"],
@@ -219,6 +231,76 @@ fn what_may_take_minutes_says_so_beforehand() {
         let said =
             first.starts_with("trimtab: recording ") && first.contains("for at most 90.0 s; Ctrl-C ends it");
         assert_eq!(said, is_told, "{budget}: {told}");
+    }
+    let searches = concat!(env!("CARGO_MANIFEST_DIR"), "/../trimtab-replay/data");
+    for (args, said) in [
+        (&["tune", SMALL, "--budget", "90s"][..], "trimtab: tuning 1 problem, for at most 90.0 s; "),
+        (&["bench", SMALL, "--rounds", "1", "--budget", "90s"], "trimtab: measuring "),
+        (
+            &["tune-command", "true --x {x}", "--param", "x=1,2", "--name", "told"],
+            "trimtab: searching settings for told, at most 2 points; what is measured is kept at once",
+        ),
+        (
+            &["tune-command", "true --x {x}", "--param", "x=1,2", "--budget", "90s"],
+            "trimtab: searching settings for true-",
+        ),
+    ] {
+        let output = machine.command(args).stdin(std::process::Stdio::null()).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.starts_with(said) && told.contains("at most "), "{args:?}: {told}");
+    }
+    // How long replaying takes is known from its first searches: this would be hours. The line is read, and the rest not waited for.
+    let long = ["simulate", "--data", searches, "--strategy", "model", "--seeds", "100000", "--evals", "20"];
+    assert!(first_line(machine.command(&long)).starts_with("trimtab: replaying "));
+}
+
+/// What it says first on standard error; then it is ended.
+fn first_line(mut command: std::process::Command) -> String {
+    let mut child =
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    std::io::BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    first
+}
+
+/// Whether a process handles Ctrl-C itself: what it says then is decided before that.
+#[cfg(target_os = "linux")]
+fn is_watching(child: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+    let handled = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let handled = handled.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    // Signal 2 is the second bit.
+    handled & 0b10 != 0
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_stops_a_command_that_keeps_nothing_is_told_so() {
+    let machine = Machine::new();
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../trimtab-replay/data");
+    for (args, said) in [
+        (&["selftest", "--budget", "60s"][..], "stopped: what is printed counts, nothing else is kept"),
+        (&["simulate", "--data", data, "--seeds", "3"], "stopped: nothing of these searches is kept"),
+        (&["models"], "stopped: models are fitted anew each time, nothing of them is kept"),
+        (&["report"], "stopped: no report was written"),
+        (&["bench", SMALL, "--rounds", "2"], "stopped: nothing is kept; `trimtab tune` measures"),
+    ] {
+        // Nobody reads, and the pipe is full: whatever it does takes until it is stopped.
+        let (_reader, mut full) = std::io::pipe().unwrap();
+        full.write_all(&[b' '; 1 << 16]).unwrap();
+        let mut command = machine.command(args);
+        let child = command.stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        while !is_watching(child.id()) {
+            std::thread::yield_now();
+        }
+        let interrupted =
+            std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(interrupted.success());
+        let ended = Ended::from(child.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(130), "{args:?}: {}", ended.err);
+        assert!(ended.err.contains(said), "{args:?}: {}", ended.err);
     }
 }
 

@@ -51,6 +51,18 @@ impl From<Duration> for Nanos {
     }
 }
 
+impl From<Nanos> for Duration {
+    /// ```
+    /// use std::time::Duration;
+    /// use trimtab_core::Nanos;
+    /// let (expected, deadline) = (Nanos::from_millis(2), Duration::from_secs(1));
+    /// assert!(Duration::from(expected) < deadline && Nanos::from(deadline) > expected);
+    /// ```
+    fn from(nanos: Nanos) -> Duration {
+        nanos.duration()
+    }
+}
+
 impl fmt::Display for Nanos {
     /// Three significant digits with the unit that fits: `812 ns`, `4.51 µs`, `30.0 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -60,6 +60,7 @@ pub use learned::{ENOUGH_PROBLEMS, TrainingTable};
 pub use objective::IMPLAUSIBLE;
 pub use plan::{Plan, Reason, Rival, Standing};
 pub use planner::Planner;
+pub use recall::forget;
 pub use record::Decision;
 pub use said::{KernelRules, WrongKernelRules};
 pub use settings::{DEFAULT_BUDGET, DEFAULT_SWITCH_MARGIN, Settings, TuneRequest};

@@ -11,6 +11,7 @@ use crate::goal::SearchGoal;
 use crate::live::Explores;
 use crate::objective::is_implausible;
 use crate::plan::{Plan, Rival};
+use crate::recall::forget;
 use crate::record::Decision;
 use crate::regret::{self, Accuracy, LiveCounts, LiveStats};
 use crate::resize::Resizes;
@@ -18,8 +19,8 @@ use crate::settings::{Settings, TuneRequest};
 use crate::settle::{Settling, is_current};
 use crate::table::{Table, TermsId};
 use crate::witness::Witness;
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::{BTreeSet, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
@@ -30,15 +31,13 @@ use trimtab_core::{
 };
 use trimtab_model::learn::Ledger;
 use trimtab_tune::{Progress, Stopwatch};
-use trimtab_wisdom::{FactKey, Filter, ImportReport, Verdict, Wisdom, WisdomError};
+use trimtab_wisdom::{Filter, ImportReport, Wisdom, WisdomError};
 
 /// Decisions kept for `explain`; the oldest go first, and can be made again from wisdom.
 pub(crate) const MAX_DECISIONS: usize = 256;
 /// Different terms one planner knows, those about one device included; more are refused: a program asks under a few, kept in
 /// handles.
 const MAX_TERMS: usize = 2 * MAX_JOINED;
-/// The set of rivals of a verdict that is to be challenged: that of no race.
-const UNKNOWN_RIVALS: u64 = 0;
 /// How often the background thread drains feedback and writes wisdom.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
 /// Decisions by problem, and the problems in the order they came.
@@ -467,20 +466,7 @@ impl Planner {
     /// Forgets facts; what rested on them is planned anew at the next call. The winner of a race that one of them was part of is
     /// challenged: it stays remembered, and is raced again where measuring is allowed.
     pub fn forget(&self, filter: &Filter) -> usize {
-        let wisdom = &self.inner.decider.wisdom;
-        // A filter that says nothing matches nothing, and is not written down either.
-        if *filter == Filter::default() {
-            self.replan();
-            return 0;
-        }
-        let keys = || wisdom.all_facts().into_iter().map(|fact| fact.key).collect::<BTreeSet<FactKey>>();
-        wisdom.reload();
-        let before = keys();
-        let count = wisdom.forget(filter);
-        let lost: FxHashSet<String> = before.difference(&keys()).map(|key| key.problem.to_string()).collect();
-        for verdict in wisdom.verdicts().into_iter().filter(|verdict| lost.contains(&verdict.problem)) {
-            wisdom.decide(Verdict { candidates: UNKNOWN_RIVALS, ..verdict });
-        }
+        let count = forget(&self.inner.decider.wisdom, filter);
         self.replan();
         count
     }

@@ -9,8 +9,31 @@ use crate::goal::satisfies;
 use crate::offload::of_device;
 use crate::plan::{Reason, Rival};
 use crate::record::Decision;
+use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
 use trimtab_core::{Nanos, Patience, VariantClass};
-use trimtab_wisdom::Verdict;
+use trimtab_wisdom::{FactKey, Filter, Verdict, Wisdom};
+
+/// The set of rivals of a verdict that is to be challenged: that of no race.
+const UNKNOWN_RIVALS: u64 = 0;
+
+/// Forgets facts where no planner is at work; says how many. The winner of a race that one of them was part of is challenged: it
+/// stays remembered, and is raced again where measuring is allowed. A planner that is at work has [`Planner::forget`](crate::Planner::forget).
+pub fn forget(wisdom: &Wisdom, filter: &Filter) -> usize {
+    // A filter that says nothing matches nothing, and is not written down either.
+    if *filter == Filter::default() {
+        return 0;
+    }
+    let keys = || wisdom.all_facts().into_iter().map(|fact| fact.key).collect::<BTreeSet<FactKey>>();
+    wisdom.reload();
+    let before = keys();
+    let count = wisdom.forget(filter);
+    let lost: FxHashSet<String> = before.difference(&keys()).map(|key| key.problem.to_string()).collect();
+    for verdict in wisdom.verdicts().into_iter().filter(|verdict| lost.contains(&verdict.problem)) {
+        wisdom.decide(Verdict { candidates: UNKNOWN_RIVALS, ..verdict });
+    }
+    count
+}
 
 impl Decider {
     /// The rival a verdict names.

@@ -5,7 +5,7 @@ use crate::args::{Global, Tune};
 use crate::failure::bad_input;
 use crate::interrupt;
 use crate::output::percent;
-use crate::progress::Bar;
+use crate::progress::{Bar, HowLong};
 use crate::session::{Session, warn};
 use anyhow::Result;
 use serde::Serialize;
@@ -150,7 +150,12 @@ fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     let budget = Budget::time(request.each.budget);
     interrupt::end_in_order();
     let then = "Ctrl-C ends it and keeps what was measured";
-    let bar = Bar::announced(candidates.len(), "choosing problems to measure", request.each.budget, then);
+    let bar = Bar::announced(
+        candidates.len(),
+        "choosing problems to measure",
+        HowLong::AtMost(request.each.budget),
+        then,
+    );
     let mut tried: Vec<Problem> = Vec::new();
     let (mut count, mut failed) = (0, 0);
     let (ended, expected_loss, learned) = loop {

@@ -3,9 +3,8 @@
 use super::{add_speed, kernel_view};
 use crate::args::Bench;
 use crate::failure::FAILED;
-use crate::interrupt;
 use crate::output::{Speed, counted, percent, spread, time, times};
-use crate::progress::Bar;
+use crate::progress::{Bar, HowLong};
 use crate::session::Session;
 use crate::table::Table;
 use anyhow::Result;
@@ -20,8 +19,7 @@ pub fn run(session: &Session, problems: &[Problem], args: &Bench) -> Result<Exit
     let rules = Rules { min_samples: args.rounds, max_samples: args.rounds, ..Rules::thorough() };
     let budget = Budget::time(args.budget);
     let what = format!("measuring {}", counted(problems.len(), "problem"));
-    let bar = Bar::announced(problems.len(), &what, args.budget, "nothing is remembered");
-    interrupt::would_say("nothing is kept; `trimtab tune` measures and remembers".to_string());
+    let bar = Bar::announced(problems.len(), &what, HowLong::AtMost(args.budget), "nothing is remembered");
     let mut nothing = false;
     for (done, problem) in problems.iter().enumerate() {
         let share = Nanos(budget.left().0 / (problems.len() - done) as u64);

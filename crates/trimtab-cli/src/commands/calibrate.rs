@@ -4,22 +4,27 @@ mod import;
 
 use crate::args::Calibrate;
 use crate::interrupt;
-use crate::output::{time, times};
-use crate::progress::Bar;
+use crate::output::{counted, time, times};
+use crate::progress::{Bar, HowLong};
 use crate::session::{Session, warn};
 use crate::table::Table;
 use anyhow::Result;
 use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::Arc;
-use trimtab::Runtime;
 use trimtab::advanced::core::DeviceKind;
 use trimtab::advanced::plan::calibration::{Before, Calibration, DeviceTimes, Ladder, contested};
-use trimtab::advanced::plan::{Class, Crossover, Profile};
+use trimtab::advanced::plan::{Class, Crossover, Profile, Rung};
+use trimtab::{Nanos, Runtime};
 
 /// Times each size is measured on each device.
 const ROUNDS: u32 = 5;
 const ROUNDS_QUICK: u32 = 3;
+/// Calls of each size before those that count.
+const WARM_CALLS: u32 = 3;
+/// What choosing a size's kernels on a device usually takes, in nanoseconds: the runtime's budget for it, rarely less.
+const CHOOSING: f64 = 200e6;
+const CHOOSING_QUICK: f64 = 40e6;
 
 /// Start and cost a unit of a class on a device.
 #[derive(Clone, Copy, Serialize)]
@@ -155,7 +160,11 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
                 session.out.line(format!("Not measured: {what}. One device alone has kernels for them."))?;
             }
             interrupt::would_say("nothing of this calibration is kept, what was in force stays".to_string());
-            let bar = Bar::new(missing.iter().map(|class| class.ladder(args.quick).len()).sum());
+            let sizes = missing.iter().map(|class| class.ladder(args.quick).len()).sum();
+            let what =
+                format!("measuring {} on {}", counted(sizes, "size"), counted(devices.len(), "device"));
+            let about = HowLong::About(about(&before, &missing, rounds, args.quick));
+            let bar = Bar::announced(sizes, &what, about, "it counts when all is measured");
             let ladder = Ladder { quick: args.quick, rounds, classes: &missing };
             let mut measured = runtime.measure_calibration(ladder, &mut |class, problem| {
                 bar.say(|| format!("{class}: {problem}"));
@@ -192,6 +201,15 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
     finish(session, measured, commit)
 }
 
+/// What measuring these classes is expected to take: choosing each size's kernels, and the calls, of which a few warm up.
+fn about(expected: &Calibration, classes: &[Class], rounds: u32, quick: bool) -> Nanos {
+    let choosing = if quick { CHOOSING_QUICK } else { CHOOSING };
+    let devices = (0..).map_while(|at| expected.times(at));
+    let all = devices.flat_map(|times| classes.iter().filter_map(|class| times.steps.get(class)));
+    let size = |rung: &Rung| choosing + rung.time().unwrap_or(0.0) * f64::from(rounds + WARM_CALLS);
+    Nanos(all.flatten().map(size).sum::<f64>() as u64)
+}
+
 fn finish(session: &Session, measured: bool, committed: bool) -> Result<ExitCode> {
     let dir = session.runtime.wisdom().dir().map(|dir| dir.display().to_string());
     if session.out.is_json() {
@@ -211,7 +229,7 @@ pub(super) fn expected(runtime: &Runtime, quick: bool) -> Calibration {
 }
 
 /// Shows every class on every device.
-fn show(session: &Session, calibration: &Calibration) -> Result<()> {
+pub(super) fn show(session: &Session, calibration: &Calibration) -> Result<()> {
     let rows = rows(&session.runtime, calibration);
     if session.out.is_json() {
         return rows.iter().try_for_each(|row| session.out.object(row));

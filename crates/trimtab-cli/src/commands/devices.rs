@@ -186,7 +186,7 @@ fn blas(device: &dyn Device) -> impl Iterator<Item = &KernelInfo> {
     })
 }
 
-fn show(session: &Session, device: &dyn Device, verbose: bool) -> Result<()> {
+pub(super) fn show(session: &Session, device: &dyn Device, verbose: bool) -> Result<()> {
     let (out, facts) = (&session.out, device.facts());
     let notes = if facts.adapter.is_some() { &[][..] } else { &facts.notes[..] };
     let width = notes.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(LABEL_WIDTH);

@@ -20,6 +20,7 @@ mod tune;
 mod wisdom;
 
 use crate::args::{Cli, Command, problem};
+use crate::interrupt::would_say;
 use crate::output::{Output, Speed, axes, printable};
 use crate::session::Session;
 use crate::{Form, Question};
@@ -64,6 +65,7 @@ pub fn run(cli: Cli, program: &[String]) -> Result<ExitCode> {
         }
         Command::Bench(args) => {
             let problems = problems(&args.problems)?;
+            would_say("nothing is kept; `trimtab tune` measures and remembers".to_string());
             bench::run(&Session::start(&cli.global)?, &problems, &args)
         }
         Command::Record(args) => {
@@ -74,9 +76,15 @@ pub fn run(cli: Cli, program: &[String]) -> Result<ExitCode> {
         Command::Simulate(args) => simulate::run(&cli.global, &args),
         Command::Stats(args) => stats::run(&cli.global, &args),
         Command::Report(args) => report::run(&cli.global, &args),
-        Command::Models(args) => models::run(&Session::start(&cli.global)?, &args),
+        Command::Models(args) => {
+            would_say("models are fitted anew each time, nothing of them is kept".to_string());
+            models::run(&Session::start(&cli.global)?, &args)
+        }
         Command::Wisdom(command) => wisdom::run(&cli.global, &command),
-        Command::SelfTest(args) => selftest::run(&Session::start(&cli.global)?, &args),
+        Command::SelfTest(args) => {
+            would_say("what is printed counts, nothing else is kept".to_string());
+            selftest::run(&Session::start(&cli.global)?, &args)
+        }
         Command::TuneAny(args) => study::tune_command::run(&cli.global, &args),
         Command::TuneKernel(args) => study::tune_kernel::run(&cli.global, &args, program),
         Command::KernelWorker => study::tune_kernel::child(),

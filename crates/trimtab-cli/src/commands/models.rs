@@ -23,7 +23,7 @@ const PREDICTIONS: usize = 200;
 
 /// One model on the problems of one family.
 #[derive(Serialize)]
-struct Judged {
+pub(super) struct Judged {
     device: String,
     /// One of the problems.
     like: String,
@@ -46,6 +46,14 @@ struct Judged {
     shares: Vec<f64>,
 }
 
+#[cfg(test)]
+impl Judged {
+    /// The same as if fitting and predicting had taken that long: they are measured with this machine's clock.
+    pub fn timed(&mut self, fit_ms: f64, predict_ns: f64) {
+        (self.fit_ms, self.predict_ns) = (fit_ms, predict_ns);
+    }
+}
+
 pub fn run(session: &Session, args: &Models) -> Result<ExitCode> {
     for operation in &args.op {
         let name = operation.split('.').next().unwrap_or_default();
@@ -54,15 +62,7 @@ pub fn run(session: &Session, args: &Models) -> Result<ExitCode> {
             return Err(bad_input(format!("--op {operation}: use one of {}", known.join(", "))));
         }
     }
-    let wanted = |training_table: &TrainingTable| {
-        args.op.is_empty() || args.op.iter().any(|operation| is_of(&training_table.family, operation))
-    };
-    let all: Vec<TrainingTable> =
-        session.runtime.planner().training_tables(1).into_iter().filter(wanted).collect();
-    let (enough, few): (Vec<&TrainingTable>, Vec<&TrainingTable>) =
-        all.iter().partition(|training_table| training_table.problems.len() >= FEWEST);
-    let judged: Vec<Judged> =
-        enough.iter().flat_map(|training_table| judge(session, training_table)).collect();
+    let (judged, few) = judged(session, &args.op);
     if session.out.is_json() {
         judged.iter().try_for_each(|judged| session.out.object(judged))?;
     } else {
@@ -78,6 +78,17 @@ pub fn run(session: &Session, args: &Models) -> Result<ExitCode> {
         crate::session::warn(&too_few(&few));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Every model on every family of these operations with problems enough; and the families with fewer.
+pub(super) fn judged(session: &Session, operations: &[String]) -> (Vec<Judged>, Vec<TrainingTable>) {
+    let wanted = |training_table: &TrainingTable| {
+        operations.is_empty() || operations.iter().any(|operation| is_of(&training_table.family, operation))
+    };
+    let all = session.runtime.planner().training_tables(1).into_iter().filter(wanted);
+    let (enough, few): (Vec<TrainingTable>, Vec<TrainingTable>) =
+        all.partition(|training_table| training_table.problems.len() >= FEWEST);
+    (enough.iter().flat_map(|training_table| judge(session, training_table)).collect(), few)
 }
 
 fn judge(session: &Session, training_table: &TrainingTable) -> Vec<Judged> {
@@ -126,7 +137,7 @@ fn speeds(kind: ModelKind, table: &learn::Table) -> (f64, f64) {
     (fit_ms, stopwatch.elapsed().0 as f64 / (rounds * table.len()).max(1) as f64)
 }
 
-fn show(session: &Session, judged: &[Judged], few: &[&TrainingTable]) -> Result<()> {
+pub(super) fn show(session: &Session, judged: &[Judged], few: &[TrainingTable]) -> Result<()> {
     let out = &session.out;
     for family in judged.chunk_by(|a, b| (&a.device, &a.like) == (&b.device, &b.like)) {
         let Some(first) = family.first() else { continue };
@@ -152,7 +163,7 @@ fn show(session: &Session, judged: &[Judged], few: &[&TrainingTable]) -> Result<
     Ok(())
 }
 
-fn too_few(few: &[&TrainingTable]) -> String {
+fn too_few(few: &[TrainingTable]) -> String {
     let advice = "run `trimtab tune` or `trimtab tune --active`";
     let most = few.iter().max_by_key(|training_table| training_table.problems.len());
     match most.and_then(|training_table| Some((training_table, training_table.problems.first()?))) {

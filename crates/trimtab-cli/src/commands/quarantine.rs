@@ -1,11 +1,12 @@
 //! `trimtab wisdom quarantine`: what is barred, why and since when; and lifting it.
 
 use crate::output::{axes, counted, printable};
-use crate::session::{Deviceless, Session};
+use crate::session::Deviceless;
 use crate::table::Table;
 use anyhow::Result;
 use serde::{Serialize, Serializer};
 use serde_json::json;
+use trimtab::advanced::plan::forget;
 use trimtab::advanced::wisdom::{CRASHES, Death, Fact, Filter, Outcome, Wisdom};
 
 /// One point of a kernel, on all problems or on one.
@@ -80,16 +81,16 @@ pub fn list(kept: &Deviceless, kernel: Option<&str>) -> Result<()> {
 }
 
 /// Forgets as little as lifts each: of a failure its kernel on that problem, of a death its kernel on that device.
-pub fn lift(session: &Session, kernel: Option<&str>) -> Result<()> {
-    let barred = barred(session.runtime.wisdom(), kernel);
+pub fn lift(kept: &Deviceless, kernel: Option<&str>) -> Result<()> {
+    let barred = barred(&kept.wisdom, kernel);
     for Barred { device, kernel, problem, .. } in &barred {
         let (device, kernel) = (Some(device.clone()), Some(kernel.clone()));
-        session.runtime.forget(&Filter { device, kernel, problem: problem.clone(), ..Filter::default() });
+        forget(&kept.wisdom, &Filter { device, kernel, problem: problem.clone(), ..Filter::default() });
     }
-    super::wisdom::is_written(session, "nothing was lifted")?;
+    super::wisdom::is_written(kept, "nothing was lifted")?;
     let words = match barred.len() {
         0 => "nothing was barred".to_string(),
         all => format!("lifted {}; what is lifted is measured anew", counted(all, "point")),
     };
-    session.out.either(&json!({ "lifted": barred.len() }), || session.out.line(words))
+    kept.out.either(&json!({ "lifted": barred.len() }), || kept.out.line(words))
 }

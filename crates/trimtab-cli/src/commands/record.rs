@@ -4,7 +4,7 @@ use crate::args::Record;
 use crate::failure::{FAILED, bad_input};
 use crate::interrupt;
 use crate::output::{counted, time};
-use crate::progress::Bar;
+use crate::progress::{Bar, HowLong};
 use crate::session::{Session, warn};
 use crate::table::Table;
 use anyhow::Result;
@@ -62,7 +62,12 @@ pub fn run(session: &Session, problems: &[Problem], args: &Record) -> Result<Exi
     let jobs = jobs(session, problems, args)?;
     let budget = Budget::time(args.budget);
     let what = format!("recording {}", counted(jobs.len(), "kernel"));
-    let bar = Bar::announced(jobs.len(), &what, args.budget, "Ctrl-C ends it and keeps what was measured");
+    let bar = Bar::announced(
+        jobs.len(),
+        &what,
+        HowLong::AtMost(args.budget),
+        "Ctrl-C ends it and keeps what was measured",
+    );
     interrupt::end_in_order();
     let (mut views, mut failed, mut cut) = (Vec::new(), 0, 0);
     for (done, job) in jobs.iter().enumerate() {

@@ -9,6 +9,7 @@ mod view;
 
 use crate::args::{Global, Report};
 use crate::failure::bad_input;
+use crate::interrupt;
 use crate::session::Session;
 use anyhow::{Context, Result};
 use std::io::Write;
@@ -28,6 +29,7 @@ pub fn run(global: &Global, args: &Report) -> Result<ExitCode> {
             file.display()
         )));
     }
+    interrupt::would_say("no report was written, and a file of an earlier one is as it was".to_string());
     let session = Session::start(global)?;
     let view = view::View::of(&session, global.device.is_some());
     match file {
@@ -59,4 +61,13 @@ pub fn over(session: &Session, page: bool) -> Result<String> {
     }
     session.out.either(&view, || text::show(session, &view))?;
     Ok(session.out.take())
+}
+
+/// The same as text without what differs between machines and days: the date, and why there is no GPU.
+#[cfg(test)]
+pub fn plain(session: &Session) -> Result<()> {
+    let mut view = view::View::of(session, false);
+    view.unusable.clear();
+    view.made_ms = 0;
+    text::show(session, &view)
 }

@@ -3,7 +3,7 @@
 use crate::args::SelfTest;
 use crate::failure::FAILED;
 use crate::output::Speed;
-use crate::progress::Bar;
+use crate::progress::{Bar, HowLong};
 use crate::session::Session;
 use crate::table::Table;
 use anyhow::Result;
@@ -89,7 +89,8 @@ fn test(device: &dyn Device, budget: Nanos) -> Tested {
     let (checked, timed): (Vec<_>, Vec<_>) =
         (pairs(device, &CHECKED).collect(), pairs(device, &TIMED).collect());
     let what = format!("checking and timing the kernels of {}", device.facts().name);
-    let bar = Bar::announced(checked.len() + timed.len(), &what, budget, "nothing is remembered");
+    let bar =
+        Bar::announced(checked.len() + timed.len(), &what, HowLong::AtMost(budget), "nothing is remembered");
     let tell = |problem: &Problem, kernel: KernelId| {
         bar.next();
         bar.say(|| format!("{} on {problem}", name(device, kernel)));

@@ -6,6 +6,7 @@ mod searches;
 use super::recording::read;
 use crate::args::{Global, Simulate};
 use crate::failure::bad_input;
+use crate::interrupt;
 use crate::output::{Output, counted, percent, time};
 use crate::plot::{self, Curve, Marker, Plot};
 use crate::session::warn;
@@ -76,6 +77,10 @@ pub fn run(global: &Global, args: &Simulate) -> Result<ExitCode> {
     let mut budgets = args.evals.clone();
     budgets.sort_unstable();
     budgets.dedup();
+    interrupt::would_say(
+        "nothing of these searches is kept; --seeds and --evals make it shorter".to_string(),
+    );
+    interrupt::watch_alone();
     let searches = Searches {
         recordings: &spaces,
         donors: &donors,

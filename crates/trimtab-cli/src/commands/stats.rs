@@ -2,9 +2,9 @@
 
 use super::{default_rival, measured};
 use crate::args::{Global, Stats};
-use crate::output::{counted, percent, time, times};
+use crate::output::{Output, counted, percent, time, times};
 use crate::representative::is_of;
-use crate::session::Session;
+use crate::session::{Deviceless, Here};
 use crate::table::Table;
 use anyhow::Result;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use trimtab::Runtime;
 use trimtab::advanced::core::{Condition, Operation, Problem};
 use trimtab::advanced::plan::regret::{self, Accuracy, COVERED_SPREADS, Regret, Used};
-use trimtab::advanced::wisdom::Outcome;
+use trimtab::advanced::wisdom::{Fact, Outcome, Verdict};
 
 /// Kernels shown as text; JSON has all.
 const KERNELS_SHOWN: usize = 10;
@@ -84,21 +84,37 @@ pub(super) struct ExploredView {
 }
 
 pub fn run(global: &Global, args: &Stats) -> Result<ExitCode> {
-    let session = Session::start(global)?;
-    let view = view(&session.runtime, global.device.is_some(), args.op.as_deref());
-    session.out.either(&view, || show(&session, &view))?;
+    let kept = Deviceless::open(global);
+    let (facts, verdicts) = (kept.wisdom.all_facts(), kept.wisdom.verdicts());
+    let devices = facts.iter().map(|fact| fact.key.device.as_str());
+    let devices = devices.chain(verdicts.iter().map(|verdict| verdict.device.as_str()));
+    // What the default is and what fits expect, kernels say: they are asked only if something was measured here. What a short name means, devices say.
+    let here = if global.device.is_some() { Here::Anybody } else { Here::of(devices) };
+    let runtime = here.open(global)?;
+    let pinned = global.device.is_some();
+    let view = of(facts, verdicts, runtime.as_ref(), pinned, args.op.as_deref());
+    kept.out.either(&view, || show(&kept.out, &view))?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> StatsView {
+/// Of a runtime's wisdom.
+pub(super) fn view(runtime: &Runtime, pinned: bool) -> StatsView {
+    of(runtime.wisdom().all_facts(), runtime.wisdom().verdicts(), Some(runtime), pinned, None)
+}
+
+fn of(
+    mut facts: Vec<Fact>,
+    mut verdicts: Vec<Verdict>,
+    runtime: Option<&Runtime>,
+    pinned: bool,
+    operation: Option<&str>,
+) -> StatsView {
     let of = |problem: &str| operation.is_none_or(|operation| is_of(problem, operation));
-    let own: Vec<&str> =
-        runtime.devices().iter().map(|device| device.facts().fingerprint.0.as_str()).collect();
-    let mut facts = runtime.wisdom().all_facts();
+    let devices = runtime.into_iter().flat_map(Runtime::devices);
+    let own: Vec<&str> = devices.map(|device| device.facts().fingerprint.0.as_str()).collect();
     // Without --device, machines that are gone or were imported are told of too.
     facts.retain(|fact| of(&fact.key.problem) && (!pinned || own.contains(&fact.key.device.as_str())));
-    let mut verdicts = runtime.wisdom().verdicts();
-    let machine = runtime.planner().machine();
+    let machine = runtime.map(|runtime| runtime.planner().machine()).unwrap_or_default();
     verdicts.retain(|verdict| of(&verdict.problem) && (!pinned || verdict.device == machine));
     let here = verdicts.iter().filter(|verdict| verdict.device == machine);
     let raced: BTreeSet<&str> = here.map(|verdict| verdict.problem.as_str()).collect();
@@ -115,10 +131,10 @@ pub(super) fn view(runtime: &Runtime, pinned: bool, operation: Option<&str>) -> 
         // Not `sum`: of nothing that is -0.
         live_ns: used.iter().fold(0.0, |sum, used| sum + used.ns),
         kernels: used,
-        speedup: speedup(runtime, &raced),
+        speedup: runtime.and_then(|runtime| speedup(runtime, &raced)),
         regret: regret::regrets(&facts),
         accuracy: regret::accuracy(&facts),
-        predicted: runtime.planner().foretold(&asked),
+        predicted: runtime.and_then(|runtime| runtime.planner().foretold(&asked)),
         explored: regret::explored(&facts).map(|spent| ExploredView {
             calls: spent.calls,
             extra_ns: spent.extra_ns,
@@ -159,8 +175,7 @@ fn speedup(runtime: &Runtime, raced: &BTreeSet<&str>) -> Option<SpeedupView> {
 }
 
 /// As text.
-pub(super) fn show(session: &Session, view: &StatsView) -> Result<()> {
-    let out = &session.out;
+pub(super) fn show(out: &Output, view: &StatsView) -> Result<()> {
     if view.facts == 0 && view.verdicts == 0 {
         return out.line("nothing is known yet; `trimtab tune` measures what is typical");
     }

@@ -5,7 +5,7 @@ use crate::args::{Global, Tune};
 use crate::failure::{FAILED, bad_input};
 use crate::interrupt;
 use crate::output::{axes, counted, time, times};
-use crate::progress::Bar;
+use crate::progress::{Bar, HowLong};
 use crate::representative::{self, is_of};
 use crate::session::Session;
 use crate::table::Table;
@@ -165,7 +165,12 @@ pub fn run(session: &Session, request: &Request) -> Result<ExitCode> {
     }
     let budget = Budget::time(request.each.budget);
     let what = format!("tuning {}", counted(order.len(), "problem"));
-    let bar = Bar::announced(order.len(), &what, request.each.budget, "what is tuned is kept at once");
+    let bar = Bar::announced(
+        order.len(),
+        &what,
+        HowLong::AtMost(request.each.budget),
+        "what is tuned is kept at once",
+    );
     let mut results: Vec<(usize, Tuned)> = Vec::new();
     let mut failures: Vec<(String, String)> = Vec::new();
     for (done, &index) in order.iter().enumerate() {

@@ -4,7 +4,7 @@ use crate::args::{Filter as FilterArgs, Global, Quarantine, Wisdom, problem};
 use crate::failure::{FAILED, bad_input};
 use crate::output::{Output, axes, counted, printable, time, times};
 use crate::representative::is_of;
-use crate::session::{Deviceless, Session, warn, wisdom_dir};
+use crate::session::{Deviceless, Here, Session, warn, wisdom_dir};
 use crate::table::Table;
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use trimtab::advanced::wisdom::{
     Best, BestChange, Fact, Filter, ImportReport, MAX_IMPORT_BYTES, Outcome, Rejected, Stats, files,
 };
-use trimtab::{Bytes, Problem};
+use trimtab::{Bytes, Problem, Runtime};
 
 /// Rejected lines told one by one; the count is always told.
 const REJECTED_SHOWN: usize = 10;
@@ -33,9 +33,7 @@ pub fn run(global: &Global, command: &Wisdom) -> Result<ExitCode> {
             export(&Deviceless::open(global), &filter, file.as_deref())?;
         }
         Wisdom::Import { file, commit } => {
-            let session = Session::start(&here)?;
-            import(&session, file, *commit)?;
-            session.keep();
+            import(&here, file, *commit)?;
         }
         Wisdom::Forget { filter, all } => {
             let filter = read_filter(global, filter, *all)?;
@@ -44,26 +42,21 @@ pub fn run(global: &Global, command: &Wisdom) -> Result<ExitCode> {
                     "say what to forget: --kernel KERNEL, --problem PROBLEM, --op OP, --device DEVICE, or --all",
                 ));
             }
-            let session = Session::start(&without_gpus(global))?;
-            forget(&session, &filter)?;
-            session.keep();
+            let kept = Deviceless::open(global);
+            forget(&kept, &filter)?;
+            kept.keep();
         }
         Wisdom::Quarantine(Quarantine::List { kernel }) => {
             super::quarantine::list(&Deviceless::open(global), kernel.as_deref())?;
         }
         Wisdom::Quarantine(Quarantine::Lift { kernel }) => {
-            let session = Session::start(&without_gpus(global))?;
-            super::quarantine::lift(&session, kernel.as_deref())?;
-            session.keep();
+            let kept = Deviceless::open(global);
+            super::quarantine::lift(&kept, kernel.as_deref())?;
+            kept.keep();
         }
         Wisdom::Compact => return compact(&Deviceless::open(global)),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What is forgotten is forgotten of every device: the planner needs one, and the processor is the one that is there at once.
-fn without_gpus(global: &Global) -> Global {
-    Global { device: Some("cpu".into()), ..global.clone() }
 }
 
 /// Devices are looked for only to learn which one a short name means.
@@ -203,32 +196,35 @@ fn read_text(file: &Path) -> Result<String> {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-fn import(session: &Session, file: &Path, commit: bool) -> Result<()> {
+/// Takes facts in. Devices are opened only if best times may be about them, to judge whether they can be that fast.
+fn import(global: &Global, file: &Path, commit: bool) -> Result<()> {
     let text = read_text(file)?;
-    let report = session
-        .runtime
-        .import(&text, commit)
-        .with_context(|| format!("{} was not imported", file.display()))?;
-    is_written(session, "nothing was imported")?;
+    let kept = Deviceless::open(global);
+    let report =
+        kept.wisdom.import(&text, commit).with_context(|| format!("{} was not imported", file.display()))?;
+    is_written(&kept, "nothing was imported")?;
+    kept.keep();
     for rejected in report.rejected.iter().take(REJECTED_SHOWN) {
         warn(&format!("line {} was not taken: {}", rejected.line, printable(&rejected.reason)));
     }
     if report.rejected_count > REJECTED_SHOWN {
         warn(&format!("{} more lines were not taken", report.rejected_count - REJECTED_SHOWN));
     }
-    session.out.either(&import_view(session, &report), || show_import(session, file, &report))
+    let here = Here::of(report.changes.iter().map(|change| change.device.as_str()));
+    let judges = here.open(global)?;
+    let judges = judges.as_ref();
+    kept.out.either(&import_view(judges, &report), || show_import(&kept, judges, file, &report))
 }
 
 /// Whether the best time of a problem after an import is one its device cannot reach.
-fn doubtful(session: &Session, change: &BestChange) -> bool {
-    let after = change.after.as_ref();
-    after.is_some_and(|after| {
-        let Best { kernel, point, mean_ns, .. } = after;
-        session.runtime.planner().is_implausible(&change.device, &change.problem, kernel, point, *mean_ns)
-    })
+fn doubtful(judges: Option<&Runtime>, change: &BestChange) -> bool {
+    let (Some(judges), Some(Best { kernel, point, mean_ns, .. })) = (judges, change.after.as_ref()) else {
+        return false;
+    };
+    judges.planner().is_implausible(&change.device, &change.problem, kernel, point, *mean_ns)
 }
 
-fn import_view(session: &Session, report: &ImportReport) -> Value {
+fn import_view(judges: Option<&Runtime>, report: &ImportReport) -> Value {
     let best = |best: &Best| {
         let Best { kernel, version, point, mean_ns, .. } = best;
         json!({ "kernel": kernel, "version": version, "point": axes(point), "mean_ns": mean_ns })
@@ -241,7 +237,7 @@ fn import_view(session: &Session, report: &ImportReport) -> Value {
             "after": change.after.as_ref().map(best),
             "ratio": change.ratio,
             // Its device cannot be that fast: it does not decide.
-            "implausible": doubtful(session, change),
+            "implausible": doubtful(judges, change),
         })
     };
     let rejection = |rejected: &Rejected| json!({ "line": rejected.line, "reason": rejected.reason });
@@ -256,16 +252,21 @@ fn import_view(session: &Session, report: &ImportReport) -> Value {
     })
 }
 
-fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<()> {
-    let here: Vec<String> =
-        session.runtime.devices().iter().map(|device| device.facts().fingerprint.0.clone()).collect();
+fn show_import(
+    kept: &Deviceless,
+    judges: Option<&Runtime>,
+    file: &Path,
+    report: &ImportReport,
+) -> Result<()> {
+    let devices = judges.into_iter().flat_map(Runtime::devices);
+    let here: Vec<String> = devices.map(|device| device.facts().fingerprint.0.clone()).collect();
     let words = |best: &Option<Best>| match best {
         Some(best) if best.point == "-" => best.kernel.clone(),
         Some(best) => format!("{} {}", best.kernel, best.point),
         None => "–".to_string(),
     };
     let mean = |best: &Option<Best>| best.as_ref().map(|best| time(best.mean_ns)).unwrap_or_default();
-    let doubt = |change: &BestChange| match doubtful(session, change) {
+    let doubt = |change: &BestChange| match doubtful(judges, change) {
         true => "implausible, not believed".to_string(),
         false => String::new(),
     };
@@ -283,14 +284,14 @@ fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<
         .column("device", foreign)
         .column("note", doubt)
         .table();
-    let out = &session.out;
+    let out = &kept.out;
     out.table_if_any(&table)?;
     let counts = format!(
         "{} new, {} updated, {} unchanged, {} rejected",
         report.new, report.updated, report.unchanged, report.rejected_count
     );
     out.line(match report.committed {
-        true => format!("Imported: {counts}; {}", session.wisdom_place()),
+        true => format!("Imported: {counts}; {}", kept.place()),
         false => format!(
             "Dry run, nothing changed: {counts}. `trimtab wisdom import {} --commit` takes it in.",
             file.display()
@@ -299,8 +300,8 @@ fn show_import(session: &Session, file: &Path, report: &ImportReport) -> Result<
 }
 
 /// An error if the store refused what this command changed: it would be gone with this process.
-pub(super) fn is_written(session: &Session, what: &str) -> Result<()> {
-    let wisdom = session.runtime.wisdom();
+pub(super) fn is_written(kept: &Deviceless, what: &str) -> Result<()> {
+    let wisdom = &kept.wisdom;
     match wisdom.refused() {
         None => Ok(()),
         Some(why) => {
@@ -312,9 +313,9 @@ pub(super) fn is_written(session: &Session, what: &str) -> Result<()> {
     }
 }
 
-fn forget(session: &Session, filter: &Filter) -> Result<()> {
-    let forgotten = session.runtime.forget(filter);
-    is_written(session, "nothing was forgotten")?;
+fn forget(kept: &Deviceless, filter: &Filter) -> Result<()> {
+    let forgotten = trimtab::advanced::plan::forget(&kept.wisdom, filter);
+    is_written(kept, "nothing was forgotten")?;
     let words = match forgotten {
         0 => "nothing matched; `trimtab wisdom list` shows what there is".to_string(),
         forgotten => format!(
@@ -322,7 +323,7 @@ fn forget(session: &Session, filter: &Filter) -> Result<()> {
             counted(forgotten, "entry").replace("entrys", "entries")
         ),
     };
-    session.out.either(&json!({ "forgotten": forgotten }), || session.out.line(words))
+    kept.out.either(&json!({ "forgotten": forgotten }), || kept.out.line(words))
 }
 
 fn compact(kept: &Deviceless) -> Result<ExitCode> {

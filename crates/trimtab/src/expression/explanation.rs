@@ -15,7 +15,7 @@ use trimtab_plan::Why;
 pub struct Explanation {
     /// The launches.
     pub launches: Vec<Entry>,
-    /// What the whole is expected to take, moves included; nothing in mode `off`, which expects nothing.
+    /// What the whole is expected to take, moves included; nothing in mode `off`, which expects nothing. `Duration::from` takes it.
     pub expected: Option<Nanos>,
     /// No other division over the devices is expected to take less than this.
     pub bound: Option<Nanos>,

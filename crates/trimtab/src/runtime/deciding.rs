@@ -36,7 +36,7 @@ impl Runtime {
     /// let problem: Problem = "reduce.sum:f32:1000".parse()?;
     /// assert_eq!(rt.expected(&problem), None); // nothing is planned yet
     /// rt.plan(&problem)?;
-    /// println!("{:?}", rt.expected(&problem));
+    /// println!("{:?}", rt.expected(&problem).map(std::time::Duration::from));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]

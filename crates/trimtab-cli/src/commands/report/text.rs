@@ -45,7 +45,7 @@ pub(super) fn show(session: &Session, view: &View) -> Result<()> {
     out.table(&decisions(view))?;
 
     heading("How good choices were")?;
-    stats::show(session, &view.stats)?;
+    stats::show(&session.out, &view.stats)?;
 
     heading("Wisdom")?;
     wisdom(view).iter().try_for_each(|line| out.line(line))

@@ -181,7 +181,7 @@ impl View {
         };
         let (decisions, speeds): (Vec<DecisionView>, Vec<Vec<SpeedView>>) =
             problems.iter().filter_map(surveyed).unzip();
-        let stats = stats::view(runtime, pinned, None);
+        let stats = stats::view(runtime, pinned);
         let expected = calibrate::expected(runtime, true);
         let advice = match (choice, any, stats.facts) {
             (true, false, _) => Some("trimtab calibrate"),

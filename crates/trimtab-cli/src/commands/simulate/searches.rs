@@ -1,9 +1,11 @@
 //! Many searches of many strategies on many recordings, on all cores; the result does not depend on how many there are.
 
-use crate::progress::Bar;
+use crate::output::counted;
+use crate::progress::{Bar, HowLong};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use trimtab::Nanos;
 use trimtab::advanced::tune::Stopwatch;
 use trimtab::advanced::tune::search::{Donor, SearchSpace, Seen, Strategy, strategy};
 use trimtab_replay::{Recording, Run, simulate};
@@ -61,9 +63,14 @@ impl Searches<'_> {
             self.recordings.iter().map(|recording| Arc::new(SearchSpace::new(&recording.space()))).collect();
         let seeds = (self.seeds.end - self.seeds.start) as usize;
         let cells = self.recordings.len() * self.strategies.len();
-        let bar = Bar::new(cells * seeds);
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let threads = threads.map_or(cores, |threads| threads as usize).clamp(1, (cells * seeds).max(1));
+        let mut first: Vec<Option<Searched>> = vec![None; cells * seeds];
+        let about = self.first(&spaces, seeds, &mut first) / threads as u64;
+        let what = format!("replaying {}", counted(cells * seeds, "search").replace("searchs", "searches"));
+        let bar = Bar::announced(cells * seeds, &what, HowLong::About(Nanos(about)), "nothing is remembered");
         let next = AtomicUsize::new(0);
-        let found: Mutex<Vec<Option<Searched>>> = Mutex::new(vec![None; cells * seeds]);
+        let found: Mutex<Vec<Option<Searched>>> = Mutex::new(first);
         let worker = || loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= cells * seeds {
@@ -73,12 +80,14 @@ impl Searches<'_> {
             let (space, name) =
                 (cell / self.strategies.len(), &self.strategies[cell % self.strategies.len()]);
             bar.say(|| format!("{name} on {}", self.recordings[space].name));
+            if found.lock().unwrap_or_else(PoisonError::into_inner)[at].is_some() {
+                bar.next();
+                continue;
+            }
             let run = self.search(space, &spaces[space], name, seed);
             found.lock().unwrap_or_else(PoisonError::into_inner)[at] = run;
             bar.next();
         };
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let threads = threads.map_or(cores, |threads| threads as usize).clamp(1, (cells * seeds).max(1));
         std::thread::scope(|scope| {
             for _ in 1..threads {
                 scope.spawn(worker);
@@ -94,6 +103,20 @@ impl Searches<'_> {
             Replayed { space, strategy, runs, ask_ns: asked.concat() }
         });
         replayed.collect()
+    }
+
+    /// The first search of each strategy, and what all of them would take at that speed, one after the other.
+    fn first(&self, spaces: &[Arc<SearchSpace>], seeds: usize, found: &mut [Option<Searched>]) -> u64 {
+        let Some(indexed) = spaces.first() else { return 0 };
+        let mut all = 0;
+        for (nth, name) in self.strategies.iter().enumerate() {
+            let watch = Stopwatch::start();
+            if let Some(first) = found.get_mut(nth * seeds) {
+                *first = self.search(0, indexed, name, self.seeds.start);
+            }
+            all += watch.elapsed().0.saturating_mul((spaces.len() * seeds) as u64);
+        }
+        all
     }
 
     /// One search; nothing if there is no strategy of that name.

@@ -115,9 +115,14 @@ pub fn run(global: &Global, asked: &Asked<'_>, make: &MakeRunner<'_>) -> Result<
             stop: Arc::clone(&stop),
         };
         let most = evaluations.map_or(file.study.space().len(), |most| most.min(file.study.space().len()));
-        let how_long = budget.map_or(HowLong::Points(most), HowLong::AtMost);
-        let what = format!("searching {}", shown_name(&name, sizes));
-        let bar = Bar::announced(most, &what, how_long, "what is measured is kept at once");
+        let bar = match at {
+            0 => {
+                let how_long = asked.budget.map_or(HowLong::Points(most * count), HowLong::AtMost);
+                let what = format!("searching settings for {}", printable(&name));
+                Bar::announced(most, &what, how_long, "what is measured is kept at once")
+            }
+            _ => Bar::new(most),
+        };
         if global.json {
             let known = file.study.evaluations().to_vec();
             known.iter().try_for_each(|known| line(&out, &file, known, true))?;
