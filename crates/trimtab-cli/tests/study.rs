@@ -87,64 +87,94 @@ fn a_recorded_space_through_processes_gives_the_trace_simulate_gives() {
     }
 }
 
-#[test]
-fn a_search_killed_at_any_moment_goes_on_and_ends_with_the_same_best() {
-    // More with TRIMTAB_KILLS=100.
-    let kills: u64 = trimtab_testing::variable("TRIMTAB_KILLS").map_or(12, |kills| kills.parse().unwrap());
-    let machine = Machine::new();
-    std::fs::write(
-        machine.path().join("bench"),
-        "echo value $(( ($1 - 23) * ($1 - 23) + ($2 - 9) * ($2 - 9) + 1 ))\n",
-    )
-    .unwrap();
+/// Kills a search so often at random moments, each while it runs, and lets it end. Gives its lines back, and those of one nobody kills.
+fn killed(machine: &Machine, args: &[&str], evals: usize, kills: usize) -> [Vec<Value>; 2] {
+    let evaluations = evals.to_string();
     let search = |name: &str| {
-        let args = [
-            "tune-command",
-            "sh bench {a} {b}",
-            "--param",
-            "a=1..40",
-            "--param",
-            "b=1..40",
-            "--metric",
-            "regex:value (.+)",
-        ];
-        let mut command =
-            machine.command(&[&args[..], &["--evals", "60", "--name", name, "--json"]].concat());
+        let more = ["--evals", &evaluations, "--name", name, "--json"];
+        let mut command = machine.command(&[args, &more[..]].concat());
         command.current_dir(machine.path()).stderr(Stdio::null());
         command
     };
     let whole = json(&Ended::of(&mut search("whole")).ok());
     let log = machine.path().join("studies/killed/study.jsonl");
     let told = || {
-        std::fs::read_to_string(&log)
-            .unwrap_or_default()
-            .lines()
-            .filter(|line| line.contains("\"tell\""))
-            .count()
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.lines().filter(|line| line.contains("\"tell\"")).count()
     };
     let mut random = trimtab::advanced::core::RandomNumbers::new(5);
-    let mut killed = 0;
-    while killed < kills {
-        let before = told();
+    for kill in 0..kills {
+        // Some answers later, and a little: anywhere between two lines, and enough left for those to come.
+        let share = (evals - evals / 4).saturating_sub(told()) / (kills - kill);
+        let after = told() + random.below(share.max(1));
         let mut child = search("killed").stdout(Stdio::null()).spawn().unwrap();
-        // Some answers later, and a little: anywhere between two lines.
-        let after = before + random.below(60 / kills.min(30) as usize + 2);
-        while told() < after.min(60) && child.try_wait().unwrap().is_none() {
+        while told() < after {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
             std::thread::yield_now();
         }
         for _ in 0..random.below(2000) {
             std::thread::yield_now();
         }
         let known = told();
+        assert!(child.try_wait().unwrap().is_none(), "kill {kill} of {kills} hits a search that ended");
         child.kill().unwrap();
         child.wait().unwrap();
-        killed += 1;
         assert!(told() >= known, "what was written is there");
     }
-    let ended = json(&Ended::of(&mut search("killed")).ok());
-    let points = |lines: &[Value]| lines.iter().map(|line| line["point"].clone()).collect::<Vec<_>>();
+    [whole, json(&Ended::of(&mut search("killed")).ok())]
+}
+
+/// The points of all lines; of the last, none.
+fn points(lines: &[Value]) -> Vec<Value> {
+    lines.iter().map(|line| line["point"].clone()).collect()
+}
+
+/// How often a search is killed: more with TRIMTAB_KILLS=100.
+fn kills(usual: usize) -> usize {
+    trimtab_testing::variable("TRIMTAB_KILLS").map_or(usual, |kills| kills.parse().unwrap())
+}
+
+#[test]
+fn a_search_killed_at_any_moment_goes_on_and_ends_with_the_same_best() {
+    let machine = Machine::new();
+    let bench = "echo value $(( ($1 - 23) * ($1 - 23) + ($2 - 9) * ($2 - 9) + 1 ))\n";
+    std::fs::write(machine.path().join("bench"), bench).unwrap();
+    let args = ["tune-command", "sh bench {a} {b}", "--param", "a=1..40", "--param", "b=1..40"];
+    let kills = kills(12);
+    // So many that each kill finds it running.
+    let evals = 40 + 6 * kills;
+    let [whole, ended] =
+        killed(&machine, &[&args[..], &["--metric", "regex:value (.+)"]].concat(), evals, kills);
     assert_eq!(ended.last().unwrap()["best"], whole.last().unwrap()["best"]);
     assert_eq!(points(&ended), points(&whole), "not one point is lost, tried twice or another");
+}
+
+#[test]
+fn a_search_that_compiles_and_is_killed_goes_on_by_wall_time() {
+    let machine = Machine::new();
+    // Half of a program is there for a while, and the next one is compiled while a point runs.
+    let compiler =
+        "printf '#!/bin/sh\\n' > $3; sleep 0.005; printf 'sleep 0.0%s%s; exit 0' $1 $2 >> $3; chmod +x $3\n";
+    std::fs::write(machine.path().join("cc"), compiler).unwrap();
+    let args =
+        ["tune-command", "{out}", "--compile", "sh cc {a} {b} {out} k.c", "--repeats", "1", "--warmup", "0"];
+    let space = ["--param", "a=0..5", "--param", "b=1..9"];
+    std::fs::write(machine.path().join("k.c"), "").unwrap();
+    let kills = kills(6).min(18);
+    let [whole, ended] = killed(&machine, &[&args[..], &space].concat(), 54, kills);
+    // Times differ from run to run: the order of points may, the points may not.
+    for lines in [&whole, &ended] {
+        let (last, lines) = lines.split_last().unwrap();
+        assert_eq!(
+            (&last["evaluations"], &last["failed"], &last["ended_by"]),
+            (&json!(54), &json!(0), &json!("evals"))
+        );
+        let mut tried: Vec<String> = points(lines).iter().map(Value::to_string).collect();
+        tried.sort();
+        tried.dedup();
+        assert_eq!(tried.len(), 54, "no point is lost or tried twice");
+        assert_eq!(last["best"]["point"]["a"], 0, "{last}");
+    }
 }
 
 #[test]

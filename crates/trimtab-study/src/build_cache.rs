@@ -3,11 +3,13 @@
 use crate::runner::Trouble;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, Once, PoisonError};
 use trimtab_wisdom::files;
 
 /// Built points that are kept; the oldest make room.
 const MAX_BUILT: usize = 512;
+/// How names of files end that are being made.
+const UNFINISHED: &str = ".unfinished";
 
 /// What building one of them came to.
 #[derive(Clone, Debug)]
@@ -25,12 +27,19 @@ pub struct BuildCache {
     /// Names of what is kept, the oldest first.
     kept: Mutex<VecDeque<String>>,
     changed: Condvar,
+    swept: Once,
 }
 
 impl BuildCache {
     /// What is built is kept there; the directory is made when it is needed.
     pub fn new(dir: PathBuf) -> BuildCache {
-        BuildCache { dir, built: Mutex::default(), kept: Mutex::default(), changed: Condvar::new() }
+        BuildCache {
+            dir,
+            built: Mutex::default(),
+            kept: Mutex::default(),
+            changed: Condvar::new(),
+            swept: Once::new(),
+        }
     }
 
     /// Where that is, or will be.
@@ -90,13 +99,22 @@ impl BuildCache {
             Trouble::Fatal(format!("{} cannot be made: {error}", what.display()))
         };
         files::make_private(&self.dir).map_err(|error| cannot(&self.dir, error))?;
+        self.swept.call_once(|| self.sweep());
+        // A compiler of a process that was killed may still be at it: this one writes elsewhere.
         let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".unfinished");
+        unfinished.push(format!(".{}{UNFINISHED}", std::process::id()));
         let unfinished = PathBuf::from(unfinished);
-        // Half of one, of a process that was killed, is none: whoever makes nothing must not seem to have made it.
-        let _ = std::fs::remove_file(&unfinished);
         make(&unfinished)?;
         std::fs::rename(&unfinished, path).map_err(|error| cannot(path, error))
+    }
+
+    /// Removes what processes that were killed left unfinished.
+    fn sweep(&self) {
+        for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().ends_with(UNFINISHED) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// Keeps what was made last, and so many before.

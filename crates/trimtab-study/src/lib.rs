@@ -35,7 +35,7 @@ pub use answer::{Answer, Answers, Chosen, Format, by_batch, written};
 pub use build_cache::BuildCache;
 pub use command::{CommandRunner, Commands};
 pub use conversation::Conversation;
-pub use drive::{DriveError, EndedBy, Spending, drive};
+pub use drive::{DriveError, EndedBy, Spending, drive, never_read};
 pub use findings::{Effect, FailureCount, convergence, effects, failures, random_order};
 pub use fingerprint::{Fingerprint, fingerprint_of};
 pub use goals::{Goals, Objective, VALUE};

@@ -1,4 +1,4 @@
-//! Settings of the caller's own code, found while it runs: the first calls for given sizes try settings, later ones use the best.
+//! Settings of the caller's own code, found while it runs: the first calls for given sizes try settings, within a budget, later ones use the best.
 
 use crate::error::Error;
 use crate::runtime::Runtime;
@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use trimtab_core::panic_message;
 use trimtab_study::{
     Asked, Definition, Failed, Fault, Goals, Json, LOG_ENDING, NamedPoint, Outcome, Parameter,
@@ -29,6 +30,7 @@ pub struct TunedBuilder {
     space: SpaceDefinition,
     wrong: Option<String>,
     evaluations: usize,
+    budget: Option<Duration>,
     seed: u64,
 }
 
@@ -39,6 +41,7 @@ pub struct Tuned {
     dir: Option<PathBuf>,
     space: Arc<ParameterSpace>,
     evaluations: usize,
+    budget: Option<Duration>,
     seed: u64,
     searches: Mutex<BTreeMap<Vec<u64>, Arc<Mutex<Search>>>>,
 }
@@ -49,6 +52,8 @@ struct Search {
     /// Calls of the best settings beyond their first.
     finals: Vec<(usize, Vec<f64>)>,
     settled: Option<NamedPoint>,
+    /// Seconds of calls that tried settings, those of earlier processes included.
+    spent: f64,
     watch: Stopwatch,
 }
 
@@ -93,6 +98,7 @@ impl Runtime {
             space: SpaceDefinition::default(),
             wrong: None,
             evaluations: EVALUATIONS,
+            budget: None,
             seed: 0,
         }
     }
@@ -151,6 +157,29 @@ impl TunedBuilder {
         self
     }
 
+    /// How long calls that try settings may take together, for each sizes and in all processes; whichever is spent first, this or
+    /// [`evaluations`](TunedBuilder::evaluations), ends the search. The call that exceeds it runs to its end: it is yours.
+    ///
+    /// ```
+    /// # use trimtab::prelude::*;
+    /// use std::time::Duration;
+    /// # let rt = Runtime::builder().wisdom_in_memory().build()?;
+    /// let sum = rt.tuned("sum").parameter("chunk=1..100").budget(Duration::from_micros(1)).build()?;
+    /// let numbers: Vec<u64> = (0..100_000).collect();
+    /// for _ in 0..10 {
+    ///     sum.run(&[100_000], |settings| {
+    ///         let chunk = settings.get("chunk").and_then(|value| value.number()).unwrap_or(1.0) as usize;
+    ///         numbers.chunks(chunk).map(|part| part.iter().sum::<u64>()).sum::<u64>()
+    ///     });
+    /// }
+    /// assert_eq!(sum.tried(&[100_000]), 1); // the first took longer than that
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn budget(mut self, budget: Duration) -> TunedBuilder {
+        self.budget = Some(budget);
+        self
+    }
+
     /// The same seed tries the same settings, given the same times.
     ///
     /// ```
@@ -196,6 +225,7 @@ impl TunedBuilder {
             dir: self.dir,
             space: Arc::new(space),
             evaluations: self.evaluations,
+            budget: self.budget,
             seed: self.seed,
             searches: Mutex::default(),
         })
@@ -222,7 +252,7 @@ impl Tuned {
         let Some(search) = self.search(sizes) else { return call(&self.first()) };
         let turn = {
             let mut search = held(&search);
-            search.turn(self.evaluations)
+            search.turn(self.evaluations, self.budget)
         };
         let (at, point) = match turn {
             Turn::Use(point) => return call(&point),
@@ -238,7 +268,7 @@ impl Tuned {
                 Outcome::Failed(Failed::new(Fault::Crashed, format!("panicked: {}", panic_message(&**panic))))
             }
         };
-        held(&search).tell(at, outcome);
+        held(&search).tell(at, outcome, seconds);
         called.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
@@ -326,7 +356,9 @@ impl Tuned {
                 .ok()
         });
         let file = kept.or_else(|| StudyFile::in_memory(definition, Arc::clone(&self.space), donors).ok())?;
-        let search = Search { file, finals: Vec::new(), settled: None, watch: Stopwatch::start() };
+        let ran = file.study.evaluations().iter().filter_map(|known| known.outcome.ran());
+        let spent = ran.flat_map(|ran| &ran.samples).sum();
+        let search = Search { file, finals: Vec::new(), settled: None, spent, watch: Stopwatch::start() };
         let search = Arc::new(Mutex::new(search));
         searches.insert(sizes.to_vec(), Arc::clone(&search));
         Some(search)
@@ -354,7 +386,7 @@ impl Search {
         Some(self.file.study.space().point(best.at))
     }
 
-    fn turn(&mut self, evaluations: usize) -> Turn {
+    fn turn(&mut self, evaluations: usize, budget: Option<Duration>) -> Turn {
         if let Some(settled) = &self.settled {
             return Turn::Use(settled.clone());
         }
@@ -364,7 +396,8 @@ impl Search {
         {
             return Turn::Use(best);
         }
-        if self.file.study.evaluations().len() < evaluations {
+        let is_spent = budget.is_some_and(|budget| self.spent >= budget.as_secs_f64());
+        if self.file.study.evaluations().len() < evaluations && !is_spent {
             let left = self.file.left_over().into_iter().next();
             if let Some(asked) = left.or_else(|| self.file.ask().ok().flatten()) {
                 return Turn::Try(asked);
@@ -374,7 +407,7 @@ impl Search {
         if let Some(at) = self.finalist() {
             return Turn::Again(at, space.point(at));
         }
-        let best = self.best().unwrap_or_else(|| space.point(0));
+        let best = self.best().unwrap_or_else(|| space.point(space.default_point().unwrap_or(0)));
         self.settled = Some(best.clone());
         Turn::Use(best)
     }
@@ -399,7 +432,7 @@ impl Search {
             .map(|(at, _)| *at)
     }
 
-    fn tell(&mut self, at: usize, outcome: Outcome) {
+    fn tell(&mut self, at: usize, outcome: Outcome, took: f64) {
         if let Some((_, times)) = self.finals.iter_mut().find(|(known, _)| *known == at) {
             let before = self.file.study.evaluation(at).and_then(|known| Some(known.outcome.ran()?.value));
             // A panic of settings that ran before counts as a call: their time stays.
@@ -412,6 +445,7 @@ impl Search {
             }
             return;
         }
+        self.spent += took;
         let seconds = self.file.seconds().max(self.watch.elapsed().0 as f64 / 1e9);
         // A disk that is full: the answer is known here all the same.
         let _ = self.file.tell(at, outcome, 1, seconds);

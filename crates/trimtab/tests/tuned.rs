@@ -1,6 +1,7 @@
 //! `rt.tuned`: settings of a caller's own code, found while it runs and remembered.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use trimtab::advanced::study::{NamedPoint, Setting};
 use trimtab::{Error, Runtime};
 
@@ -37,6 +38,29 @@ fn the_first_calls_try_settings_and_later_ones_use_the_best_also_in_another_proc
     assert_eq!(later.tried(&[64]), 12, "remembered");
     assert_eq!(later.best(&[64]), best);
     assert_eq!(later.tried(&[128]), 0, "other sizes are searched by themselves");
+}
+
+#[test]
+fn a_budget_of_time_ends_the_search_in_all_processes_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |budget: Duration, calls: usize| {
+        let runtime = Runtime::builder().device("cpu").wisdom_dir(dir.path()).build().unwrap();
+        let tuned = runtime.tuned("work").parameter("n=3..12").evaluations(6).budget(budget).build().unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..calls {
+            tuned.run(&[64], |settings| {
+                seen.push(number(settings, "n"));
+                work(settings)
+            });
+        }
+        (tuned.tried(&[64]), seen)
+    };
+    // Nothing may be tried: the first settings serve.
+    assert_eq!(run(Duration::ZERO, 3), (0, vec![3; 3]));
+    let (tried, seen) = run(Duration::from_nanos(1), 9);
+    assert!(tried == 1 && seen.iter().all(|n| *n == seen[0]), "any call takes longer: {seen:?}");
+    assert_eq!(run(Duration::from_nanos(1), 9).0, 1, "what was spent is remembered");
+    assert_eq!(run(Duration::from_secs(3600), 9).0, 6, "the number of settings ends it too");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod ask_tell;
 pub mod best;
+mod no_number;
 mod page;
 pub mod report;
 mod search;

@@ -1,5 +1,6 @@
 //! What searches of commands and of kernels in files share: studies by size, the budget, progress, what is printed in the end.
 
+use super::no_number::NoNumber;
 use super::{best_of, best_view, check_name, evaluation_view, shown, studies};
 use crate::args::Global;
 use crate::args::study::{KeptWhere, Search};
@@ -87,6 +88,7 @@ pub fn run(global: &Global, asked: &Asked<'_>, make: &MakeRunner<'_>) -> Result<
     let mut searched: Vec<StudyFile> = Vec::new();
     let mut ended_by = EndedBy::Space;
     let count = asked.sizes.len();
+    let mut no_number = NoNumber::default();
     for (at, sizes) in asked.sizes.iter().enumerate() {
         let donors: Vec<Donor> =
             asked.donors.iter().cloned().chain(searched.iter().map(|file| file.study.donor())).collect();
@@ -132,6 +134,7 @@ pub fn run(global: &Global, asked: &Asked<'_>, make: &MakeRunner<'_>) -> Result<
         let mut closed = None;
         let ended = drive(&mut file, runner.as_ref(), &spending, &mut |file, known| {
             bar.next();
+            no_number.look(file);
             bar.say(|| progress(file, &spending, most));
             if global.json {
                 closed = line(&out, file, known, false).err();
@@ -145,7 +148,7 @@ pub fn run(global: &Global, asked: &Asked<'_>, make: &MakeRunner<'_>) -> Result<
         }
         ended_by = ended.map_err(drive_said)?;
         searched.push(file);
-        if ended_by == EndedBy::Interrupt {
+        if matches!(ended_by, EndedBy::Interrupt | EndedBy::Metric) {
             break;
         }
     }
@@ -154,6 +157,7 @@ pub fn run(global: &Global, asked: &Asked<'_>, make: &MakeRunner<'_>) -> Result<
     } else {
         show(&out, &name, &place, &searched, ended_by)?;
     }
+    searched.iter().for_each(|file| no_number.end(file));
     doubts(&searched, asked.times_processes);
     let found = !searched.is_empty() && searched.iter().all(|file| file.study.best().is_some());
     Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
@@ -389,6 +393,7 @@ fn show(out: &Output, name: &str, place: &Path, searched: &[StudyFile], ended_by
         EndedBy::Budget => "the budget is spent",
         EndedBy::Evaluations => "as many points were tried as were asked for",
         EndedBy::Space => "every point was tried",
+        EndedBy::Metric => "no point had the number asked for: mend --metric, or --also",
     };
     out.line(format!("ended  {why}"))?;
     out.line(format!("kept   as {name} in {}; trimtab study report {name} shows more", place.display()))
