@@ -61,7 +61,8 @@ fn pages(command: clap::Command) -> Result<Vec<(String, String)>> {
         left.extend(inner.cloned());
         let mut page = Vec::new();
         let name = command.get_display_name().unwrap_or(command.get_name()).to_string();
-        Page::new(command).render(&mut page)?;
+        // What `-h` leaves out, a page has room for; without this it names such options and says nothing of them.
+        Page::new(command.mut_args(|arg| arg.hide_short_help(false))).render(&mut page)?;
         pages.push((format!("{name}.1"), String::from_utf8(page)?));
     }
     Ok(pages)

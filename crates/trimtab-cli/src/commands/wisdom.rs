@@ -343,6 +343,11 @@ fn compact(kept: &Deviceless) -> Result<ExitCode> {
     } else if let Some(error) = report.error {
         return Err(anyhow!("wisdom was not compacted: {error}"));
     } else {
+        if report.segments_merged == 0 {
+            let left = counted(report.segments_kept, "file");
+            kept.out.line(format!("nothing to merge; {left} left alone: compact already, or in use"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let merged = counted(report.segments_merged, "file");
         let sizes = format!("{} → {}", Bytes(report.bytes_before), Bytes(report.bytes_after));
         let dropped = if report.facts_dropped > 0 {
