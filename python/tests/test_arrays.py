@@ -339,7 +339,7 @@ def expressions(count):
     for _ in range(count):
         ((tt.lazy(a) @ b + a).relu() * f[:2, :2]).numpy()
 
-calls(20_000), expressions(1000)
+calls(1_000), expressions(100)
 rounds = [resident()]
 for _ in range(3):
     calls(100_000), expressions(1000)
@@ -353,5 +353,5 @@ def test_a_hundred_thousand_calls_and_a_thousand_expressions_keep_no_memory() ->
     assert ran.returncode == 0, ran.stderr
     grown = sorted(map(int, ran.stdout.split()))
     print(grown)
-    # What calls keep, every round of them keeps; what the background takes to race once, one round has.
-    assert grown[1] < 1 << 20 and grown[0] < 1 << 18, grown
+    # Every round, the first too, which begins after 1,000 calls; what the background takes to race once, not every round has.
+    assert grown[-1] < 1 << 20 and grown[0] < 1 << 18, grown
