@@ -2,9 +2,8 @@
 //! f32 and round once; what there is for other types, operations have in kernels of their own.
 
 use crate::args::{Args, Launched};
-use half::slice::HalfFloatSliceExt;
 use trimtab_core::{Bytes, DType, LaunchError, Problem};
-use trimtab_operands::{Data, Element, Slice, SliceMut, bf16, f16};
+use trimtab_operands::{Data, Slice, SliceMut, bf16, f16};
 
 /// An expression with a type as the problem's element type.
 macro_rules! by_type {
@@ -165,65 +164,4 @@ fn wide(slice: Slice<'_>) -> Result<Data, LaunchError> {
         Slice::Bf16(slice) => Ok(Data::F32(slice.iter().map(|value| value.to_f32()).collect())),
         other => Err(not_here(other.dtype().unwrap_or(DType::F32))),
     }
-}
-
-/// A 16-bit float that is computed with as f32.
-pub(super) trait Half: Element {
-    /// Exact.
-    fn to_f32(self) -> f32;
-    /// Every element, exact.
-    fn widen(from: &[Self], to: &mut [f32]);
-    /// Every element, rounded to the nearest.
-    fn narrow(from: &[f32], to: &mut [Self]);
-}
-
-impl Half for f16 {
-    #[inline]
-    fn to_f32(self) -> f32 {
-        f16::to_f32(self)
-    }
-    fn widen(from: &[f16], to: &mut [f32]) {
-        // By F16C where the processor has it.
-        from.convert_to_f32_slice(to);
-    }
-    fn narrow(from: &[f32], to: &mut [f16]) {
-        to.convert_from_f32_slice(from);
-    }
-}
-
-impl Half for bf16 {
-    #[inline]
-    fn to_f32(self) -> f32 {
-        f32::from_bits(u32::from(self.to_bits()) << 16)
-    }
-    fn widen(from: &[bf16], to: &mut [f32]) {
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = f32::from_bits(u32::from(from.to_bits()) << 16));
-    }
-    fn narrow(from: &[f32], to: &mut [bf16]) {
-        to.iter_mut().zip(from).for_each(|(to, from)| {
-            let bits = from.to_bits();
-            // To the nearest, ties to even; what is not a number stays so, whatever its lower half.
-            let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
-            let quiet = bits | 0x0040_0000;
-            let kept = if bits & 0x7fff_ffff > 0x7f80_0000 { quiet } else { rounded };
-            *to = bf16::from_bits((kept >> 16) as u16);
-        });
-    }
-}
-
-/// With the type of 16-bit floats.
-macro_rules! by_half {
-    ($dtype:expr, $type:ident => $run:expr) => {
-        match $dtype {
-            trimtab_core::DType::F16 => {
-                type $type = trimtab_operands::f16;
-                $run
-            }
-            trimtab_core::DType::Bf16 => {
-                type $type = trimtab_operands::bf16;
-                $run
-            }
-            dtype => Err($crate::kernels::elements::not_here(dtype)),
-        }
-    };
 }

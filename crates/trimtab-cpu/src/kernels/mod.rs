@@ -6,6 +6,8 @@ include!(concat!(env!("OUT_DIR"), "/kernel_versions.rs"));
 #[macro_use]
 mod elements;
 #[macro_use]
+mod halves;
+#[macro_use]
 mod units;
 
 // Fuzz targets (`cfg(fuzzing)`) read texts and run no kernel: without most of them they are built in half of the time.

@@ -55,7 +55,7 @@ impl Variant<Cpu> for ExtremeKernel {
 
 /// The number that is smallest for the element that is asked for: what is not a number before all others.
 #[inline(always)]
-fn rank<T: Sortable>(value: T, largest: bool) -> T::Key {
+pub(super) fn rank<T: Sortable>(value: T, largest: bool) -> T::Key {
     #[expect(clippy::eq_op, reason = "true of what is not a number")]
     if value != value { T::Key::default() } else { key(value, largest) }
 }

@@ -3,6 +3,7 @@
 //! Semantics every kernel shares: negative zero is equal to zero. What is not a number is the smallest and the largest, and comes last
 //! in either order.
 
+mod blocks;
 mod extreme;
 mod lines;
 mod packed;
@@ -13,13 +14,16 @@ use crate::args::Args;
 use crate::kernels::Kernels;
 use crate::kernels::sort::Sortable;
 use crate::pool::Pool;
+use crate::simd::Levels;
 use trimtab_core::{Arg, Bytes, Flops, LaunchError, Problem, erase};
 use trimtab_operands::Element;
 
 /// The kernels in order of preference, the reference last.
 pub fn kernels() -> Kernels {
+    let (level, _) = Levels::detect().widest();
     vec![
         erase(extreme::ExtremeKernel),
+        erase(blocks::ExtremeBlocksKernel { level }),
         erase(packed::PackedKernel),
         erase(radix::RadixKernel),
         erase(lines::LinesKernel),

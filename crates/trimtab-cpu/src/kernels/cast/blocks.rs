@@ -3,8 +3,9 @@
 
 use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
-use crate::kernels::elements::{Half, not_here};
+use crate::kernels::elements::not_here;
 use crate::kernels::elementwise::thread_counts;
+use crate::kernels::halves::Half;
 use crate::kernels::shared_work;
 use trimtab_core::{Cast, DType, Decline, DeviceFacts, LaunchError, Variant, Work};
 use trimtab_operands::{Complex, Element, Slice, SliceMut, bf16, by_dtype, f16};

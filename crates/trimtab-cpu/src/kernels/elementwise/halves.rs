@@ -7,7 +7,7 @@ use super::vector::shareable;
 use super::{bytes_walked, lens, thread_counts};
 use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
-use crate::kernels::elements::Half;
+use crate::kernels::halves::Half;
 use crate::kernels::shared_work;
 use crate::simd::Levels;
 use trimtab_core::{

@@ -5,7 +5,7 @@ use super::blocked::{Blocked, BlockedConfig, Source, multiply};
 use super::float::wrong_point;
 use super::product::{Product, Spread, View, spread};
 use crate::args::{Args, Cpu, Launched};
-use crate::kernels::elements::Half;
+use crate::kernels::halves::Half;
 use crate::kernels::room::{MOST_ROOM, with_room};
 use std::cell::Cell;
 use trimtab_core::{Bytes, DType, Decline, DeviceFacts, Matmul, Variant, Work};

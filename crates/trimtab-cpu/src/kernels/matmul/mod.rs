@@ -17,6 +17,7 @@ mod scratch;
 mod small;
 mod tiles;
 mod turn;
+mod vector_halves;
 mod vectors;
 
 use crate::blas;
@@ -46,6 +47,8 @@ pub(crate) fn kernels_with(libraries: Vec<blas::Blas>) -> Kernels {
     if pairs::is_here() {
         kernels.push(erase(pairs::Pairs));
     }
+    kernels.push(erase(vector_halves::VectorHalves));
+    kernels.push(erase(narrow::SmallHalves));
     kernels.push(erase(converting::Converting));
     kernels.push(erase(narrow::Halves));
     kernels.push(erase(dots::Dots));

@@ -1,9 +1,12 @@
 //! Products of 16-bit floats and of bytes through f32: operands are widened once, which costs a share that shrinks with the sizes, and
-//! multiplied by the crate `gemm`.
+//! multiplied by the crate `gemm`, small ones
+//! by the kernel of small products.
 
 use super::gemm::{Gemm, LibraryConfig};
+use super::small::{Small, SmallConfig};
 use crate::args::{Args, Cpu, Launched};
-use crate::kernels::elements::{Half, not_here};
+use crate::kernels::elements::not_here;
+use crate::kernels::halves::Half;
 use crate::kernels::room::{MOST_ROOM, with_room};
 use trimtab_core::{Bytes, DType, Decline, DeviceFacts, LaunchError, Matmul, Operand, Variant, Work};
 use trimtab_operands::{Slice, SliceMut};
@@ -61,20 +64,68 @@ impl Variant<Cpu> for Halves {
     }
 
     fn launch(&self, problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {
-        by_half!(problem.dtype, T => halves::<T>(problem, config, args))
+        let launch = |wide: &Matmul, args: Args<'_>| Gemm.launch(wide, config, args);
+        by_half!(problem.dtype, T => halves::<T>(problem, config.threads, args, launch))
     }
+}
+
+/// The kernel `cpu.matmul.small_halves`: the same with the kernel of small products.
+#[derive(Debug)]
+pub(super) struct SmallHalves;
+
+impl Variant<Cpu> for SmallHalves {
+    type Problem = Matmul;
+    type Config = SmallConfig;
+
+    identity!("cpu.matmul.small_halves", Vectorized);
+
+    fn takes(&self, dtype: DType) -> bool {
+        Halves.takes(dtype)
+    }
+
+    fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
+        let other = || Decline::from(format!("{} is multiplied as it is", problem.dtype));
+        let declined = (!self.takes(problem.dtype)).then(other).or_else(|| too_large(problem));
+        declined.or_else(|| Small.declines(&wide(problem), device))
+    }
+
+    fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<SmallConfig> {
+        Small.configs(&wide(problem), device)
+    }
+
+    fn work(&self, problem: &Matmul, config: SmallConfig, device: &DeviceFacts) -> Work {
+        let work = Small.work(&wide(problem), config, device);
+        let bytes = work.bytes.0.saturating_add(room(problem).saturating_mul(4 + problem.dtype.size()));
+        let scratch = work.scratch.0.saturating_add(room(problem).saturating_mul(4));
+        Work { bytes: Bytes(bytes), scratch: Bytes(scratch), ..work }
+    }
+
+    fn launch(&self, problem: &Matmul, config: SmallConfig, args: Args<'_>) -> Launched {
+        let launch = |wide: &Matmul, args: Args<'_>| Small.launch(wide, config, args);
+        by_half!(problem.dtype, T => halves::<T>(problem, config.threads, args, launch))
+    }
+}
+
+/// The same product of f32.
+fn wide(problem: &Matmul) -> Matmul {
+    Matmul { dtype: DType::F32, ..*problem }
 }
 
 /// Elements that are converted by one thread at a time.
 const CONVERTED: usize = 16 << 10;
 
-fn halves<T: Half>(problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> Launched {
+/// Widens operands, has `launch` multiply them, and narrows the result.
+fn halves<T: Half>(
+    problem: &Matmul,
+    threads: u32,
+    args: Args<'_>,
+    launch: impl Fn(&Matmul, Args<'_>) -> Launched,
+) -> Launched {
     if too_large(problem).is_some() {
         return Err(LaunchError::Kernel(format!("{problem} is too large to be widened")));
     }
     let typed = args.typed::<T>([problem.lhs_len(), problem.rhs_len(), problem.out_len()])?;
-    let wide = Matmul { dtype: DType::F32, ..*problem };
-    let (threads, pool) = (config.threads, typed.pool);
+    let (wide, pool) = (wide(problem), typed.pool);
     let mut outcome = Ok(());
     with_room(room(problem) as usize, |room: &mut [f32]| {
         let (lhs, rest) = room.split_at_mut(typed.lhs.len());
@@ -83,7 +134,7 @@ fn halves<T: Half>(problem: &Matmul, config: LibraryConfig, args: Args<'_>) -> L
             pool.for_chunks(threads, to, CONVERTED, |start, to| T::widen(&from[start..start + to.len()], to));
         }
         let inputs = [Slice::F32(lhs), Slice::F32(rhs)];
-        outcome = Gemm.launch(&wide, config, Args { inputs: &inputs, out: SliceMut::F32(out), pool });
+        outcome = launch(&wide, Args { inputs: &inputs, out: SliceMut::F32(out), pool });
         pool.for_chunks(threads, typed.out, CONVERTED, |start, to| {
             T::narrow(&out[start..start + to.len()], to)
         });

@@ -9,6 +9,9 @@
 //! as many products are rounded as they are added up. Numbers too small for f32's normal range count as zero. An infinity counts in the
 //! product of first terms alone: times a second term that is zero it would be no number.
 
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
 use super::float::wrong_point;
 use super::product::{Product, Spread, View, rereads, splits, spread, thread_counts};
 use super::work;
@@ -26,6 +29,8 @@ const LANES: usize = 16;
 const WIDTH: usize = 2 * LANES;
 /// Columns of a block of the right operand.
 const BLOCK_COLUMNS: usize = 1024;
+/// Pairs between the rows of a panel, so that they do not all fall into the same places of the first-level cache: one of its lines.
+const APART: usize = 16;
 /// Rows of a block of the right operand: with one term 12 rows of the left one take 6 KiB of the first-level cache.
 const DEPTHS: [u32; 2] = [256, 512];
 
@@ -60,8 +65,9 @@ fn error(terms: u32) -> f64 {
 /// Whether this processor has the instruction.
 pub(super) fn is_here() -> bool {
     #[cfg(target_arch = "x86_64")]
-    let is_here =
-        std::arch::is_x86_feature_detected!("avx512bf16") && std::arch::is_x86_feature_detected!("avx512f");
+    let is_here = std::arch::is_x86_feature_detected!("avx512bf16")
+        && std::arch::is_x86_feature_detected!("avx512f")
+        && std::arch::is_x86_feature_detected!("avx512bw");
     #[cfg(not(target_arch = "x86_64"))]
     let is_here = false;
     is_here
@@ -75,7 +81,8 @@ fn pairs(depth: usize, terms: u32) -> usize {
 /// Elements of 32 bits a part of a product packs at a time: a block of the right operand, a panel of the left.
 fn packed(config: PairsConfig, columns: usize, k: usize) -> usize {
     let columns = columns.min(BLOCK_COLUMNS).next_multiple_of(WIDTH);
-    (columns + ROWS) * pairs(k.min(config.kc as usize), config.terms)
+    let steps = pairs(k.min(config.kc as usize), config.terms);
+    columns * steps + ROWS * (steps + APART)
 }
 
 fn declines(problem: &Matmul) -> Option<Decline> {
@@ -139,98 +146,88 @@ impl Variant<Cpu> for Pairs {
             return Err(not_here(problem.dtype));
         }
         #[cfg(target_arch = "x86_64")]
-        return launch(problem, config, args, x86::tile);
+        return launch::<x86::Instruction>(problem, config, args);
         #[cfg(not(target_arch = "x86_64"))]
-        return launch(problem, config, args, plain_tile);
+        return launch::<Plain>(problem, config, args);
     }
 }
 
-/// Adds products of pairs to a tile of sums: `count` steps of [`ROWS`] pairs of `lhs` and [`WIDTH`] of `rhs`.
-///
-/// # Safety
-/// `lhs` and `rhs` must be readable that far; the instruction set must be there.
-type TileFn = unsafe fn(count: usize, lhs: *const u32, rhs: *const u32, sums: &mut [[f32; WIDTH]; ROWS]);
+/// How pairs are multiplied and elements cut.
+trait Way {
+    /// Adds products of pairs to a tile of sums: `count` steps of [`ROWS`] pairs of `lhs`, whose rows lie `apart`, and of [`WIDTH`] of
+    /// `rhs`.
+    ///
+    /// # Safety
+    /// `lhs` and `rhs` must be readable that far; the instruction set must be there.
+    unsafe fn tile(
+        count: usize,
+        lhs: *const u32,
+        apart: usize,
+        rhs: *const u32,
+        sums: &mut [[f32; WIDTH]; ROWS],
+    );
+
+    /// Cuts elements that lie together.
+    ///
+    /// # Safety
+    /// The instruction set must be there.
+    unsafe fn cut<T: Cut>(from: &[T], which: Which, to: &mut [u16]);
+
+    /// Cuts two rows of elements into pairs of one above the other.
+    ///
+    /// # Safety
+    /// The instruction set must be there.
+    unsafe fn cut_pairs<T: Cut>(above: &[T], below: &[T], which: Which, to: &mut [u32]);
+}
 
 /// The same by plain arithmetic: what the instruction is defined to do, but for rounding and numbers below the normal range.
 #[cfg(any(test, not(target_arch = "x86_64")))]
-unsafe fn plain_tile(count: usize, lhs: *const u32, rhs: *const u32, sums: &mut [[f32; WIDTH]; ROWS]) {
-    let halves = |pair: u32| (f32::from_bits(pair << 16), f32::from_bits(pair & 0xffff_0000));
-    for step in 0..count {
-        for (row, sums) in sums.iter_mut().enumerate() {
-            // SAFETY: as promised by the caller.
-            let (low, high) = halves(unsafe { *lhs.add(step * ROWS + row) });
-            for (column, sum) in sums.iter_mut().enumerate() {
+struct Plain;
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+impl Way for Plain {
+    unsafe fn tile(
+        count: usize,
+        lhs: *const u32,
+        apart: usize,
+        rhs: *const u32,
+        sums: &mut [[f32; WIDTH]; ROWS],
+    ) {
+        let halves = |pair: u32| (f32::from_bits(pair << 16), f32::from_bits(pair & 0xffff_0000));
+        for step in 0..count {
+            for (row, sums) in sums.iter_mut().enumerate() {
                 // SAFETY: as promised by the caller.
-                let (other_low, other_high) = halves(unsafe { *rhs.add(step * WIDTH + column) });
-                *sum += high * other_high;
-                *sum += low * other_low;
+                let (low, high) = halves(unsafe { *lhs.add(row * apart + step) });
+                for (column, sum) in sums.iter_mut().enumerate() {
+                    // SAFETY: as promised by the caller.
+                    let (other_low, other_high) = halves(unsafe { *rhs.add(step * WIDTH + column) });
+                    *sum += high * other_high;
+                    *sum += low * other_low;
+                }
             }
         }
     }
-}
 
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::{LANES, ROWS, WIDTH};
-    use std::arch::x86_64::{
-        __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32,
-        _mm512_setzero_ps, _mm512_storeu_ps,
-    };
+    unsafe fn cut<T: Cut>(from: &[T], which: Which, to: &mut [u16]) {
+        cut(from, which, to);
+    }
 
-    #[target_feature(enable = "avx512f,avx512bf16")]
-    pub(super) unsafe fn tile(
-        count: usize,
-        mut lhs: *const u32,
-        mut rhs: *const u32,
-        sums: &mut [[f32; WIDTH]; ROWS],
-    ) {
-        // The same bits as 32 halves.
-        let halves = |pairs: __m512i| -> __m512bh {
-            // SAFETY: both are 64 bytes of which every pattern is valid.
-            unsafe { std::mem::transmute(pairs) }
-        };
-        let mut held = [[_mm512_setzero_ps(); 2]; ROWS];
-        for (held, sums) in held.iter_mut().zip(sums.iter()) {
-            // SAFETY: a row of sums has two vectors.
-            *held = unsafe { [_mm512_loadu_ps(sums.as_ptr()), _mm512_loadu_ps(sums.as_ptr().add(LANES))] };
-        }
-        for _ in 0..count {
-            // SAFETY: step after step of what the caller promises to be readable; pointers move past the end without being read.
-            unsafe {
-                let right = [
-                    halves(_mm512_loadu_si512(rhs.cast())),
-                    halves(_mm512_loadu_si512(rhs.add(LANES).cast())),
-                ];
-                for (row, held) in held.iter_mut().enumerate() {
-                    let left = halves(_mm512_set1_epi32(*lhs.add(row) as i32));
-                    held[0] = _mm512_dpbf16_ps(held[0], left, right[0]);
-                    held[1] = _mm512_dpbf16_ps(held[1], left, right[1]);
-                }
-            }
-            lhs = lhs.wrapping_add(ROWS);
-            rhs = rhs.wrapping_add(WIDTH);
-        }
-        for (held, sums) in held.iter().zip(sums.iter_mut()) {
-            // SAFETY: a row of sums has two vectors.
-            unsafe {
-                _mm512_storeu_ps(sums.as_mut_ptr(), held[0]);
-                _mm512_storeu_ps(sums.as_mut_ptr().add(LANES), held[1]);
-            }
-        }
+    unsafe fn cut_pairs<T: Cut>(above: &[T], below: &[T], which: Which, to: &mut [u32]) {
+        cut_pairs(above, below, which, to);
     }
 }
 
 /// An element that is cut into bf16 numbers.
 trait Cut: Element {
     /// The bits of the nth term.
-    fn term(self, nth: u8) -> u16;
+    fn term<const NTH: u8>(self) -> u16;
     /// A sum as an element, and back.
     fn of_sum(sum: f32) -> Self;
     fn to_sum(self) -> f32;
 }
 
 /// To the nearest, ties to even. What is not a number stays so; what is finite stays so too.
-#[inline]
+#[inline(always)]
 fn rounded(x: f32) -> u16 {
     let bits = x.to_bits();
     const INFINITE: u32 = 0x7f80_0000;
@@ -246,10 +243,10 @@ fn rounded(x: f32) -> u16 {
 }
 
 impl Cut for f32 {
-    #[inline]
-    fn term(self, nth: u8) -> u16 {
+    #[inline(always)]
+    fn term<const NTH: u8>(self) -> u16 {
         let mut rest = self;
-        for _ in 0..nth {
+        for _ in 0..NTH {
             let first = f32::from_bits(u32::from(rounded(rest)) << 16);
             // What is not finite has no further terms.
             rest = if first.is_finite() { rest - first } else { 0.0 };
@@ -267,8 +264,8 @@ impl Cut for f32 {
 }
 
 impl Cut for bf16 {
-    #[inline]
-    fn term(self, _: u8) -> u16 {
+    #[inline(always)]
+    fn term<const NTH: u8>(self) -> u16 {
         self.to_bits()
     }
     #[inline]
@@ -290,37 +287,82 @@ fn rounded_to_infinity(x: f32) -> u16 {
     (kept >> 16) as u16
 }
 
-fn launch(problem: &Matmul, config: PairsConfig, args: Args<'_>, tile: TileFn) -> Launched {
+fn launch<W: Way>(problem: &Matmul, config: PairsConfig, args: Args<'_>) -> Launched {
     let legal = (1..=3).contains(&config.terms) && DEPTHS.contains(&config.kc);
     if !legal {
         return Err(wrong_point(config));
     }
     let how = Spread { threads: config.threads, split: config.split, quantum: (ROWS, WIDTH) };
     match problem.dtype {
-        DType::F32 => spread::<f32>(problem, how, args, |product| multiply(product, config, tile)),
+        DType::F32 => spread::<f32>(problem, how, args, |product| multiply::<f32, W>(product, config)),
         DType::Bf16 => {
             let config = PairsConfig { terms: 1, ..config };
-            spread::<bf16>(problem, how, args, |product| multiply(product, config, tile))
+            spread::<bf16>(problem, how, args, |product| multiply::<bf16, W>(product, config))
         }
         dtype => Err(not_here(dtype)),
     }
 }
 
-/// The terms of one side that are multiplied one after the other, each with whether it meets the first term of the other side.
-fn factors(terms: u32, side: fn(&(u8, u8)) -> (u8, u8)) -> impl Iterator<Item = (u8, bool)> {
-    let products = products(terms).iter();
-    products.map(move |product| {
+/// A term of one side, and whether it meets the first term of the other.
+type Which = (u8, bool);
+
+/// The terms of one side that are multiplied one after the other.
+fn factors(terms: u32, side: fn(&(u8, u8)) -> (u8, u8)) -> impl Iterator<Item = Which> {
+    products(terms).iter().map(move |product| {
         let (own, other) = side(product);
         (own, other == 0)
     })
 }
 
 /// The term of an element that is multiplied. What is not finite counts where first terms meet, and nowhere else.
+#[inline(always)]
+fn factor<T: Cut, const NTH: u8, const EVERY: bool>(element: T) -> u16 {
+    let bits = element.term::<NTH>();
+    if EVERY || bits & 0x7f80 != 0x7f80 { bits } else { 0 }
+}
+
+/// Calls the body with the factor that is asked for, known to the compiler.
+macro_rules! by_factor {
+    ($T:ty, $which:expr, $factor:ident => $body:expr) => {
+        match $which {
+            (0, true) => {
+                let $factor = factor::<$T, 0, true>;
+                $body
+            }
+            (0, false) => {
+                let $factor = factor::<$T, 0, false>;
+                $body
+            }
+            (1, _) => {
+                let $factor = factor::<$T, 1, false>;
+                $body
+            }
+            _ => {
+                let $factor = factor::<$T, 2, false>;
+                $body
+            }
+        }
+    };
+}
+
+#[inline(always)]
+fn cut<T: Cut>(from: &[T], which: Which, to: &mut [u16]) {
+    by_factor!(T, which, factor => to.iter_mut().zip(from).for_each(|(to, from)| *to = factor(*from)))
+}
+
+#[inline(always)]
+fn cut_pairs<T: Cut>(above: &[T], below: &[T], which: Which, to: &mut [u32]) {
+    by_factor!(T, which, factor => {
+        for ((to, above), below) in to.iter_mut().zip(above).zip(below) {
+            *to = u32::from(factor(*above)) | u32::from(factor(*below)) << 16;
+        }
+    })
+}
+
+/// The term of one element that lies alone.
 #[inline]
-fn factor<T: Cut>(element: T, (nth, meets_first): (u8, bool)) -> u16 {
-    let bits = element.term(nth);
-    let is_finite = bits & 0x7f80 != 0x7f80;
-    if is_finite || nth == 0 && meets_first { bits } else { 0 }
+fn one<T: Cut>(element: T, which: Which) -> u16 {
+    by_factor!(T, which, factor => factor(element))
 }
 
 /// A pair of terms of neighbours along the depth; the last may have no neighbour.
@@ -328,20 +370,20 @@ fn factor<T: Cut>(element: T, (nth, meets_first): (u8, bool)) -> u16 {
 /// # Safety
 /// The elements must be readable.
 #[inline]
-unsafe fn pair<T: Cut>(at: *const T, step: usize, both: bool, which: (u8, bool)) -> u32 {
+unsafe fn pair<T: Cut>(at: *const T, step: usize, both: bool, which: Which) -> u32 {
     // SAFETY: as promised by the caller.
     let (low, high) = unsafe { (*at, if both { *at.add(step) } else { T::default() }) };
-    u32::from(factor(low, which)) | u32::from(factor(high, which)) << 16
+    u32::from(one(low, which)) | u32::from(one(high, which)) << 16
 }
 
 /// A product on the caller's thread: sums of a block are kept in the result between passes over the depth, or beside it where the
 /// result has fewer digits.
-fn multiply<T: Cut>(product: &Product<'_, T>, config: PairsConfig, tile: TileFn) {
+fn multiply<T: Cut, W: Way>(product: &Product<'_, T>, config: PairsConfig) {
     let ((m, n, k), (out, out_row)) = (product.sizes(), product.out());
     let kc = config.kc as usize;
     let one_pass = k <= kc;
     let beside = if one_pass || T::DTYPE == DType::F32 { 0 } else { m * n };
-    let of_panel = ROWS * pairs(k.min(kc), config.terms);
+    let of_panel = ROWS * (pairs(k.min(kc), config.terms) + APART);
     with_room(packed(config, n, k) + beside, |room: &mut [u32]| {
         let (panel, rest) = room.split_at_mut(of_panel);
         let (block, beside) = rest.split_at_mut(packed(config, n, k) - of_panel);
@@ -351,11 +393,13 @@ fn multiply<T: Cut>(product: &Product<'_, T>, config: PairsConfig, tile: TileFn)
                 let (depth, is_first, is_last) = (kc.min(k - p), p == 0, p + kc >= k);
                 let steps = pairs(depth, config.terms);
                 // SAFETY: the rows and columns lie within the right operand.
-                unsafe { pack_rhs(product.rhs(), (p, depth), (col, cols), config.terms, steps, block) };
+                unsafe {
+                    pack_rhs::<T, W>(product.rhs(), (p, depth), (col, cols), config.terms, steps, block)
+                };
                 for row in (0..m).step_by(ROWS) {
                     let rows = ROWS.min(m - row);
                     // SAFETY: the rows and columns lie within the left operand.
-                    unsafe { pack_lhs(product.lhs(), (p, depth), (row, rows), config.terms, panel) };
+                    unsafe { pack_lhs::<T, W>(product.lhs(), (p, depth), (row, rows), config.terms, panel) };
                     for (strip, packed) in (0..cols).step_by(WIDTH).zip(block.chunks_exact(steps * WIDTH)) {
                         let wide = WIDTH.min(cols - strip);
                         let mut sums = [[0.0f32; WIDTH]; ROWS];
@@ -377,7 +421,7 @@ fn multiply<T: Cut>(product: &Product<'_, T>, config: PairsConfig, tile: TileFn)
                             }
                         }
                         // SAFETY: panel and strip hold `steps` steps; whoever chose the tile saw that the instructions are there.
-                        unsafe { tile(steps, panel.as_ptr(), packed.as_ptr(), &mut sums) };
+                        unsafe { W::tile(steps, panel.as_ptr(), steps + APART, packed.as_ptr(), &mut sums) };
                         for (nth, sums) in sums.iter().enumerate().take(rows) {
                             let (row, column) = place(nth);
                             match beside.get_mut(row * n + column..row * n + column + wide) {
@@ -402,8 +446,8 @@ fn multiply<T: Cut>(product: &Product<'_, T>, config: PairsConfig, tile: TileFn)
 /// Strips of [`WIDTH`] columns, pairs of rows after pairs of rows, for one product of terms after the other.
 ///
 /// # Safety
-/// The rows and columns must lie within the operand.
-unsafe fn pack_rhs<T: Cut>(
+/// The rows and columns must lie within the operand; the instruction set must be there.
+unsafe fn pack_rhs<T: Cut, W: Way>(
     rhs: View<T>,
     (p, depth): (usize, usize),
     (col, cols): (usize, usize),
@@ -414,140 +458,62 @@ unsafe fn pack_rhs<T: Cut>(
     for (strip, packed) in (0..cols).step_by(WIDTH).zip(block.chunks_exact_mut(steps * WIDTH)) {
         let wide = WIDTH.min(cols - strip);
         let rows = factors(terms, |&(left, right)| (right, left))
-            .flat_map(|term| (0..depth).step_by(2).map(move |at| (at, term)));
-        for ((at, term), to) in rows.zip(packed.chunks_exact_mut(WIDTH)) {
+            .flat_map(|which| (0..depth).step_by(2).map(move |at| (at, which)));
+        for ((at, which), to) in rows.zip(packed.chunks_exact_mut(WIDTH)) {
             let from = rhs.start.wrapping_add((p + at) * rhs.row + (col + strip) * rhs.col);
             let both = at + 1 < depth;
+            let (to, missing) = to.split_at_mut(wide);
+            missing.fill(0);
+            if rhs.col == 1 && both {
+                // SAFETY: two rows of columns that are there and lie together.
+                unsafe {
+                    let above = std::slice::from_raw_parts(from, wide);
+                    let below = std::slice::from_raw_parts(from.add(rhs.row), wide);
+                    W::cut_pairs(above, below, which, to);
+                }
+                continue;
+            }
             for (column, to) in to.iter_mut().enumerate() {
-                *to = match column < wide {
-                    // SAFETY: a column that is there, and rows below the depth.
-                    true => unsafe { pair(from.add(column * rhs.col), rhs.row, both, term) },
-                    false => 0,
-                };
+                // SAFETY: a column that is there, and rows below the depth.
+                *to = unsafe { pair(from.add(column * rhs.col), rhs.row, both, which) };
             }
         }
     }
 }
 
-/// Pairs of columns of [`ROWS`] rows, missing ones zero, for one product of terms after the other.
+/// Pairs of columns of [`ROWS`] rows, row after row, missing ones zero, for one product of terms after the other.
 ///
 /// # Safety
-/// The rows and columns must lie within the operand.
-unsafe fn pack_lhs<T: Cut>(
+/// The rows and columns must lie within the operand; the instruction set must be there.
+unsafe fn pack_lhs<T: Cut, W: Way>(
     lhs: View<T>,
     (p, depth): (usize, usize),
     (row, rows): (usize, usize),
     terms: u32,
     panel: &mut [u32],
 ) {
-    let steps =
-        factors(terms, |&product| product).flat_map(|term| (0..depth).step_by(2).map(move |at| (at, term)));
-    for ((at, term), to) in steps.zip(panel.chunks_exact_mut(ROWS)) {
-        let from = lhs.start.wrapping_add(row * lhs.row + (p + at) * lhs.col);
-        let both = at + 1 < depth;
-        for (nth, to) in to.iter_mut().enumerate() {
-            *to = match nth < rows {
+    let each = depth.div_ceil(2);
+    for (nth, to) in panel.chunks_exact_mut(each * products(terms).len() + APART).take(ROWS).enumerate() {
+        if nth >= rows {
+            to.fill(0);
+            continue;
+        }
+        let from = lhs.start.wrapping_add((row + nth) * lhs.row + p * lhs.col);
+        for (which, to) in factors(terms, |&product| product).zip(to.chunks_exact_mut(each.max(1))) {
+            if lhs.col == 1 && cfg!(target_endian = "little") {
+                let to: &mut [u16] = bytemuck::cast_slice_mut(to);
+                to[depth..].fill(0);
+                // SAFETY: columns that are there and lie together.
+                unsafe { W::cut(std::slice::from_raw_parts(from, depth), which, to) };
+                continue;
+            }
+            for (at, to) in (0..depth).step_by(2).zip(to) {
                 // SAFETY: a row that is there, and columns below the depth.
-                true => unsafe { pair(from.add(nth * lhs.row), lhs.col, both, term) },
-                false => 0,
-            };
+                *to = unsafe { pair(from.add(at * lhs.col), lhs.col, at + 1 < depth, which) };
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pool::Pool;
-    use trimtab_core::Problem;
-    use trimtab_operands::{Expected, Operands, Reference, Slice, SliceMut, allowed, tolerance};
-
-    /// Whoever computes products as the type does.
-    struct Plain;
-    impl Reference for Plain {
-        fn compute(&self, _: &Problem, _: &[Slice<'_>], _: SliceMut<'_>) -> Launched {
-            Err(not_here(DType::I8))
-        }
-    }
-
-    /// Runs a problem with some settings, and compares within what the kernel states.
-    fn check(text: &str, config: PairsConfig, tile: TileFn, within: Option<f64>) -> Result<(), String> {
-        let problem: Problem = text.parse().unwrap();
-        let Problem::Matmul(p) = problem else { panic!("{text} is a product") };
-        let mut operands = Operands::new(&problem);
-        let expected = Expected::new(&Plain, &problem, &operands).unwrap();
-        operands.out.poison();
-        let inputs: Vec<Slice<'_>> = operands.inputs.iter().map(|data| data.slice()).collect();
-        let args = Args { inputs: &inputs, out: operands.out.slice_mut(), pool: &Pool::new(2) };
-        launch(&p, config, args, tile).unwrap();
-        let error = if p.dtype == DType::F32 { error(config.terms) } else { 0.0 };
-        let stated = allowed(tolerance(&problem), &Work { error, ..Work::default() });
-        expected.check_within(&problem, &operands.out, within.unwrap_or(stated))
-    }
-
-    const PROBLEMS: [&str; 8] = [
-        "matmul:f32:1x1x1",
-        "matmul:f32:12x32x2",
-        "matmul:f32:13x33x7",
-        "matmul:f32:5x70x300",
-        "matmul:f32:40x1100x9:t,t",
-        "matmul:f32:3x17x19x600",
-        "matmul:bf16:29x45x601",
-        "matmul:bf16:2x14x66x31:t,n",
-    ];
-
-    #[test]
-    fn every_number_of_terms_keeps_the_error_it_states_and_fewer_terms_do_not_keep_that_of_more() {
-        for text in PROBLEMS {
-            for (terms, kc, threads, split) in [(1, 256, 1, 0), (2, 256, 2, 1), (3, 512, 2, 0)] {
-                let config = PairsConfig { terms, kc, threads, split };
-                check(text, config, plain_tile, None)
-                    .unwrap_or_else(|wrong| panic!("{text} {config:?}: {wrong}"));
-            }
-        }
-        let rough = PairsConfig { terms: 1, kc: 256, threads: 1, split: 0 };
-        assert!(check("matmul:f32:13x33x7", rough, plain_tile, Some(error(2))).is_err());
-        let closer = PairsConfig { terms: 2, ..rough };
-        assert!(check("matmul:f32:13x33x7", closer, plain_tile, Some(error(3))).is_err());
-    }
-
-    #[test]
-    fn an_infinity_stays_one_however_many_terms_its_factor_has() {
-        // A factor of one term has a second one of zero, and one that is no bf16 number has not.
-        for (factor, terms) in [(0.5f32, 2), (0.5, 3), (-1.234_567_8, 3), (3.0, 1)] {
-            let problem = Matmul::new(DType::F32, 1, 2, 3).unwrap();
-            let (lhs, rhs) = ([f32::INFINITY, 1.0, 1.0], [factor, 1.0, 1.0, 1.0, 1.0, 1.0]);
-            let mut out = [f32::NAN; 2];
-            let inputs = [f32::erase(&lhs), f32::erase(&rhs)];
-            let args = Args { inputs: &inputs, out: f32::erase_mut(&mut out), pool: &Pool::new(1) };
-            let config = PairsConfig { terms, kc: 256, threads: 1, split: 0 };
-            launch(&problem, config, args, plain_tile).unwrap();
-            assert_eq!(out, [f32::INFINITY.copysign(factor), f32::INFINITY], "{factor} in {terms} terms");
-        }
-    }
-
-    #[test]
-    fn what_is_no_number_stays_so_and_the_largest_numbers_stay_finite() {
-        assert!(f32::from_bits(u32::from(f32::NAN.term(0)) << 16).is_nan());
-        assert_eq!(f32::INFINITY.term(0), 0x7f80);
-        assert_eq!(f32::MAX.term(0), 0x7f7f);
-        assert_eq!((f32::INFINITY.term(1), f32::NEG_INFINITY.term(0)), (0, 0xff80));
-        assert_eq!(bf16::of_sum(f32::MAX), bf16::INFINITY);
-        let x = 1.234_567_8f32;
-        let sum: f32 = (0..3).map(|nth| f32::from_bits(u32::from(x.term(nth)) << 16)).sum();
-        assert_eq!(sum, x);
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn the_instruction_agrees_with_plain_arithmetic_where_there_is_one() {
-        if !is_here() {
-            eprintln!("not run: products by AVX512-BF16, which this processor does not have");
-            return;
-        }
-        for text in PROBLEMS {
-            let config = PairsConfig { terms: 1, kc: 256, threads: 2, split: 0 };
-            check(text, config, x86::tile, None).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
-        }
-    }
-}
+mod tests;

@@ -4,8 +4,9 @@
 use super::{bytes_walked, lens};
 use crate::args::{Args, Cpu, Launched};
 use crate::disjoint::Disjoint;
-use crate::kernels::elements::{Half, not_here};
+use crate::kernels::elements::not_here;
 use crate::kernels::elementwise::thread_counts;
+use crate::kernels::halves::Half;
 use crate::kernels::shared_work;
 use std::sync::Mutex;
 use trimtab_core::{DType, Decline, DeviceFacts, Flops, LaunchError, Reduce, ReduceOp, Variant, Work};
