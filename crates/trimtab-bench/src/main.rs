@@ -29,6 +29,7 @@ mod regret;
 mod reload;
 mod search;
 mod times;
+mod trap;
 mod turns;
 mod underload;
 
@@ -84,7 +85,7 @@ impl Printer {
 
 type Bench = fn(&Printer) -> Result<()>;
 
-const BENCHES: [(&str, &str, Bench); 19] = [
+const BENCHES: [(&str, &str, Bench); 20] = [
     ("overhead", "a warm call against the kernel called directly", overhead::run),
     ("matmul", "the tuned choice against every rival, size by size", matmul::run),
     ("narrow", "products of f16 and bf16, and under a tolerance, against those of f32", narrow::run),
@@ -125,6 +126,11 @@ const BENCHES: [(&str, &str, Bench); 19] = [
         "underload",
         "what was tuned beside busy processes against the best rival once it is quiet  [--shapes N]",
         underload::run,
+    ),
+    (
+        "trap",
+        "how soon a choice finds the fastest of four closures, and at what cost  [--shapes N]",
+        trap::run,
     ),
     (
         "problems",

@@ -40,15 +40,16 @@ impl Decision {
         }
     }
 
-    /// How many times as long the fastest of the other kernels takes as the choice, by what is known; infinite where it has no rival. The
-    /// settings of one kernel do well and badly together: who is the fastest kernel, a busy machine may hide.
+    /// How many times as long the fastest of the others takes as the choice, by what is known; infinite where it has no rival. Others are
+    /// other kernels and other numbers of threads: most settings of one kernel do well and badly together, but which kernel is the fastest,
+    /// and whether a second thread helps, a busy machine may hide.
     pub(crate) fn lead(&self) -> f64 {
         let time = |rival: &Rival| rival.estimate().map(|estimate| estimate.time.0 as f64);
         let Some((winner, own)) = self.winner().and_then(|winner| Some((winner, time(winner)?))) else {
             return f64::INFINITY;
         };
-        let others =
-            self.rivals.iter().filter(|rival| (rival.device, rival.kernel) != (winner.device, winner.kernel));
+        let way = |rival: &Rival| (rival.device, rival.kernel, rival.work.threads);
+        let others = self.rivals.iter().filter(|rival| way(rival) != way(winner));
         others.filter_map(time).fold(f64::INFINITY, f64::min) / own.max(1.0)
     }
 
