@@ -41,7 +41,10 @@ fn untried(error: impl ToString) -> Failure {
 }
 
 fn failed(error: LaunchError) -> Failure {
-    Failure::new(FailureKind::Launch, error.to_string())
+    // A setting that there is not is nobody's failure.
+    let is_missing = matches!(error, LaunchError::Point(_));
+    let kind = if is_missing { FailureKind::Untried } else { FailureKind::Launch };
+    Failure::new(kind, error.to_string())
 }
 
 /// A wait that was too short is the kernel's failure, and so is a device it cost.

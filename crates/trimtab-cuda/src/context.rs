@@ -130,15 +130,15 @@ impl Context {
         // SAFETY: retained once, released when this is dropped.
         context.call("cuDevicePrimaryCtxRetain", |f| unsafe { (f.context_retain)(&mut handle, device) })?;
         context.handle = handle;
-        context.stream = context.new_stream()?;
+        context.stream = context.new_stream(0)?;
         Ok(Arc::new(context))
     }
 
     /// A stream, which its maker destroys.
-    pub(crate) fn new_stream(&self) -> Result<Handle, CudaError> {
+    pub(crate) fn new_stream(&self, flags: c_uint) -> Result<Handle, CudaError> {
         let mut stream = 0;
         // SAFETY: the context is this thread's.
-        self.call("cuStreamCreate", |f| unsafe { (f.stream_create)(&mut stream, 0) })?;
+        self.call("cuStreamCreate", |f| unsafe { (f.stream_create)(&mut stream, flags) })?;
         Ok(stream)
     }
 

@@ -4,12 +4,15 @@ use crate::api::Handle;
 use crate::context::{Argument, Context, Function};
 use crate::error::CudaError;
 use std::collections::{HashMap, VecDeque};
+use std::ffi::c_uint;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Launches a batch has at least: one call instead of two saves nothing worth a graph.
 const LEAST_LAUNCHES: usize = 3;
 /// Batches that are remembered; of more the oldest are forgotten.
 const MAX_KNOWN: usize = 64;
+/// `CU_STREAM_NON_BLOCKING`: while a stream that waits for the default stream is captured, nobody in the process may use that one.
+const NON_BLOCKING: c_uint = 1;
 /// Captures that see what this thread launches, on the stream that is captured.
 const THIS_THREAD: u32 = 1;
 
@@ -81,8 +84,19 @@ fn key(steps: &[BoundStep]) -> Vec<u64> {
     words
 }
 
+/// How a batch is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LaunchedBy {
+    /// One launch after the other.
+    Launches,
+    /// As a graph where there is one: making one is the processor's work and no part of what is timed.
+    KnownGraphs,
+    /// As a graph, which is made when the batch comes the second time.
+    Graphs,
+}
+
 impl Graphs {
-    /// Launches steps in order. A batch that comes the second time is made a graph, where that is wanted.
+    /// Launches steps in order, by graphs where that is wanted.
     ///
     /// # Safety
     /// As [`Context::launch`] of every step.
@@ -90,12 +104,12 @@ impl Graphs {
         &self,
         context: &Arc<Context>,
         steps: &[BoundStep],
-        by_graphs: bool,
+        by: LaunchedBy,
     ) -> Result<(), CudaError> {
-        if by_graphs && steps.len() >= LEAST_LAUNCHES {
+        if by != LaunchedBy::Launches && steps.len() >= LEAST_LAUNCHES {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the caller's promise.
-            if let Some(launched) = unsafe { known.launch(context, steps) } {
+            if let Some(launched) = unsafe { known.launch(context, steps, by) } {
                 return launched;
             }
         }
@@ -113,6 +127,7 @@ impl KnownBatches {
         &mut self,
         context: &Arc<Context>,
         steps: &[BoundStep],
+        by: LaunchedBy,
     ) -> Option<Result<(), CudaError>> {
         let key = key(steps);
         match self.batches.get_mut(&key) {
@@ -127,6 +142,7 @@ impl KnownBatches {
                 None
             }
             Some(Batch::Refused) => None,
+            Some(Batch::Seen) if by == LaunchedBy::KnownGraphs => None,
             Some(batch) => {
                 if matches!(batch, Batch::Seen) {
                     // SAFETY: the caller's promise; nothing runs while it is captured.
@@ -146,7 +162,7 @@ impl KnownBatches {
 /// # Safety
 /// As [`Context::launch`] of every step.
 unsafe fn capture(context: &Arc<Context>, steps: &[BoundStep]) -> Result<Graph, CudaError> {
-    let stream = context.new_stream()?;
+    let stream = context.new_stream(NON_BLOCKING)?;
     // SAFETY: the caller's promise.
     let captured = unsafe { captured_on(context, stream, steps) };
     context.destroy_stream(stream);
@@ -173,5 +189,9 @@ unsafe fn captured_on(context: &Context, stream: Handle, steps: &[BoundStep]) ->
     // Ended also where a launch was refused: a stream that is captured is of no other use.
     // SAFETY: the capture was begun above.
     let ended = context.call("cuStreamEndCapture", |f| unsafe { (f.capture_end)(stream, &mut graph) });
+    if launched.is_err() && ended.is_ok() {
+        // SAFETY: captured just now, and nobody else has it.
+        let _ = context.call("cuGraphDestroy", |f| unsafe { (f.graph_destroy)(graph) });
+    }
     launched.and(ended).map(|()| graph)
 }

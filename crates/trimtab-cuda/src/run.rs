@@ -1,10 +1,10 @@
 //! Launches on operands that are on the device.
 
 use crate::context::{Argument, Context};
-use crate::cublas::LibraryProduct;
+use crate::cublas::{CublasError, LibraryProduct};
 use crate::device::CudaDevice;
 use crate::error::CudaError;
-use crate::graph::BoundStep;
+use crate::graph::{BoundStep, LaunchedBy};
 use crate::memory::Allocation;
 use crate::prepare::{Prepared, ReadyStep};
 use crate::program::StepArgument;
@@ -147,11 +147,11 @@ impl CudaDevice {
         status: u64,
     ) -> Result<(), LaunchError> {
         let launch = BoundLaunch { prepared: Arc::clone(prepared), inputs: inputs.to_vec(), out, status };
-        self.start_all(&[launch], false)
+        self.start_all(&[launch], LaunchedBy::Launches)
     }
 
     /// Makes the launches of programs, in order: where no library comes between as one batch, which may become a graph.
-    fn start_all(&self, launches: &[BoundLaunch<'_>], by_graphs: bool) -> Result<(), LaunchError> {
+    fn start_all(&self, launches: &[BoundLaunch<'_>], by: LaunchedBy) -> Result<(), LaunchError> {
         let context = self.context()?;
         // Held until all steps are in the queue, so that nobody else's come between.
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +161,7 @@ impl CudaDevice {
         let flush = |steps: &mut Vec<BoundStep>| {
             // SAFETY: kernels are launched with what they declare; buffers are as long as the problem says (`fits_bytes`), and freeing
             // one waits for launches that use it.
-            let launched = unsafe { self.graphs.launch(context, steps, by_graphs) };
+            let launched = unsafe { self.graphs.launch(context, steps, by) };
             steps.clear();
             launched.map_err(told)
         };
@@ -199,7 +199,11 @@ impl CudaDevice {
             // SAFETY: the same.
             unsafe { handle.multiply(product, [lhs, rhs, out]) }
         };
-        made.map_err(|error| LaunchError::Kernel(error.to_string()))
+        made.map_err(|error| match error {
+            // How many there are the library says when it is asked: no failure of the kernel's.
+            CublasError::NoSuggestion { .. } => LaunchError::Point(error.to_string()),
+            _ => LaunchError::Kernel(error.to_string()),
+        })
     }
 
     fn ready<'a>(&self, launch: &Launch<'a>) -> Result<BoundLaunch<'a>, LaunchError> {
@@ -242,7 +246,7 @@ impl Executor for CudaDevice {
         let time = if wait == Wait::Timed {
             let mut failed = None;
             let run = || {
-                failed = self.start_all(&all, true).err();
+                failed = self.start_all(&all, LaunchedBy::KnownGraphs).err();
                 Ok(())
             };
             let time = context.timed(LONGEST, run).map_err(told)?;
@@ -251,7 +255,7 @@ impl Executor for CudaDevice {
             }
             Some(time)
         } else {
-            self.start_all(&all, true)?;
+            self.start_all(&all, LaunchedBy::Graphs)?;
             if wait == Wait::Done {
                 context.wait(LONGEST).map_err(told)?;
             }

@@ -10,7 +10,7 @@ use reference::Loops;
 use spilling::spilling;
 use std::path::PathBuf;
 use std::sync::Arc;
-use trimtab_core::{Bytes, Device, Interference, KernelId, Nanos, Problem};
+use trimtab_core::{Bytes, Device, FailureKind, Interference, KernelId, Nanos, Problem};
 use trimtab_cuda::{CudaDevice, CudaOptions, bundled_count};
 use trimtab_operands::{
     Batch, Executor, HostLaunch, Kept, Launch, Operands, Reference, Slice, SliceMut, Wait,
@@ -246,6 +246,7 @@ fn cublaslt_is_a_rival_whose_suggestions_are_settings() {
         }
         let missing = device.verify(exact, &problem, &space.points()[3], PATIENCE).unwrap_err();
         assert!(missing.to_string().contains("no suggestion number 3"), "{missing}");
+        assert_eq!(missing.kind, FailureKind::Untried);
         let work = device.work(exact, &problem, &space.points()[0]);
         assert!(work.error == 0.0 && work.scratch > Bytes(0));
     }

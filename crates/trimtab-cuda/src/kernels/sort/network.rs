@@ -12,8 +12,8 @@ trimtab_core::config! {
 
 /// Threads of a block that compares pairs between tiles.
 const BETWEEN: u32 = 256;
-/// Elements of all lines, filled up, that are counted in 32 bits.
-const MOST_FILLED: u64 = 1 << 31;
+/// Elements of all lines, filled up, that are counted in 32 bits: the length of the last run is doubled once more.
+const MOST_FILLED: u64 = 1 << 30;
 
 /// Lines that are sorted, and how many of each are kept.
 #[derive(Clone, Copy, Debug)]
