@@ -12,7 +12,7 @@ use trimtab_testing::NOT_RUN;
 const HELP: &str = "\
 usage: cargo xtask test [--quick] [--no-install] [--require-all]
 
-Format, tidy rules, dependencies, the book, lints, all tests and doc tests, and 20 s of every fuzz target; each step's time is printed at
+Format, tidy rules, dependencies, the book, lints, all tests and doc tests, and 8 s of every fuzz target; each step's time is printed at
 the end.
 
 Some tests need what is not part of the project. Where it is missing, Debian's packages are named with their size, and
@@ -131,7 +131,7 @@ pub fn run(root: &Path, words: &[&str]) -> Result<()> {
         step("building fuzz targets", &mut || fuzz::build(root, &targets).map(|place| built = Some(place)))?;
         step("fuzzing", &mut || {
             let Some(built) = &built else { return Ok(()) };
-            let figures = fuzz::run_all(root, built, &targets, fuzz::SECONDS, false)?;
+            let figures = fuzz::run_all(root, built, &targets, fuzz::TEST_SECONDS, false)?;
             failed.extend(fuzz::verdict(&figures).err());
             Ok(())
         })?;

@@ -3,7 +3,7 @@
 use trimtab::Problem;
 
 /// Operation and type, with the sizes and layouts of each problem.
-const PROBLEMS: [(&str, &str); 55] = [
+const PROBLEMS: [(&str, &str); 62] = [
     ("matmul:f32", "1x1x1 2x2x2 4x4x4 8x8x8 13x13x13 16x16x16 24x24x24 32x32x32 48x48x48 64x64x64 96x96x96"),
     ("matmul:f32", "100x100x100 128x128x128 192x192x192 256x256x256 384x384x384 512x512x512 768x768x768"),
     ("matmul:f32", "1024x1024x1024 2048x2048x2048"),
@@ -32,14 +32,20 @@ const PROBLEMS: [(&str, &str); 55] = [
         "conv:f32",
         "1x512x7x7,512x512x3x3:pad1 1x32x112x112,32x1x3x3:pad1,groups32 1x28x28x128,128x3x3x128:nhwc,pad1",
     ),
+    ("conv:f32", "8x64x1024,64x64x3:pad1 1x16x16x32x32,16x16x3x3x3:pad1"),
     ("pool.max:f32", "1x64x112x112:window3x3,stride2,pad1"),
+    ("pool.mean:f32", "1x64x56x56:window2x2,stride2"),
     ("rows.softmax:f32", "64x64 128x1000 16x65536 1024x1024:axis0"),
+    ("rows.log_softmax:f32", "128x1000"),
+    ("rows.variance:f32", "1024x1024"),
     ("rows.layer_norm:f32", "128x768:scale,shift"),
     ("rows.rms_norm:f32", "32x4096:scale"),
     ("attention:f32", "8x128x128x64 8x1x1024x64 4x512x512x64:causal"),
     ("scan.sum:f32", "1024 1048576 1024x1024 1024x1024:axis0"),
+    ("scan.max:f32", "1048576"),
     ("sort:f32", "100 10000 1000000 1000x100 1000x100:axis0"),
-    ("arg.max:f32", "128x1000"),
+    ("arg.max:f32", "128x1000 1048576"),
+    ("arg.min:f64", "100000"),
     ("arg.sort:f32", "100000 1000x100"),
     ("arg.top:f32", "64x10000:count10"),
     ("cast:f32", "1048576:bf16"),
@@ -47,7 +53,8 @@ const PROBLEMS: [(&str, &str); 55] = [
     ("fft.inverse:complex128", "4096 100x1000"),
     ("fft.real:f32", "1024 100x4096 1048576 480x640:2d"),
     ("fft.inverse_real:complex64", "1024 100x4096"),
-    ("matmul:bf16", "512x512x512"),
+    ("matmul:bf16", "512x512x512 1x2048x2048"),
+    ("matmul:f16", "512x512x512"),
     ("matmul:i8", "512x512x512"),
     ("elementwise.add:bf16", "1048576"),
     ("reduce.sum:u8", "1048576"),
@@ -90,7 +97,7 @@ mod tests {
         let mut seen: Vec<String> = problems().iter().map(Problem::to_string).collect();
         seen.sort();
         seen.dedup();
-        assert_eq!((seen.len(), texts().count()), (152, 152));
+        assert_eq!((seen.len(), texts().count()), (162, 162));
     }
 
     #[test]

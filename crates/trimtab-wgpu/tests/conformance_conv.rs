@@ -108,6 +108,7 @@ fn sixteen_bits_keep_what_is_stated_also_of_numbers_they_do_not_hold() {
         }
         sums
     };
+    let mut ran = 0;
     for device in conform::devices() {
         let at = device.table().iter().position(|kernel| kernel.info().name == "gpu.conv.halves").unwrap();
         let kernel = KernelId(at as u32);
@@ -121,8 +122,10 @@ fn sixteen_bits_keep_what_is_stated_also_of_numbers_they_do_not_hold() {
                 let off = (f64::from(*found) - exact).abs();
                 assert!(off <= stated * size, "{point:?} {place}: {found}, not {exact}, of sizes {size}");
             }
+            ran += 1;
         }
     }
+    conform::ran_where_halves_are("gpu.conv.halves", ran);
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn sixteen_bits_keep_what_is_stated_also_of_numbers_they_do_not_hold() {
                 assert!(off <= stated * size, "{text} {place}: {found}, not {exact}, of sizes {size}");
             }
         });
-        println!("{ran} settings of {text}");
+        conform::ran_where_halves_are("gpu.matmul.halves", ran);
     }
     // What is not a number, and infinities, stay where they are.
     let problem: Problem = "matmul:f32:16x16x40".parse().unwrap();

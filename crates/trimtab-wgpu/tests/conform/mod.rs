@@ -19,6 +19,15 @@ pub fn devices() -> Vec<GpuDevice> {
     devices
 }
 
+/// Says how many settings of a kernel of 16-bit floats ran: some, where an adapter has such floats.
+pub fn ran_where_halves_are(kernel: &str, ran: usize) {
+    let has_halves = devices().iter().any(|device| device.facts().features.iter().any(|name| name == "f16"));
+    match has_halves {
+        true => assert!(ran > 0, "{kernel} ran nowhere"),
+        false => println!("not run: {kernel}, no adapter has 16-bit floats"),
+    }
+}
+
 /// Runs them all; panics on the first disagreement. Returns how many runs were compared.
 pub fn conforms(operation: Operation, problems: &[&str]) -> usize {
     conforms_at_first(operation, problems, usize::MAX)
