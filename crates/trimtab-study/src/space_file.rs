@@ -143,7 +143,8 @@ fn read_toml(source: &Written<'_>, others: &[&str]) -> Result<SpaceDefinition, S
             "constraints" => space.constraints = constraints(source, value)?,
             other if others.contains(&other) => {}
             other => {
-                let mut reason = format!("`{other}` is not known here; there are: parameters, constraints");
+                let known: Vec<&str> = ["parameters", "constraints"].iter().chain(others).copied().collect();
+                let mut reason = format!("`{other}` is not known here; there are: {}", known.join(", "));
                 if KERNEL_TABLES.contains(&other) && others.is_empty() {
                     reason.push_str(
                         "; it is about a kernel in a file, which `trimtab tune FILE --space …` tunes",
