@@ -53,7 +53,7 @@ def test_includes_are_found_beside_the_caller_and_beside_the_file(tmp_path: Path
     (there / "far.h").write_text("#include <stdint.h>\ninline uint64_t two() { return TWO; }\n")
     (there / "kernel.cc").write_text('#include "near.h"\n#include "far.h"\n' + SCALE.replace("factor", "(two() * factor)"))
     monkeypatch.chdir(here)
-    given = [[np.ones(3, np.float32), np.int32(3)], {"factor": 1, "block": 1}]
+    given: list[Any] = [[np.ones(3, np.float32), np.int32(3)], {"factor": 1, "block": 1}]
     for source in ("../there/kernel.cc", there / "kernel.cc", ["../there/kernel.cc", "near.h"]):
         assert kernel_tuner.run_kernel("scale", source, 3, *given, lang="C")[0].tolist() == [2.0] * 3
     text = '#include "near.h"\n' + SCALE.replace("factor", "TWO")
@@ -94,7 +94,7 @@ def test_c_is_compiled_as_kernel_tuner_does_and_openmp_is_there() -> None:
         )  # fmt: skip
         assert len(results) == 4 and all(result["time"] > 0 for result in results), results
     is_c = "void which(int *x) { x[0] = sizeof('a'); }"
-    which = [[np.zeros(1, np.int32)], {}]
+    which: list[Any] = [[np.zeros(1, np.int32)], {}]
     assert kernel_tuner.run_kernel("which", is_c, 1, *which)[0][0] == 1
     assert kernel_tuner.run_kernel("which", is_c, 1, *which, compiler="gcc")[0][0] == 4
     assert kernel_tuner.run_kernel("which", is_c.replace("*x", "*restrict x"), 1, *which)[0][0] == 4

@@ -16,7 +16,8 @@ compiled crates it uses.
 
   --release       builds the wheel as it is published; without, as tests are built
   --bench         prints what calls take beside NumPy's and Rust's, of a release build, and which goals hold; fails if one does not; no tests
-  --partners      also runs python/partners, beside torch, JAX, Numba, Kernel Tuner and Jupyter: 3 GB to load, 7 GB on disk
+  --partners      also runs python/partners, beside torch, JAX, Numba, Kernel Tuner and Jupyter: 3 GB to load, 7 GB on disk. Where
+                  KERNEL_TUNER_EXAMPLES names the folder `examples` of a checkout of Kernel Tuner, its own programs are run, too
   --only PYTHON   this interpreter and no other; one without the interpreter's lock gets a wheel of its own
 ";
 
