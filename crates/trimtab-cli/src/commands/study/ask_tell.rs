@@ -1,7 +1,7 @@
 //! `trimtab ask-tell`: a study that others drive, in JSON lines on standard input and output. Every line gets one line back.
 
 use super::search::said;
-use super::{best_of, best_view, check_name, donors, goals, space, studies};
+use super::{best_of, best_view, check_name, donors, goals, opened, space, studies};
 use crate::args::Global;
 use crate::args::study::AskTell;
 use crate::failure::bad_input;
@@ -40,7 +40,7 @@ pub fn run(global: &Global, args: &AskTell) -> Result<ExitCode> {
                 bad_input("wisdom is off; say where the study is kept: --dir DIR, or give no --name")
             })?;
             let path = studies.join(name).join(format!("study.{LOG_ENDING}"));
-            StudyFile::open(&path, definition, space, donors, args.kept.fresh).map_err(said)?
+            opened(&path, &definition, &space, &donors, args.kept.fresh)?
         }
         None => StudyFile::in_memory(definition, space, donors).map_err(said)?,
     };

@@ -20,16 +20,43 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use trimtab::Nanos;
 use trimtab::advanced::study::{
-    Answers, Evaluation, Goals, MAX_SPACE_BYTES, Objective, Outcome, Parameter, ParameterSpace,
-    SpaceDefinition, StudyFile, open_space, t4_donor, write_t4,
+    Answers, Definition, Evaluation, Goals, MAX_SPACE_BYTES, Objective, Outcome, Parameter, ParameterSpace,
+    SpaceDefinition, StudyError, StudyFile, open_space, t4_donor, write_t4,
 };
+use trimtab::advanced::tune::Stopwatch;
 use trimtab::advanced::tune::search::{Donor, STRATEGIES};
 use trimtab::advanced::wisdom::files;
+
+/// How long a study is waited for that somebody is at, and how often it is looked at.
+const LEFT_BEHIND: Nanos = Nanos::from_millis(2_000);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Where studies are kept; nothing where wisdom is off and nobody says.
 fn studies(global: &Global, dir: Option<&Path>) -> Option<PathBuf> {
     dir.map(Path::to_path_buf).or_else(|| wisdom_dir(global).map(|dir| dir.join("studies")))
+}
+
+/// Opens a study, and waits a moment where another process is at it: a child of one that was killed holds the lock until it has become
+/// the program it was started for.
+fn opened(
+    path: &Path,
+    definition: &Definition,
+    space: &Arc<ParameterSpace>,
+    donors: &[Donor],
+    fresh: bool,
+) -> Result<StudyFile> {
+    let watch = Stopwatch::start();
+    loop {
+        let space = Arc::clone(space);
+        match StudyFile::open(path, definition.clone(), space, donors.to_vec(), fresh) {
+            Err(StudyError::Busy(_)) if watch.elapsed() < LEFT_BEHIND => std::thread::sleep(LOOK_AGAIN),
+            opened => return opened.map_err(search::said),
+        }
+    }
 }
 
 /// The directory of a study that is there.

@@ -1,7 +1,7 @@
 //! What searches of commands and of kernels in files share: studies by size, the budget, progress, what is printed in the end.
 
 use super::no_number::NoNumber;
-use super::{best_of, best_view, check_name, evaluation_view, shown, studies};
+use super::{best_of, best_view, check_name, evaluation_view, opened, shown, studies};
 use crate::args::Global;
 use crate::args::study::{KeptWhere, Search};
 use crate::failure::{FAILED, bad_input};
@@ -94,8 +94,7 @@ pub fn run(global: &Global, asked: &Asked<'_>, make: &MakeRunner<'_>) -> Result<
             asked.donors.iter().cloned().chain(searched.iter().map(|file| file.study.donor())).collect();
         let file = format!("{}.{LOG_ENDING}", key(sizes));
         let (path, definition) = (place.join(file), asked.definition(sizes));
-        let space = Arc::clone(&asked.space);
-        let mut file = StudyFile::open(&path, definition, space, donors, asked.kept.fresh).map_err(said)?;
+        let mut file = opened(&path, &definition, &asked.space, &donors, asked.kept.fresh)?;
         file.warnings().iter().for_each(|warning| warn(warning));
         if asked.kept.fresh && at == 0 {
             forget_built(&place.join(BUILT))?;
