@@ -1,5 +1,6 @@
 //! What commands print at 80 columns, as it was reviewed: `UPDATE_EXPECT=1 cargo test -p trimtab-cli --test golden` writes it anew. Everything
-//! here comes from made-up facts and recordings of the repository, so that it is the same on every machine.
+//! here comes from made-up facts, files and recordings of the repository, so that it is the same on every machine. What a device is needed for is in
+//! `src/commands/golden.rs`.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
@@ -124,10 +125,89 @@ fn studies() {
         "--name",
         "kept",
     ];
-    shown(&machine, &[&["tune-command", "echo {block}{unroll}"], &search[..]].concat());
+    let asked = [&["tune-command", "echo {block}{unroll}"], &search[..]].concat();
+    let place = machine.path().display().to_string();
+    let first = shown(&machine, &asked).replace(&place, "DIR");
+    expect_file!["golden/tune-command.txt"].assert_eq(&first);
     check(&machine, &["best", "kept"], expect_file!["golden/best.txt"]);
     check(&machine, &["best", "kept", "--format", "env"], expect_file!["golden/best-env.txt"]);
     check(&machine, &["study", "list"], expect_file!["golden/study-list.txt"]);
     check(&machine, &["study", "report", "kept"], expect_file!["golden/study-report.txt"]);
     check(&machine, &["study", "export", "kept", "t4.json"], expect_file!["golden/study-export.txt"]);
+}
+
+/// Only one of its settings is right, so that it is the best on every machine.
+const KERNEL: &str = r"
+    void kernel(const float *given, float *out, int n) {
+        for (int i = 0; i < n; i++) out[i] = 2 * given[i] + (way == 3 && i == 7);
+        if (way == 1) *(volatile int *)8 = 1;
+    }
+    #if way == 8
+    #error this one cannot be built
+    #endif
+";
+const SPACE: &str = r#"
+    [parameters]
+    way = [0, 1, 3, 8]
+    [sizes]
+    n = 1000
+    [kernel]
+    entry = "kernel"
+    [[arguments]]
+    name = "given"
+    type = "f32"
+    shape = "n"
+    [[arguments]]
+    name = "out"
+    type = "f32"
+    shape = "n"
+    output = true
+    [[arguments]]
+    name = "n"
+    type = "i32"
+    value = "n"
+    [reference]
+    kernel = "twice.c"
+"#;
+const TWICE: &str = "void twice(const float *given, float *out, int n) { for (int i = 0; i < n; i++) out[i] = 2 * given[i]; }";
+
+#[test]
+fn a_kernel_in_a_file() {
+    let machine = Machine::new();
+    for (name, text) in [("kernel.c", KERNEL), ("space.toml", SPACE), ("twice.c", TWICE)] {
+        std::fs::write(machine.file(name), text).unwrap();
+    }
+    let text = shown(&machine, &["tune", "kernel.c", "--space", "space.toml", "--name", "ways"]);
+    // How long it takes is this machine's to say.
+    let timed = |line: &str| match line.strip_prefix("value  ").and_then(|rest| rest.split_once(" (")) {
+        Some((_, runs)) => format!("value  12.3 µs ({}", runs.replace(|c: char| c.is_ascii_digit(), "#")),
+        None => line.replace(&machine.path().display().to_string(), "DIR"),
+    };
+    let text: String = text.lines().map(|line| timed(line) + "\n").collect();
+    expect_file!["golden/tune-file.txt"].assert_eq(&text);
+}
+
+#[test]
+fn files_that_are_merged() {
+    // Files of a process that is at work, which this one is, are left alone.
+    let (here, there) = (remembering(), Machine::new());
+    check(&here, &["wisdom", "compact"], expect_file!["golden/wisdom-compact-nothing.txt"]);
+    shown(&here, &["wisdom", "export", "exported"]);
+    std::fs::copy(here.file("exported"), there.file("exported")).unwrap();
+    shown(&there, &["wisdom", "import", "exported", "--commit"]);
+    check(&there, &["wisdom", "compact"], expect_file!["golden/wisdom-compact.txt"]);
+}
+
+#[test]
+fn what_shells_and_manuals_are_told() {
+    let machine = Machine::new();
+    // Pages are for troff, which breaks their lines.
+    expect_file!["golden/man.txt"].assert_eq(&shown(&machine, &["man"]));
+    check(&machine, &["man", "pages"], expect_file!["golden/man-pages.txt"]);
+    // Scripts are long and not ours: what they say of one command's options.
+    let script = shown(&machine, &["completions", "fish"]);
+    let of_bench = script.lines().filter(|line| line.contains("__fish_trimtab_using_subcommand bench\""));
+    let of_bench: String = of_bench.map(|line| format!("{line}\n")).collect();
+    assert!(of_bench.contains("-l rounds"), "{of_bench}");
+    expect_file!["golden/completions.txt"].assert_eq(&of_bench);
 }
