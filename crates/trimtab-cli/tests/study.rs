@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use support::{Ended, Machine, json};
+use trimtab::Nanos;
+use trimtab::advanced::tune::Stopwatch;
 use trimtab::advanced::tune::search::{SearchSpace, Seen, Strategy, strategy};
 use trimtab_testing::NOT_RUN;
 use trimtab_testing::browser::{self, BROWSERS, Wanted};
@@ -93,10 +95,11 @@ fn killed(machine: &Machine, args: &[&str], evals: usize, kills: usize) -> [Vec<
     let search = |name: &str| {
         let more = ["--evals", &evaluations, "--name", name, "--json"];
         let mut command = machine.command(&[args, &more[..]].concat());
-        command.current_dir(machine.path()).stderr(Stdio::null());
+        command.current_dir(machine.path());
         command
     };
     let whole = json(&Ended::of(&mut search("whole")).ok());
+    let said = machine.path().join("said");
     let log = machine.path().join("studies/killed/study.jsonl");
     let told = || {
         let text = std::fs::read_to_string(&log).unwrap_or_default();
@@ -107,16 +110,24 @@ fn killed(machine: &Machine, args: &[&str], evals: usize, kills: usize) -> [Vec<
         // Some answers later, and a little: anywhere between two lines, and enough left for those to come.
         let share = (evals - evals / 4).saturating_sub(told()) / (kills - kill);
         let after = told() + random.below(share.max(1));
-        let mut child = search("killed").stdout(Stdio::null()).spawn().unwrap();
+        let errors = std::fs::File::create(&said).unwrap();
+        let mut child = search("killed").stdout(Stdio::null()).stderr(errors).spawn().unwrap();
+        let mut is_running = || {
+            let ended = child.try_wait().unwrap();
+            let said = std::fs::read_to_string(&said).unwrap();
+            assert!(ended.is_none(), "kill {kill} of {kills} finds a search that ended: {said}");
+        };
         while told() < after {
-            assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
+            is_running();
             std::thread::yield_now();
         }
-        for _ in 0..random.below(2000) {
+        // About as long as a point takes, whoever else uses the machine.
+        let (since, moment) = (Stopwatch::start(), Nanos(random.below(3_000_000) as u64));
+        while since.elapsed() < moment {
             std::thread::yield_now();
         }
         let known = told();
-        assert!(child.try_wait().unwrap().is_none(), "kill {kill} of {kills} hits a search that ended");
+        is_running();
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(told() >= known, "what was written is there");

@@ -49,7 +49,7 @@ fn known_keys(machine: &Machine, place: &str) -> Vec<String> {
     let args = ["tune", "k.c", "--space", "space.toml"];
     let said = Ended::of(machine.command(&args).current_dir(machine.path())).err;
     assert!(said.contains("`nobody`"), "{place}: {said}");
-    let (_, list) = said.split_once("there are: ").unwrap_or_else(|| panic!("{place}: {said}"));
+    let list = said.split_once("there are: ").map_or("", |(_, list)| list);
     let mut keys: Vec<String> = list.trim().split(", ").map(str::to_string).collect();
     keys.sort();
     keys
@@ -96,7 +96,7 @@ fn table_as_json(table: &DeTable<'_>) -> Value {
     Value::Object(entries.collect())
 }
 
-/// Where a value does not fit a schema; the words of JSON Schema that ours uses, and a panic for others.
+/// Where a value does not fit a schema; the words of JSON Schema that ours uses.
 fn misfit(whole: &Value, schema: &Value, value: &Value) -> Option<String> {
     let fits = |schema: &Value| misfit(whole, schema, value).is_none();
     let number = |limit: &Value| (value.as_f64(), limit.as_f64().unwrap());
@@ -150,7 +150,7 @@ fn misfit(whole: &Value, schema: &Value, value: &Value) -> Option<String> {
                     None => true,
                 }
             }
-            other => panic!("the schema uses `{other}`, which this test does not know"),
+            other => return Some(format!("the schema uses `{other}`, which this test does not know")),
         };
         if !is_right {
             return Some(format!("{value} is not what `{word}` says: {wanted}"));
@@ -167,7 +167,7 @@ fn is_of(value: &Value, wanted: &Value) -> bool {
         "boolean" => value.is_boolean(),
         "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),
-        other => panic!("`{other}` is no type"),
+        _ => false,
     }
 }
 

@@ -35,14 +35,14 @@ impl NoNumber {
         if std::mem::replace(&mut self.is_said, true) {
             return;
         }
-        let unreadable = file.study.evaluations().iter().filter_map(|known| {
+        let mut unreadable = file.study.evaluations().iter().filter_map(|known| {
             known
                 .outcome
                 .failed()
                 .filter(|failed| failed.fault == Fault::Unreadable)
                 .map(|failed| (known, failed))
         });
-        let Some((known, failed)) = unreadable.last() else { return };
+        let Some((known, failed)) = unreadable.next_back() else { return };
         let what = &file.definition().what;
         let metric = what["metric"].as_str().unwrap_or_default();
         let also = what["also"].as_array().into_iter().flatten().filter_map(|also| also.as_str());
