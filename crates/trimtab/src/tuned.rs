@@ -167,10 +167,11 @@ impl TunedBuilder {
     /// let sum = rt.tuned("sum").parameter("chunk=1..100").budget(Duration::from_micros(1)).build()?;
     /// let numbers: Vec<u64> = (0..100_000).collect();
     /// for _ in 0..10 {
-    ///     sum.run(&[100_000], |settings| {
+    ///     let total = sum.run(&[100_000], |settings| {
     ///         let chunk = settings.get("chunk").and_then(|value| value.number()).unwrap_or(1.0) as usize;
     ///         numbers.chunks(chunk).map(|part| part.iter().sum::<u64>()).sum::<u64>()
     ///     });
+    ///     assert_eq!(total, 4_999_950_000);
     /// }
     /// assert_eq!(sum.tried(&[100_000]), 1); // the first took longer than that
     /// # Ok::<(), Box<dyn std::error::Error>>(())
