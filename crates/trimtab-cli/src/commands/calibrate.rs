@@ -163,7 +163,7 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
             let sizes = missing.iter().map(|class| class.ladder(args.quick).len()).sum();
             let what =
                 format!("measuring {} on {}", counted(sizes, "size"), counted(devices.len(), "device"));
-            let about = HowLong::About(about(&before, &missing, rounds, args.quick));
+            let about = HowLong::About(about(&before, runtime.devices().len(), &missing, rounds, args.quick));
             let bar = Bar::announced(sizes, &what, about, "it counts when all is measured");
             let ladder = Ladder { quick: args.quick, rounds, classes: &missing };
             let mut measured = runtime.measure_calibration(ladder, &mut |class, problem| {
@@ -202,10 +202,17 @@ pub fn run(session: &Session, args: &Calibrate) -> Result<ExitCode> {
 }
 
 /// What measuring these classes is expected to take: choosing each size's kernels, and the calls, of which a few warm up.
-fn about(expected: &Calibration, classes: &[Class], rounds: u32, quick: bool) -> Nanos {
+pub(super) fn about(
+    expected: &Calibration,
+    devices: usize,
+    classes: &[Class],
+    rounds: u32,
+    quick: bool,
+) -> Nanos {
     let choosing = if quick { CHOOSING_QUICK } else { CHOOSING };
-    let devices = (0..).map_while(|at| expected.times(at));
-    let all = devices.flat_map(|times| classes.iter().filter_map(|class| times.steps.get(class)));
+    let all = (0..devices)
+        .filter_map(|at| expected.times(at))
+        .flat_map(|times| classes.iter().filter_map(|class| times.steps.get(class)));
     let size = |rung: &Rung| choosing + rung.time().unwrap_or(0.0) * f64::from(rounds + WARM_CALLS);
     Nanos(all.flatten().map(size).sum::<f64>() as u64)
 }

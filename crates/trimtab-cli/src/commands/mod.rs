@@ -5,6 +5,8 @@ mod bench;
 mod calibrate;
 mod devices;
 mod explain;
+#[cfg(test)]
+mod golden;
 mod manual;
 mod models;
 mod quarantine;

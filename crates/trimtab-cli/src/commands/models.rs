@@ -48,9 +48,10 @@ pub(super) struct Judged {
 
 #[cfg(test)]
 impl Judged {
-    /// The same as if fitting and predicting had taken that long: they are measured with this machine's clock.
-    pub fn timed(&mut self, fit_ms: f64, predict_ns: f64) {
-        (self.fit_ms, self.predict_ns) = (fit_ms, predict_ns);
+    /// The same with made-up numbers: which problems a model is right on depends on the order in which they came.
+    pub fn made_up(&mut self) {
+        (self.geomean, self.p95, self.accuracy) = (1.04, 1.36, 0.75);
+        (self.fit_ms, self.predict_ns) = (1.23, 456.0);
     }
 }
 

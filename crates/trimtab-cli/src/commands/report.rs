@@ -62,12 +62,3 @@ pub fn over(session: &Session, page: bool) -> Result<String> {
     session.out.either(&view, || text::show(session, &view))?;
     Ok(session.out.take())
 }
-
-/// The same as text without what differs between machines and days: the date, and why there is no GPU.
-#[cfg(test)]
-pub fn plain(session: &Session) -> Result<()> {
-    let mut view = view::View::of(session, false);
-    view.unusable.clear();
-    view.made_ms = 0;
-    text::show(session, &view)
-}
