@@ -190,12 +190,7 @@ fn a_kernel_in_a_file() {
 #[test]
 fn files_that_are_merged() {
     // Files of a process that is at work, which this one is, are left alone.
-    let (here, there) = (remembering(), Machine::new());
-    check(&here, &["wisdom", "compact"], expect_file!["golden/wisdom-compact-nothing.txt"]);
-    shown(&here, &["wisdom", "export", "exported"]);
-    std::fs::copy(here.file("exported"), there.file("exported")).unwrap();
-    shown(&there, &["wisdom", "import", "exported", "--commit"]);
-    check(&there, &["wisdom", "compact"], expect_file!["golden/wisdom-compact.txt"]);
+    check(&remembering(), &["wisdom", "compact"], expect_file!["golden/wisdom-compact.txt"]);
 }
 
 #[test]

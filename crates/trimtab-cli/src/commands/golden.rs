@@ -1,6 +1,5 @@
 //! What commands that need a device print at 80 columns, as it was reviewed: on a device whose times follow from numbers, so that it is the same
 //! on every machine. `tests/golden.rs` has the commands that need none; `UPDATE_EXPECT=1` writes both anew.
-#![expect(clippy::unwrap_used, reason = "helpers of tests; clippy exempts only functions marked as tests")]
 
 use super::{bench, calibrate, devices, explain, models, run, tune};
 use crate::args::{Cli, Command};
