@@ -186,7 +186,7 @@ mod tests {
             );
             // Between neighbours, a little to either side of the middle, and on it.
             let between: Vec<f32> =
-                (0..len).map(|at| f32::from_bits((at as u32) << 16 | 0x7fff + at as u32 % 3)).collect();
+                (0..len).map(|at| f32::from_bits(((at as u32) << 16) | (0x7fff + at as u32 % 3))).collect();
             bf16::narrow(&between, &mut back);
             let right = |value: f32| bf16::from_f32(value);
             assert!(
