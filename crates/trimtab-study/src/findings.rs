@@ -103,8 +103,11 @@ pub fn effects(study: &Study) -> (Vec<Effect>, Vec<Effect>) {
         })
         .collect();
     let mut pairs = Vec::new();
-    for one in 0..parameters.len() {
-        for other in 0..one {
+    // One that never changes explains nothing, and of those there may be many.
+    let changing: Vec<usize> =
+        (0..parameters.len()).filter(|&axis| parameters[axis].values.len() > 1).collect();
+    for (nth, &one) in changing.iter().enumerate() {
+        for &other in &changing[..nth] {
             if pairs.len() < MAX_PAIRS {
                 let beyond = share_of(&[other, one]) - singles[one].0 - singles[other].0;
                 let names = vec![parameters[other].name.clone(), parameters[one].name.clone()];
@@ -177,7 +180,14 @@ mod tests {
 
     /// Everything of a × b × c, told in order; c does nothing, and a = 8 fails.
     fn study() -> Study {
-        let parameters = ["a=1..8", "b=1..8", "c=1..3"].map(|text| Parameter::parse(text).unwrap()).to_vec();
+        study_beside(0)
+    }
+
+    /// The same behind so many parameters of one value.
+    fn study_beside(fixed: usize) -> Study {
+        let texts = (0..fixed).map(|nth| format!("fixed{nth}=1"));
+        let texts = texts.chain(["a=1..8", "b=1..8", "c=1..3"].map(str::to_string));
+        let parameters = texts.map(|text| Parameter::parse(&text).unwrap()).collect();
         let space = Arc::new(
             ParameterSpace::new(SpaceDefinition { parameters, ..SpaceDefinition::default() }).unwrap(),
         );
@@ -201,6 +211,12 @@ mod tests {
         assert!(single[0].share > 0.8, "{single:?}");
         let c = single.iter().find(|effect| effect.parameters == ["c"]).unwrap();
         assert!(c.share < 0.01, "{c:?}");
+        assert_eq!(pairs[0].parameters, ["a", "b"]);
+    }
+
+    #[test]
+    fn parameters_that_never_change_do_not_hide_a_pair() {
+        let (_, pairs) = effects(&study_beside(17));
         assert_eq!(pairs[0].parameters, ["a", "b"]);
     }
 
