@@ -10,7 +10,8 @@ use crate::outcome::{Failed, Fault, Outcome, Ran};
 use crate::quiet::Quiet;
 use crate::runner::{Runner, Trouble};
 use crate::space::NamedPoint;
-use trimtab_tune::{LADDER, median, minimum};
+use trimtab_core::Nanos;
+use trimtab_tune::{LADDER, Stopwatch, median, minimum};
 
 /// A time is confirmed when this many further ones lie within this share above it.
 const CONFIRMED_BY: usize = 1;
@@ -20,7 +21,10 @@ const CLOSE: f64 = 1.07;
 /// A time close to the best is confirmed by this many runs that lie near each other: the run-off decides.
 const CLOSE_RUNS: usize = 3;
 /// The most points in the run-off.
-const RUN_OFF: usize = 4;
+const RUN_OFF: usize = 8;
+/// Where there is time left those within this factor of the best go on, at most so many rounds.
+const NEAREST: f64 = 1.03;
+const MORE_ROUNDS: usize = 24;
 /// A run that takes this much longer than the fastest of its point is an outlier.
 pub const OUTLIER: f64 = 1.25;
 
@@ -207,13 +211,31 @@ fn again(runner: &dyn Runner, point: &NamedPoint, worker: usize) -> Result<Optio
 }
 
 /// Runs those that come close to the best in turns with it, until each ran twice as often as a point usually does: which of them is the
-/// best is then no luck of a few runs. Gives back the further times of each.
-pub fn run_off(runner: &dyn Runner, effort: Effort, close: &[Rival]) -> Result<Vec<Vec<f64>>, Trouble> {
+/// best is then no luck of a few runs. Until `more` is over the nearest of them go on: short runs vary most. Gives back the further times of
+/// each.
+pub fn run_off(
+    runner: &dyn Runner,
+    effort: Effort,
+    close: &[Rival],
+    more: Nanos,
+) -> Result<Vec<Vec<f64>>, Trouble> {
+    let watch = Stopwatch::start();
     let most = 2 * effort.repeats.max(1) as usize;
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); close.len()];
     for round in 0..most {
         for (rival, times) in close.iter().zip(&mut times) {
             if rival.runs + times.len() < most && times.len() <= round {
+                times.extend(again(runner, &rival.point, 0)?);
+            }
+        }
+    }
+    let least =
+        |rival: &Rival, times: &[f64]| minimum(times).map_or(rival.best, |least| least.min(rival.best));
+    for _ in 0..MORE_ROUNDS {
+        let best =
+            close.iter().zip(&times).map(|(rival, times)| least(rival, times)).fold(f64::INFINITY, f64::min);
+        for (rival, times) in close.iter().zip(&mut times) {
+            if watch.elapsed() < more && least(rival, times) <= NEAREST * best {
                 times.extend(again(runner, &rival.point, 0)?);
             }
         }
@@ -314,8 +336,14 @@ mod tests {
         let close = too_close_to_call(ran);
         assert_eq!(close.iter().map(|rival| rival.best).collect::<Vec<_>>(), [10.0, 10.1, 10.3]);
         let runner = written(true, &[]);
-        let times = run_off(&runner, Effort::usual(true), &close).unwrap();
+        let times = run_off(&runner, Effort::usual(true), &close, Nanos(0)).unwrap();
         assert_eq!(times.iter().map(Vec::len).collect::<Vec<_>>(), [2, 0, 7]);
+        // With time the nearest go on: a run of any of them takes 10.
+        let times = run_off(&written(true, &[]), Effort::usual(true), &close, Nanos::MAX).unwrap();
+        assert_eq!(
+            times.iter().map(Vec::len).collect::<Vec<_>>(),
+            [2 + MORE_ROUNDS, MORE_ROUNDS, 7 + MORE_ROUNDS]
+        );
         assert!(too_close_to_call(vec![rival(1, 1.0, 1), rival(2, 2.0, 1)]).is_empty());
     }
 
