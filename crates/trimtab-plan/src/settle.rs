@@ -207,7 +207,7 @@ impl Inner {
         kept.is_some_and(|record| record.trust() == Trust::Provisional)
     }
 
-    /// How far a plan that waits is ahead of other kernels.
+    /// How far a plan that waits is ahead of other kernels and other numbers of threads.
     fn lead(&self, one: &Waiting) -> f64 {
         self.kept(&one.problem, one.terms).map_or(f64::INFINITY, |record| record.lead())
     }
@@ -389,7 +389,7 @@ fn step(inner: &Arc<Inner>) -> Duration {
         None => match settling.next(|one| inner.awaits_build(one)) {
             Some(one) => one,
             None if inner.is_busy_around() => return WHILE_BUSY,
-            // What a race speaks against comes first: it is probably wrong. Then where another kernel came close: quiet time may be short.
+            // What a race speaks against comes first: it is probably wrong. Then where another kernel or number of threads came close: quiet time may be short.
             // Whoever leaves something to be done wakes this thread.
             None => match settling
                 .next(|one| one.doubted)

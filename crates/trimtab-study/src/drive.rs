@@ -62,7 +62,7 @@ const MOST_AHEAD: usize = 3;
 
 /// Points without the number asked for after which a search ends, if none ever had it: the next would not have it either.
 const MOST_UNREADABLE: usize = 25;
-/// The share of a search's time that its run-off may take beside the runs that are usual: of 40 settings of gcc's flags several are within 1 %.
+/// The share of a search's time that its run-off may take beside the runs that are usual: of 40 settings of gcc's flags five were within 2 %.
 const RUN_OFF_SHARE: f64 = 0.1;
 
 /// How many points ran without the number asked for; nothing if one of them ever had it.

@@ -3,6 +3,7 @@
 
 use super::blocked::{Blocked, BlockedConfig, Source, multiply};
 use super::float::wrong_point;
+use super::narrow::wide;
 use super::product::{Product, Spread, View, spread};
 use crate::args::{Args, Cpu, Launched};
 use crate::kernels::halves::Half;
@@ -16,10 +17,6 @@ const QUANTUM: (usize, usize) = (12, 32);
 /// The kernel `cpu.matmul.converting`.
 #[derive(Debug)]
 pub(super) struct Converting;
-
-fn wide(problem: &Matmul) -> Matmul {
-    Matmul { dtype: DType::F32, ..*problem }
-}
 
 /// Elements of f32 that one product's result takes, and a line of an operand.
 fn room(problem: &Matmul) -> u64 {

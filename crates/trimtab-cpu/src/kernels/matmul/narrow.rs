@@ -84,9 +84,7 @@ impl Variant<Cpu> for SmallHalves {
     }
 
     fn declines(&self, problem: &Matmul, device: &DeviceFacts) -> Option<Decline> {
-        let other = || Decline::from(format!("{} is multiplied as it is", problem.dtype));
-        let declined = (!self.takes(problem.dtype)).then(other).or_else(|| too_large(problem));
-        declined.or_else(|| Small.declines(&wide(problem), device))
+        Halves.declines(problem, device).or_else(|| Small.declines(&wide(problem), device))
     }
 
     fn configs(&self, problem: &Matmul, device: &DeviceFacts) -> Vec<SmallConfig> {
@@ -107,7 +105,7 @@ impl Variant<Cpu> for SmallHalves {
 }
 
 /// The same product of f32.
-fn wide(problem: &Matmul) -> Matmul {
+pub(super) fn wide(problem: &Matmul) -> Matmul {
     Matmul { dtype: DType::F32, ..*problem }
 }
 

@@ -3,6 +3,7 @@
 
 use super::float::{Float, lanes, vector_bits, wrong_point};
 use super::lines::{Lines, Rows};
+use super::narrow::wide;
 use super::product::{COLUMNS, Product, ROWS, Spread, spread, thread_counts};
 use super::work;
 use crate::args::{Args, Cpu, Launched};
@@ -61,7 +62,7 @@ impl Variant<Cpu> for VectorHalves {
     fn work(&self, problem: &Matmul, config: VectorHalvesConfig, _: &DeviceFacts) -> Work {
         let outs = problem.m.max(problem.n);
         let walked = outs.saturating_mul(problem.k).saturating_add(outs).saturating_add(problem.k);
-        let lanes = lanes(&Matmul { dtype: DType::F32, ..*problem }, config.bits);
+        let lanes = lanes(&wide(problem), config.bits);
         let work = work(problem, walked, 0, config.threads, lanes);
         let room = room(problem, config.rows).saturating_mul(4).saturating_mul(config.threads.into());
         Work { scratch: Bytes(room), ..work }
